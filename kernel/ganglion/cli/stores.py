@@ -110,7 +110,7 @@ class StoredRun:
             text = self.text(RESOLVED)
         except UsageError:
             return []
-        root, _ = compose(Source.of(RESOLVED, text), text)
+        root, _ = compose(Source(RESOLVED, text), text)
         schedule = [] if root is None or "schedule" not in root.map else root.map["schedule"].plain()
         return [(name, phase["phase_config"]) for entry in schedule for name, phase in entry.items()]
 

@@ -9,24 +9,16 @@ from typing import Any
 
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node, Source, compose
-from ganglion.document.spelling import PLACES
+from ganglion.document.spelling import PLACES, label
 from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
 from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Recovery
 
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
+_PATH = re.compile(rf"(?:{_COMPONENT.pattern})(?:\.(?:{_COMPONENT.pattern}))*")
 _ENTRY_KEYS = frozenset({"environment", "reward", "state_transformer", "remove", "recovery"})
 _MADE = frozenset(
-    {
-        "params",
-        "phase_config",
-        "run_config",
-        "simulation",
-        "recovery",
-        "deadlines_s",
-        "load",
-        "variables",
-        "environment",
-    }
+    {"params", "phase_config", "run_config", "simulation", "environment"}
+    | {"recovery", "deadlines_s", "load", "variables"}
 )  # maps that may be missing in a document and are made when a path leads through them
 
 
@@ -40,19 +32,10 @@ def path_of(text: str) -> list[str]:
     Raises:
         ValueError: the text is no path.
     """
-    parts: list[str] = []
-    at = 0
-    while True:
-        found = _COMPONENT.match(text, at)
-        if found is None:
-            raise ValueError(f"expected components divided by dots, found {text!r}")
-        parts.append(found[2] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1]))
-        at = found.end()
-        if at == len(text):
-            return parts
-        if text[at] != ".":
-            raise ValueError(f"expected a dot after {text[:at]!r}, found {text[at]!r}")
-        at += 1
+    if not _PATH.fullmatch(text):
+        raise ValueError(f"expected components divided by dots, found {text!r}")
+    found = _COMPONENT.finditer(text)
+    return [part[2] if part[1] is None else re.sub(r"\\(.)", r"\1", part[1]) for part in found]
 
 
 def override(root: Node, settings: Sequence[str], option: str = "--set") -> tuple[Node, list[Fault]]:
@@ -94,8 +77,6 @@ def put(root: Node, path: Sequence[str], value: Node, place: str = "document") -
 def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
     if not path:
         return value
-    if place == "schedule":
-        return _put_phase(node, path, value)
     if isinstance(node.value, list):
         return _put_item(node, path, value, place)
     if not isinstance(node.value, dict):
@@ -113,59 +94,38 @@ def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
         part = _put(value.like({}, {}), path[1:], value, below)
     else:
         raise Nowhere(f"the path leads nowhere: there is no `{key}`{nearest(key, node.map)}")
-    keys = node.keys if key in node.keys else {**node.keys, key: value.like(key, {})}
-    return node.like({**node.map, key: part}, keys)
-
-
-def _put_phase(node: Node, path: list[str], value: Node) -> Node:
-    """Go on in the phase of that name, or of that index."""
-    names = [name for entry in node.items for name in entry.map]
-    wanted = path[0]
-    if wanted not in names and wanted.isdecimal() and int(wanted) < len(names):
-        wanted = names[int(wanted)]
-    if wanted not in names:
-        raise Nowhere(f"the path leads nowhere: there is no phase `{wanted}`{nearest(wanted, names)}")
-    entries = []
-    for entry in node.items:
-        if wanted in entry.map:
-            entry = entry.like({**entry.map, wanted: _put(entry.map[wanted], path[1:], value, "phase")})
-        entries.append(entry)
-    return node.like(entries)
+    return node.put(key, part, node.keys.get(key) or value.like(key, {}))
 
 
 def _put_item(node: Node, path: list[str], value: Node, place: str) -> Node:
-    """Go on in the entry of that uid, name or index."""
+    """Go on in the entry of that phase, uid, name or index."""
     kind = place.strip("[]")
-    labels = [_label(item, kind) for item in node.items]
+    labels = [label(item, kind) for item in node.items]
     name = path[0]
     if name in labels:
         index = labels.index(name)
     elif name.isdecimal() and int(name) < len(labels):
         index = int(name)
     else:
-        like = nearest(name, [label for label in labels if label])
-        raise Nowhere(f"the path leads nowhere: there is no entry `{name}`{like}")
+        what = "phase" if kind == "schedule" else "entry"
+        like = nearest(name, [known for known in labels if known])
+        raise Nowhere(f"the path leads nowhere: there is no {what} `{name}`{like}")
     items = list(node.items)
-    items[index] = _put(items[index], path[1:], value, kind)
+    found = labels[index]
+    if kind == "schedule" and found is not None:
+        phase = _put(items[index].map[found], path[1:], value, "phase")
+        items[index] = items[index].put(found, phase)
+    else:
+        items[index] = _put(items[index], path[1:], value, kind)
     return node.like(items)
-
-
-def _label(item: Node, kind: str) -> str | None:
-    """Return by what an entry of a list is named: an environment's uid, else its name."""
-    if kind == "entry":
-        return item.map["environment"].text("uid") if "environment" in item.map else None
-    return item.text("name")
 
 
 INNER = ("deadlines_s", "restarts")
 """Keys whose maps are merged key by key, too."""
 
 
-def recovery(levels: Sequence[Node | None], repeatable: bool = True) -> Recovery:
-    """Return what holds where these are said, the farthest first.
-
-    `repeatable` says whether the controller asks in an order that it would keep in another run.
-    """
+def recovery(levels: Sequence[Node | None]) -> Recovery:
+    """Return what holds where these are said, the farthest first."""
     found: dict[str, Any] = {}
     for level in levels:
         for key, value in _plain(level).items():
@@ -174,50 +134,39 @@ def recovery(levels: Sequence[Node | None], repeatable: bool = True) -> Recovery
     deterministic = bool(found.get("deterministic", True))
     known = {key: found[key] for key in ("checkpoint_s", "deadlines_s", "run_as") if key in found}
     return Recovery(
-        on_loss=_on_loss(found.get("on_loss"), deterministic and repeatable),
+        on_loss=_on_loss(found.get("on_loss"), deterministic),
         deterministic=deterministic,
         **{f"restarts_{key}": value for key, value in restarts.items()},
         **known,
     )
 
 
-def recovery_faults(levels: Sequence[Node | None], repeatable: bool = True) -> list[Fault]:
-    """Return what is wrong with the last of these: the others have been looked at where they stand."""
+def recovery_faults(levels: Sequence[Node | None]) -> list[Fault]:
+    """Return what is wrong with the last of these: the others have been looked at where they stand.
+
+    That is each deadline of an unknown call, and `recover` for what is said, here or farther away, to give other
+    answers again.
+    """
     own = levels[-1]
     if own is None:
         return []
-    return [*_deadlines(own), *_contradictions(levels, own, repeatable)]
+    keys = own.map["deadlines_s"].keys if "deadlines_s" in own.map else {}
+    unknown = [(name, mark) for name, mark in keys.items() if name not in DEADLINES_S]
+    faults = [mark.fault(f"unknown call `{name}`{nearest(name, DEADLINES_S)}") for name, mark in unknown]
+    asked = own.map.get("on_loss")
+    given = [level.map["deterministic"] for level in levels if level and "deterministic" in level.map]
+    if asked is not None and asked.value == RECOVER and given and given[-1].value is False:
+        why = f"`deterministic: false` (line {given[-1].line + 1})"
+        text = f"expected restart or fail beside {why}, found recover: what gives other answers again is not led back"
+        faults.append(asked.fault(text))
+    return faults
 
 
-def _on_loss(said: str | None, repeats: bool) -> str:
-    """Return what a loss means; who does not do again what he did cannot go on as if nothing had happened."""
-    if repeats:
+def _on_loss(said: str | None, deterministic: bool) -> str:
+    """Return what a loss means; a process that does not repeat its answers cannot be recovered."""
+    if deterministic:
         return said or ON_LOSS
     return FAIL if said == FAIL else RESTART
-
-
-def _contradictions(levels: Sequence[Node | None], own: Node, repeatable: bool) -> list[Fault]:
-    """Refuse `recover` for what is said, here or farther away, not to be repeatable."""
-    asked = own.map.get("on_loss")
-    if asked is None or asked.value != RECOVER:
-        return []
-    given = [level.map["deterministic"] for level in levels if level and "deterministic" in level.map]
-    if given and given[-1].value is False:
-        why = f"`deterministic: false` (line {given[-1].line + 1})"
-    elif not repeatable:
-        why = "the mode `free` of the controller"
-    else:
-        return []
-    text = f"expected restart or fail beside {why}, found recover: what gives other answers again is not led back"
-    return [asked.fault(text)]
-
-
-def _deadlines(own: Node) -> list[Fault]:
-    """Return a fault for each deadline of a call that there is not."""
-    table = own.map.get("deadlines_s")
-    keys = {} if table is None else table.keys
-    unknown = [(name, mark) for name, mark in keys.items() if name not in DEADLINES_S]
-    return [mark.fault(f"unknown call `{name}`{nearest(name, DEADLINES_S)}") for name, mark in unknown]
 
 
 def _plain(level: Node | None) -> dict[str, Any]:
@@ -248,6 +197,10 @@ class Expanded:
     def name(self) -> str:
         """Return the phase's name."""
         return str(self.mark.value)
+
+    def setting(self, key: str) -> Node | None:
+        """Return what stands at a key of `phase_config`, None where that is nothing, or null."""
+        return None if self.config is None else self.config.get(key)
 
     def plain(self) -> dict[str, object]:
         """Return the phase as plain values."""
@@ -295,7 +248,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
     phase = Expanded(mark, given)
     if before is not None:
         phase.environments = dict(before.environments)
-        phase.agents = {name: _without(agent, *_ACTS) for name, agent in before.agents.items()}
+        phase.agents = {name: agent.without(*_ACTS) for name, agent in before.agents.items()}
         phase.simulation, phase.config, phase.recovery = before.simulation, before.config, before.recovery
     if replace:
         phase.environments = {} if "environments" in given.map else phase.environments
@@ -303,138 +256,86 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
     _environments(phase)
     _agents(phase)
     parts = given.map
-    phase.simulation = _named(phase.simulation, parts.get("simulation"), replace)
-    phase.config = (
-        parts.get("phase_config", phase.config) if replace else _merge(phase.config, parts.get("phase_config"))
-    )
-    inherited = None if replace and "recovery" in parts else phase.recovery
-    phase.recovery = _change(inherited, parts.get("recovery"), *INNER)
+    if "simulation" in parts:
+        phase.simulation = _named(None if replace else phase.simulation, parts["simulation"])
+    if "phase_config" in parts:
+        phase.config = _merge(None if replace else phase.config, parts["phase_config"])
+    if "recovery" in parts:
+        phase.recovery = _merge(None if replace else phase.recovery, parts["recovery"], *INNER)
     return phase
 
 
-def _entities(phase: Expanded, key: str, inner: str | None, name: str) -> Iterator[tuple[str, Node, Node]]:
-    """Yield (name, entry, node of the name) of each sound entry; one that is named twice is a fault."""
+def _entries(phase: Expanded, key: str, entities: dict[str, Node]) -> Iterator[tuple[str, Node]]:
+    """Yield (name, entry) of each sound entry of a phase that is not removed, and remove the others."""
+    kind, named = ("entry", "uid") if key == "environments" else ("agent", "name")
     seen: set[str] = set()
-    for entry in phase.given.map.get(key, phase.mark).items:
-        holder = entry if inner is None else entry.map.get(inner, phase.mark)
-        label = holder.text(name)
-        if label is None:
+    for entry in phase.given.entries(key):
+        name = label(entry, kind)
+        if name is None:
             continue
-        node = holder.map[name]
-        if label in seen:
-            phase.faults.append(node.fault(f"duplicate {name} `{label}`: each stands once in the {key} of a phase"))
+        if name in seen:
+            node = entry.map.get("environment", entry).map[named]
+            phase.faults.append(node.fault(f"duplicate {named} `{name}`: each stands once in the {key} of a phase"))
             continue
-        seen.add(label)
-        yield label, entry, node
-
-
-def _removed(entities: dict[str, Node], phase: Expanded, label: str, entry: Node) -> bool:
-    """Take an entity out if its entry says so; say whether it does."""
-    flag = entry.map.get("remove")
-    if flag is None or flag.value is not True:
-        return False
-    if entities.pop(label, None) is None:
-        like = nearest(label, entities)
-        phase.vain.append(flag.fault(f"there is no `{label}` to remove in phase `{phase.name}`{like}"))
-    return True
+        seen.add(name)
+        flag = entry.map.get("remove")
+        if flag is None or flag.value is not True:
+            yield name, entry.without("remove")
+        elif entities.pop(name, None) is None:
+            like = nearest(name, entities)
+            phase.vain.append(flag.fault(f"there is no `{name}` to remove in phase `{phase.name}`{like}"))
 
 
 def _environments(phase: Expanded) -> None:
-    for uid, entry, _ in _entities(phase, "environments", "environment", "uid"):
-        if _removed(phase.environments, phase, uid, entry):
+    for uid, entry in _entries(phase, "environments", phase.environments):
+        inherited, definition = phase.environments.get(uid), entry.map["environment"]
+        if inherited is not None and not any(is_given(definition, key) for key in DEFINING):
+            changed = _merge(inherited.map["environment"], definition, "params")
+            phase.environments[uid] = _merge(inherited, entry).put("environment", changed)
+            _recover(phase.environments, uid, inherited, entry)
             continue
-        inherited = phase.environments.get(uid)
-        definition = entry.map["environment"]
-        full = any(_given(definition, key) for key in DEFINING)
-        if inherited is None or full:
-            _warn_dropped(phase, inherited, entry, definition)
-            phase.environments[uid] = _without(entry, "remove")
-            continue
-        entry = _without(entry, "remove")
-        merged, changed = _merge(inherited, entry), _change(inherited.map["environment"], definition)
-        assert merged is not None
-        assert changed is not None
-        merged = merged.like({**merged.map, "environment": changed}, merged.keys)
-        phase.environments[uid] = _recovery(merged, inherited, entry)
+        phase.environments[uid] = entry
+        for key in ("reward", "state_transformer"):
+            if inherited is not None and inherited.get(key) is not None and key not in entry.map:
+                message = f"this full definition of `{uid}` drops its {key} of an earlier phase"
+                phase.faults.append(definition.fault(message, "warning"))
 
 
-def _given(node: Node, key: str) -> bool:
+def _agents(phase: Expanded) -> None:
+    for name, entry in _entries(phase, "agents", phase.agents):
+        inherited = phase.agents.get(name)
+        merged = _merge(inherited, entry)
+        for key in _LEARNT:
+            if inherited is not None and key in entry.map:
+                merged = merged.put(key, _named(inherited.map.get(key), entry.map[key]))
+        phase.agents[name] = merged
+        _recover(phase.agents, name, inherited, entry)
+
+
+def is_given(node: Node, key: str) -> bool:
     """Say whether a form is really given: `attach: false` and `command: ~` give none."""
     return key in node.map and node.map[key].value not in (None, False)
 
 
-def _warn_dropped(phase: Expanded, inherited: Node | None, entry: Node, definition: Node) -> None:
-    if inherited is None:
-        return
-    for key in ("reward", "state_transformer"):
-        old = inherited.map.get(key)
-        if old is not None and old.value is not None and key not in entry.map:
-            uid = definition.text("uid")
-            message = f"this full definition of `{uid}` drops its {key} of an earlier phase"
-            phase.faults.append(definition.fault(message, "warning"))
-
-
-def _agents(phase: Expanded) -> None:
-    for name, entry, _ in _entities(phase, "agents", None, "name"):
-        if _removed(phase.agents, phase, name, entry):
-            continue
-        inherited = phase.agents.get(name)
-        entry = _without(entry, "remove")
-        if inherited is None:
-            phase.agents[name] = entry
-            continue
-        merged = _merge(inherited, entry)
-        assert merged is not None
-        parts = dict(merged.map)
-        for key in _LEARNT:
-            if key in entry.map:
-                part = _named(inherited.map.get(key), entry.map[key])
-                assert part is not None
-                parts[key] = part
-        phase.agents[name] = _recovery(merged.like(parts, merged.keys), inherited, entry)
-
-
-def _named(inherited: Node | None, given: Node | None, replace: bool = False) -> Node | None:
+def _named(inherited: Node | None, given: Node) -> Node:
     """Return a `{name, params}` after the cascade: with a name it replaces, without one its params merge."""
-    if given is None:
-        return inherited
-    whole = "name" in given.map or any(_given(given, key) for key in DEFINING)
-    if replace or inherited is None or whole or not isinstance(given.value, dict):
+    whole = "name" in given.map or any(is_given(given, key) for key in DEFINING)
+    return given if whole else _merge(inherited, given, "params")
+
+
+def _merge(inherited: Node | None, given: Node, *inner: str) -> Node:
+    """Return two maps merged key by key, those at `inner` too; what is newly given stands behind."""
+    if inherited is None or not isinstance(given.value, dict):
         return given
-    return _change(inherited, given)
-
-
-def _merge(inherited: Node | None, given: Node | None) -> Node | None:
-    """Return two maps merged key by key, each value as a whole; what is newly given stands behind."""
-    if given is None or inherited is None:
-        return inherited if given is None else given
-    if not isinstance(given.value, dict):
-        return given
-    return given.like({**inherited.map, **given.map}, {**inherited.keys, **given.keys})
-
-
-def _change(inherited: Node | None, given: Node | None, *inner: str) -> Node | None:
-    """Return two maps merged key by key; the maps at `inner`, if not given at `params`, are merged key by key too."""
-    merged = _merge(inherited, given)
-    if merged is None or inherited is None or given is None or not isinstance(merged.value, dict):
-        return merged
-    for key in inner or ("params",):
-        if inherited.map.get(key) and key in given.map:
-            part = _merge(inherited.map[key], given.map[key])
-            assert part is not None
-            merged = merged.like({**merged.map, key: part}, merged.keys)
+    merged = given.like({**inherited.map, **given.map}, {**inherited.keys, **given.keys})
+    for key in inner:
+        if key in inherited.map and key in given.map:
+            merged = merged.put(key, _merge(inherited.map[key], given.map[key]))
     return merged
 
 
-def _recovery(merged: Node, inherited: Node, given: Node) -> Node:
-    """Return an entry whose `recovery` is merged too."""
-    part = _change(inherited.map.get("recovery"), given.map.get("recovery"), *INNER)
-    return merged if part is None else merged.like({**merged.map, "recovery": part}, merged.keys)
-
-
-def _without(node: Node, *keys: str) -> Node:
-    """Return a map without some keys; the same node where it has none of them."""
-    if not any(key in node.map for key in keys):
-        return node
-    entries = {key: value for key, value in node.map.items() if key not in keys}
-    return node.like(entries, {key: mark for key, mark in node.keys.items() if key not in keys})
+def _recover(entities: dict[str, Node], name: str, inherited: Node | None, given: Node) -> None:
+    """Merge the `recovery` of an entry that has been merged."""
+    if inherited is not None and "recovery" in given.map:
+        part = _merge(inherited.map.get("recovery"), given.map["recovery"], *INNER)
+        entities[name] = entities[name].put("recovery", part)

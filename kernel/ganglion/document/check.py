@@ -3,109 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
-from ganglion.document.cascade import DEFINING, Expanded, recovery_faults
+from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
-from ganglion.document.spelling import PLACES
+from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import REPLAY
-
-Test = Callable[[Any], bool]
-
-
-def _given(value: Any) -> bool:
-    return value not in (None, [], {})
-
-
-def _is(*values: Any) -> Test:
-    return lambda value: any(value is v or (isinstance(v, str) and value == v) for v in values)
-
-
-# (place of `spelling.PLACES`, key, which values, what it is called)
-UNBUILT: tuple[tuple[str, str, Test, str], ...] = (
-    ("phase", "bodies", _given, "bodies"),
-    ("entry", "clock", _given, "a clock of an environment"),
-    ("entry", "budget", _given, "a budget of an environment"),
-    ("entry", "max_steps", _given, "a bound on the episodes of one environment"),
-    ("entry", "episode_end", _given, "`episode_end`"),
-    ("replay", "path", _given, "pre-training out of files"),
-    ("replay", "format", _given, "pre-training out of files"),
-    ("replay", "table", _given, "pre-training out of tables"),
-    ("agent", "opponents", _given, "opponents"),
-    ("simulation", "name", _is("aeb"), "the controller `aeb`"),
-)
-
-
-def is_unbuilt(place: str, key: str, value: Any) -> str | None:
-    """Return what a value is called if this version does not carry it out."""
-    rows = (words for at, name, test, words in UNBUILT if (at, name) == (place, key) and test(value))
-    return next(rows, None)
-
-
-def unbuilt(root: Node) -> list[Fault]:
-    """Return a fault for all in a normalised document that this version does not carry out yet."""
-    return list(_walk(root, "document", ""))
-
-
-def _walk(node: Node, place: str, under: str) -> Iterator[Fault]:
-    for key, part in node.map.items():
-        for at in {place: None, under: None}:
-            words = is_unbuilt(at, key, part.plain()) if at else None
-            if words is not None:
-                yield part.fault(f"not built yet: {words}")
-        if place == "document" and key == "schedule":
-            for entry in part.items:
-                for phase in entry.map.values():
-                    yield from _walk(phase, "phase", "")
-            continue
-        below = PLACES[place].parts.get(key) if place in PLACES else None
-        below = below or ("recovery" if key == "recovery" else None)
-        if below is None:
-            continue
-        for item in part.items if below.startswith("[") else [part]:
-            yield from _walk(item, below.strip("[]"), key)
+from ganglion.run.plan import NO_BRAIN, OBJECTIVE, REPLAY
 
 
 def replays(agent: Node) -> list[Node]:
     """Return the entries of an agent's `replay`."""
-    found = agent.map.get("replay")
-    return [] if found is None else [item for item in found.items if isinstance(item.value, dict)]
+    return [item for item in agent.entries("replay") if isinstance(item.value, dict)]
 
 
 def reads(agent: Node) -> list[Node]:
     """Return the maps of an agent that name runs and phases to read from: `load`, then the entries of `replay`."""
-    load = agent.map.get("load")
-    return [*([] if load is None else [load]), *replays(agent)]
+    load = agent.get("load")
+    return [*([load] if load else []), *replays(agent)]
 
 
-def replay_faults(agent: Node) -> Iterator[Fault]:
-    """Yield what is wrong where an agent without a brain is to learn from recordings."""
-    found = agent.map.get("replay")
-    if found is None or not found.items:
-        return
-    mark, name, brain = agent.keys["replay"], agent.text("name"), agent.map.get("brain")
-    if brain is None or brain.value is None or brain.text("name") == "none":
-        yield mark.fault(f"agent `{name}` has no brain that could learn: `replay` needs one")
-
-
-def in_vain(phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning for each `replay` in a phase in which no brain learns."""
-    mode = None if phase.config is None else phase.config.text("mode")
-    if mode in (None, "train"):
-        return
-    for agent in phase.agents.values():
-        if replays(agent):
-            message = f"no brain learns in a phase of mode `{mode}`: `replay` has no effect"
-            yield agent.keys["replay"].fault(message, "warning")
+def has_brain(agent: Node) -> bool:
+    """Say whether an agent learns."""
+    brain = agent.get("brain")
+    return brain is not None and brain.text("name") != NO_BRAIN
 
 
 Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
 
-_SUM = "aggregate_rewards"  # the objective that a program is asked for
 # Keys of `load` and `replay` that name something else than a phase of this run.
 _ELSEWHERE = frozenset({"experiment_run", "instance", "base", "path", "table"})
 
@@ -117,7 +46,8 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """
     faults = [*_schedule(root), *recovery_faults([root.map.get("recovery")])]
     names = [phase.name for phase in phases]
-    sound, blurred = _sound_entries(root), False
+    entries, blurred = root.entries("schedule"), False
+    sound = next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
     said: set[tuple[str, str]] = set()
     for index, phase in enumerate(phases):
         # From the first part on that could not be read nobody knows which environments and agents there are.
@@ -134,7 +64,7 @@ def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
     """Return a fault where a model or episodes of this run are asked for of an agent that it did not have before."""
     faults = []
     for name, agent, load in ((n, a, node) for n, a in phase.agents.items() for node in reads(a)):
-        asked = {k: n for k, n in load.map.items() if n.value is not None}
+        asked = {key: node for key in load.map if (node := load.get(key))}
         continues = load is agent.map.get("load") and not asked.keys() & {"agent", "phase"}
         if continues or asked.keys() & _ELSEWHERE:
             continue
@@ -168,7 +98,8 @@ def _schedule(root: Node) -> list[Fault]:
         names = list(entry.map)
         if isinstance(entry.value, dict) and len(names) != 1:
             shown = ", ".join(f"`{name}`" for name in names) or "none"
-            hint = "; what belongs to a phase stands further right" if _is_empty(entry) else ""
+            empty = names and entry.map[names[0]].value is None  # its keys are indented too little
+            hint = "; what belongs to a phase stands further right" if empty else ""
             faults.append(entry.fault(f"expected the name of one phase in each entry, found {shown}{hint}"))
             continue
         for name in names:
@@ -180,75 +111,48 @@ def _schedule(root: Node) -> list[Fault]:
     return faults
 
 
-def _is_empty(entry: Node) -> bool:
-    """Say whether the first phase of an entry has nothing of its own: its keys are indented too little."""
-    return next((phase.value is None for phase in entry.map.values()), False)
-
-
-def _sound_entries(root: Node) -> int:
-    """Return how many entries of the schedule are one phase each, up to the first that is not."""
-    schedule = root.map.get("schedule")
-    entries = [] if schedule is None else schedule.items
-    return next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
-
-
 def _blurred(given: Node) -> bool:
     """Say whether it cannot be told which environments and agents a phase gives."""
-    if not _clean(given, model.Phase):
+    lists = [given.map[key] for key in ("environments", "agents") if key in given.map]
+    if not _clean(given, model.Phase) or not all(isinstance(part.value, list) for part in lists):
         return True
-    for key, inner, name in (("environments", "environment", "uid"), ("agents", None, "name")):
-        part = given.map.get(key)
-        if part is None:
-            continue
-        if not isinstance(part.value, list):
-            return True
-        for entry in part.items:
-            holder = entry if inner is None else entry.map.get(inner)
-            if holder is None or holder.text(name) is None:
-                return True
-    return False
+    named = [label(entry, "entry") for entry in given.entries("environments")]
+    named += [label(agent, "agent") for agent in given.entries("agents")]
+    return None in named
 
 
 def conditions_of(root: Node, phase: Expanded) -> tuple[list[Node], list[Node]]:
     """Return the (episode-level, phase-level) conditions of a phase in document order."""
-    episode = phase.simulation.map.get("conditions") if phase.simulation is not None else None
-    own = phase.config.map.get("conditions") if phase.config is not None else None
-    if own is None or own.value is None:
-        config = root.map.get("run_config")
-        own = config.map.get("conditions") if config is not None else None
-    return ([] if episode is None else episode.items), ([] if own is None else own.items)
+    episode = [] if phase.simulation is None else phase.simulation.entries("conditions")
+    own = phase.setting("conditions")
+    config = root.map.get("run_config", root)
+    return episode, config.entries("conditions") if own is None else own.items
 
 
-def repeats(phase: Expanded) -> bool:
-    """Say whether a phase's controller asks in an order that it would keep if it were asked again."""
-    simulation = phase.simulation
-    if simulation is None or simulation.text("name") != "aeb" or "params" not in simulation.map:
-        return True
-    return simulation.map["params"].text("mode") != "free"
-
-
+@dataclass(slots=True)
 class _Phase:
     """Check one expanded phase."""
 
-    def __init__(
-        self, root: Node, index: int, phase: Expanded, names: list[str], lookup: Lookup, blurred: bool
-    ) -> None:
-        self.root = root
-        self.index = index
-        self.phase = phase
-        self.names = names
-        self.lookup = lookup
-        self.blurred = blurred
-        self.faults: list[Fault] = list(phase.faults)
+    root: Node
+    index: int
+    phase: Expanded
+    names: list[str]
+    lookup: Lookup
+    blurred: bool
+    faults: list[Fault] = field(default_factory=list)
+
+    def _wrong(self, node: Node, message: str) -> None:
+        self.faults.append(node.fault(message))
 
     def check(self) -> list[Fault]:
         """Return the faults of the phase."""
         phase = self.phase
+        self.faults += phase.faults
         if not self.blurred:
             self.faults += phase.vain
             for kind, entities in (("environment", phase.environments), ("agent", phase.agents)):
                 if not entities:
-                    self.faults.append(phase.mark.fault(f"phase `{phase.name}` has no {kind}"))
+                    self._wrong(phase.mark, f"phase `{phase.name}` has no {kind}")
         for entry in phase.environments.values():
             self._environment(entry)
         for agent in phase.agents.values():
@@ -259,22 +163,22 @@ class _Phase:
             for condition in conditions:
                 self._plugin("condition", condition)
         levels = [self.root.map.get("recovery"), phase.recovery]
-        self.faults += recovery_faults(levels, repeats(phase))
+        self.faults += recovery_faults(levels)
         for entry in (*phase.environments.values(), *phase.agents.values()):
-            self.faults += recovery_faults([*levels, entry.map.get("recovery")], repeats(phase))
+            self.faults += recovery_faults([*levels, entry.map.get("recovery")])
         self._processes()
         return self.faults
 
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""
-        worker = self.phase.config.map.get("worker") if self.phase.config is not None else None
+        worker = self.phase.setting("worker")
         if worker is None or not isinstance(worker.value, int) or self.blurred:
             return
         each = 1 + len(self.phase.environments) + len(self.phase.agents)
         needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
         if needed > processes_per_run():
             message = f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"
-            self.faults.append(worker.fault(f"{message} (setting processes_per_run)"))
+            self._wrong(worker, f"{message} (setting processes_per_run)")
 
     def _plugin(self, kind: str, node: Node | None, optional: bool = False) -> None:
         """Check that a `{name, params}` names a plugin that there is."""
@@ -283,12 +187,11 @@ class _Phase:
         name = node.map.get("name")
         if name is None:
             if not optional and _clean(node, model.Plugin):
-                self.faults.append(node.fault(f"missing key `name`: which {kind} is it?"))
+                self._wrong(node, f"missing key `name`: which {kind} is it?")
         elif isinstance(name.value, str) and name.value:
-            place = {"controller": "simulation", "condition": "conditions"}.get(kind, kind)
-            wrong = None if is_unbuilt(place, "name", name.value) else self.lookup(kind, name.value)
+            wrong = self.lookup(kind, name.value)
             if wrong is not None:
-                self.faults.append(name.fault(wrong))
+                self._wrong(name, wrong)
 
     def _environment(self, entry: Node) -> None:
         """Check that an environment has exactly one form, and what only fits one of them."""
@@ -297,72 +200,66 @@ class _Phase:
         if not forms and _clean(definition, model.Environment):
             uid = definition.text("uid")
             message = f"environment `{uid}` is nowhere defined: expected one of `name`, `command`, `attach`"
-            self.faults.append(definition.fault(message))
+            self._wrong(definition, message)
         if forms == ["name"]:
             self._plugin("environment", definition)
         for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
-            part = entry.map.get(key)
-            if part is None or part.value is None:
+            part = entry.get(key)
+            if part is None:
                 continue
             if forms in (["command"], ["attach"]):
-                message = f"`{key}` runs in a process of ours and cannot stand beside `{forms[0]}`"
-                self.faults.append(entry.keys[key].fault(message))
+                self._wrong(entry.keys[key], f"`{key}` runs in a process of ours and cannot stand beside `{forms[0]}`")
             else:
                 self._plugin(kind, part)
 
     def _forms(self, definition: Node, what: str) -> list[str]:
         """Return which of `name`, `command`, `attach` are given; refuse two of them, and what has no `command`."""
-        forms = [key for key in DEFINING if key in definition.map]
-        forms = [key for key in forms if definition.map[key].value not in (None, False)]
+        forms = [key for key in DEFINING if is_given(definition, key)]
         if len(forms) > 1:
             shown = " and ".join(f"`{form}`" for form in forms)
-            message = f"expected one of `name`, `command`, `attach`, found {shown}"
-            self.faults.append(definition.keys[forms[1]].fault(message))
+            self._wrong(definition.keys[forms[1]], f"expected one of `name`, `command`, `attach`, found {shown}")
         for key in ("cwd", "variables", "speaks"):
             if forms and "command" not in forms and key in definition.map and definition.map[key].value:
-                message = f"`{key}` is for {what} with `command` only"
-                self.faults.append(definition.keys[key].fault(message))
+                self._wrong(definition.keys[key], f"`{key}` is for {what} with `command` only")
         return forms
 
     def _muscle(self, agent: Node, muscle: Node) -> None:
         """Check that a muscle has one form; what a program is asked to do must not need a process of ours."""
         forms = self._forms(muscle, "muscles")
         if not forms and isinstance(muscle.value, dict) and _clean(muscle, model.Muscle):
-            self.faults.append(muscle.fault("missing key `name`: which muscle is it?"))
+            self._wrong(muscle, "missing key `name`: which muscle is it?")
         if not forms or "name" in forms:
             self._plugin("muscle", muscle, optional=True)
             return
-        filters, objective = agent.map.get("filters"), agent.map.get("objective")
-        if filters is not None and filters.value:
+        objective = agent.get("objective")
+        if agent.entries("filters"):
             message = f"`filters` run in a process of ours and cannot stand beside `{forms[0]}`"
-            self.faults.append(agent.keys["filters"].fault(message))
-        params = None if objective is None else objective.map.get("params")
-        plain = objective is None or objective.value is None or objective.text("name") == _SUM
-        if not plain or (params is not None and params.value):
-            message = f"a program adds up its rewards: beside `{forms[0]}` expected none, or {_SUM} without params"
-            self.faults.append(agent.keys["objective"].fault(message))
+            self._wrong(agent.keys["filters"], message)
+        params = None if objective is None else objective.get("params")
+        if (objective and objective.text("name") != OBJECTIVE) or (params and params.value):
+            message = f"a program adds up its rewards: beside `{forms[0]}` expected none, or {OBJECTIVE} without params"
+            self._wrong(agent.keys["objective"], message)
 
     def _agent(self, agent: Node) -> None:
         """Check an agent's parts, lists and model."""
         muscle = agent.map.get("muscle")
         if muscle is None and _clean(agent, model.Agent):
-            self.faults.append(agent.fault(f"missing key `muscle`: agent `{agent.text('name')}` has no actor"))
+            self._wrong(agent, f"missing key `muscle`: agent `{agent.text('name')}` has no actor")
         if muscle is not None:
             self._muscle(agent, muscle)
         for kind in ("brain", "objective"):
             self._plugin(kind, agent.map.get(kind))
-        filters = agent.map.get("filters")
-        if filters is not None and not is_unbuilt("agent", "filters", filters.plain()):
-            for part in filters.items:
-                self._plugin("filter", part)
+        for part in agent.entries("filters"):
+            self._plugin("filter", part)
         for key in ("sensors", "actuators", "rewards"):
-            if key in agent.map:
-                self._ids(agent.map[key].items, key)
+            self._ids(agent.entries(key), key)
         for node in reads(agent):
             self._load(node)
-        self.faults += replay_faults(agent)
+        if agent.entries("replay") and not has_brain(agent):
+            message = f"agent `{agent.text('name')}` has no brain that could learn: `replay` needs one"
+            self._wrong(agent.keys["replay"], message)
         if replays(agent) and (wrong := self.lookup("replay", REPLAY)) is not None:
-            self.faults.append(agent.keys["replay"].fault(wrong))
+            self._wrong(agent.keys["replay"], wrong)
 
     def _ids(self, items: list[Node], key: str) -> None:
         """Check that ids name environments of this phase, and none twice."""
@@ -373,9 +270,9 @@ class _Phase:
                 continue
             within = next((f"{w}*" for w in sorted(wild) if self._within(item.value, w)), None)
             if item.value in seen:
-                self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`"))
+                self._wrong(item, f"`{item.value}` stands twice in `{key}`")
             elif within is not None:
-                self.faults.append(item.fault(f"`{item.value}` stands twice in `{key}`: `{within}` has it too"))
+                self._wrong(item, f"`{item.value}` stands twice in `{key}`: `{within}` has it too")
             elif not self.blurred:
                 self._id(item, item.value, key)
             seen.add(item.value)
@@ -397,24 +294,21 @@ class _Phase:
             message = f"expected a full id {words}, found {item.found()}"
         else:
             message = f"there is no environment `{prefix}` in phase `{self.phase.name}`"
-        self.faults.append(item.fault(message + nearest(prefix, uids)))
+        self._wrong(item, message + nearest(prefix, uids))
 
     def _load(self, load: Node) -> None:
         """Check that a model, or recorded episodes, of this run come from an earlier phase."""
-        if any(key in load.map for key in _ELSEWHERE):
-            return
-        phase = load.map.get("phase")
-        if phase is None or phase.value is None:
+        phase = load.get("phase")
+        if phase is None or load.map.keys() & _ELSEWHERE:
             return
         earlier = self.names[: self.index]
         value = phase.value
         if isinstance(value, str) and value not in earlier:
             why = "is not earlier than" if value in self.names else "is unknown in"
             like = "" if value in self.names else nearest(value, earlier)
-            self.faults.append(phase.fault(f"phase `{value}` {why} phase `{self.phase.name}`{like}"))
+            self._wrong(phase, f"phase `{value}` {why} phase `{self.phase.name}`{like}")
         elif isinstance(value, int) and not isinstance(value, bool) and value >= self.index:
-            message = f"expected the index of a phase before this one, which is {self.index}, found {value}"
-            self.faults.append(phase.fault(message))
+            self._wrong(phase, f"expected the index of a phase before this one, which is {self.index}, found {value}")
 
 
 def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = frozenset()) -> list[Fault]:
@@ -422,18 +316,57 @@ def warnings(root: Node, phases: list[Expanded], versions: frozenset[str] = froz
 
     `versions` are those of another project for which the document may have been written, as `major.minor`.
     """
-    found = [_version(root, versions)]
-    for index, phase in enumerate(phases):
+    found = list(_version(root, versions))
+    known: set[str] = set()  # agents of earlier phases
+    for phase in phases:
         found += phase.faults
-        found += [*_without_effect(phase), *_evaluations(phase)]
-        found += _vain_loads(phases[:index], phase)
-        found += in_vain(phase)
-        found += _blind(phases[:index], phase)
-    return [fault for fault in found if fault is not None]
+        told = [*_config(phase), *_evaluations(phase), *_agents(phase, known)]
+        found += [node.fault(message, "warning") for node, message in told]
+        known |= phase.agents.keys()
+    return found
 
 
-def _warn(node: Node, message: str) -> Fault:
-    return node.fault(message, "warning")
+Told: TypeAlias = Iterator[tuple[Node, str]]
+"""Nodes and what there is to be warned of at each."""
+
+
+def _version(root: Node, versions: frozenset[str]) -> Iterator[Fault]:
+    """Yield the warning about a version that is not this one: another major or minor, none, or a number."""
+    node = root.map.get("version")
+    ours = ".".join(__version__.split(".")[:2])
+    if node is None:
+        message = f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}"
+        yield root.fault(message, "warning")
+        return
+    theirs = ".".join(str(node.value).split(".")[:2])
+    if theirs in versions:
+        return
+    if not isinstance(node.value, str):
+        yield node.fault(f"expected the version as text, found {node.found()}; write it in quotes", "warning")
+    elif theirs != ours:
+        yield node.fault(f"written for version {node.value}, this is {__version__}", "warning")
+
+
+def _config(phase: Expanded) -> Told:
+    """Yield what is said of keys of `phase_config` that change nothing, or give results that differ each time."""
+    raw, sync = phase.setting("store_raw_actuators"), phase.setting("sync")
+    if raw is not None:
+        yield raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored"
+    if sync is not None and sync.value == "async":
+        yield sync, "`sync: async` is not reproducible: updates come in order of arrival"
+
+
+def _evaluations(phase: Expanded) -> Told:
+    """Yield what is said of evaluations that never come; what a phase merely inherits was meant for another one."""
+    every, mode = phase.setting("evaluate_every"), phase.setting("mode")
+    period = _number(every)
+    if every is None or period is None or "evaluate_every" not in phase.given.map.get("phase_config", phase.mark).map:
+        return
+    if mode is not None and mode.value != "train":
+        yield every, "this phase does not train: there is never an evaluation"
+    most = (_number(phase.setting("episodes")) or 0) * (_number(phase.setting("worker")) or 1)
+    if most and period > most:
+        yield every, f"there is never an evaluation: this phase has at most {most:g} episodes"
 
 
 def _number(node: Node | None) -> float | None:
@@ -442,66 +375,18 @@ def _number(node: Node | None) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _config(phase: Expanded, key: str) -> Node | None:
-    return None if phase.config is None else phase.config.map.get(key)
-
-
-def _version(root: Node, versions: frozenset[str]) -> Fault | None:
-    """Return the warning about a version that is not this one: another major or minor, none, or a number."""
-    node = root.map.get("version")
-    ours = ".".join(__version__.split(".")[:2])
-    if node is None:
-        return _warn(
-            root, f"no `version`: expected the version of Ganglion it was written for, such as {__version__!r}"
-        )
-    theirs = ".".join(str(node.value).split(".")[:2])
-    if theirs in versions:
-        return None
-    if not isinstance(node.value, str):
-        return _warn(node, f"expected the version as text, found {node.found()}; write it in quotes")
-    return None if theirs == ours else _warn(node, f"written for version {node.value}, this is {__version__}")
-
-
-def _without_effect(phase: Expanded) -> Iterator[Fault]:
-    """Yield warnings about keys of `phase_config` that change nothing, or give results that differ each time."""
-    raw, sync = _config(phase, "store_raw_actuators"), _config(phase, "sync")
-    if raw is not None:
-        yield _warn(raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored")
-    if sync is not None and sync.value == "async":
-        yield _warn(sync, "`sync: async` is not reproducible: updates come in order of arrival")
-
-
-def _evaluations(phase: Expanded) -> Iterator[Fault]:
-    """Yield warnings about evaluations that never come."""
-    every, mode = _config(phase, "evaluate_every"), _config(phase, "mode")
-    period = _number(every)
-    given = phase.given.map.get("phase_config")
-    if every is None or period is None or given is None or "evaluate_every" not in given.map:
-        return  # what a phase merely inherits was meant for another one
-    if mode is not None and mode.value != "train":
-        yield _warn(every, "this phase does not train: there is never an evaluation")
-    most = (_number(_config(phase, "episodes")) or 0) * (_number(_config(phase, "worker")) or 1)
-    if most and period > most:
-        yield _warn(every, f"there is never an evaluation: this phase has at most {most:g} episodes")
-
-
-def _blind(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning for each agent with a brain that sees and sets nothing; once, since phases inherit."""
+def _agents(phase: Expanded, known: set[str]) -> Told:
+    """Yield what is said of agents: of models and recordings that change nothing, of one that sees and sets nothing."""
+    mode = phase.setting("mode")
     for name, agent in phase.agents.items():
-        brain = agent.map.get("brain")
-        learns = brain is not None and brain.value is not None and brain.text("name") != "none"
-        given = [agent.map[key].items for key in ("sensors", "actuators") if key in agent.map]
-        if learns and not any(given) and not any(name in before.agents for before in earlier):
-            yield _warn(agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing")
-
-
-def _vain_loads(earlier: list[Expanded], phase: Expanded) -> Iterator[Fault]:
-    """Yield a warning where `load: {}` finds no earlier phase of its agent, or keys stand beside `agent: ~`."""
-    for name, agent in phase.agents.items():
-        load = agent.map.get("load")
-        if load is not None and load.value == {} and not any(name in before.agents for before in earlier):
-            yield _warn(load, f"no earlier phase has the agent `{name}`: it starts fresh")
-        if load is not None and "agent" in load.map and load.map["agent"].value is None:
-            vain = [key for key in load.map if key not in ("agent", "optional")]
-            if vain:
-                yield _warn(load, f"`agent: ~` starts fresh: `{vain[0]}` has no effect")
+        load = agent.map.get("load", phase.mark)
+        if load.value == {} and name not in known:
+            yield load, f"no earlier phase has the agent `{name}`: it starts fresh"
+        vain = [key for key in load.map if key not in ("agent", "optional")]
+        if vain and "agent" in load.map and load.get("agent") is None:
+            yield load, f"`agent: ~` starts fresh: `{vain[0]}` has no effect"
+        if replays(agent) and mode is not None and mode.value != "train":
+            message = f"no brain learns in a phase of mode `{mode.value}`: `replay` has no effect"
+            yield agent.keys["replay"], message
+        if has_brain(agent) and not agent.entries("sensors") and not agent.entries("actuators") and name not in known:
+            yield agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing"

@@ -8,11 +8,22 @@ from typing import Any
 
 import yaml
 
+from ganglion import __version__
 from ganglion.document.cascade import Expanded, recovery
-from ganglion.document.check import conditions_of, repeats
-from ganglion.document.marks import Node, core_scalar
+from ganglion.document.check import conditions_of, has_brain
+from ganglion.document.marks import Node, core_resolvers
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
+from ganglion.run.plan import (
+    CONTROLLER,
+    OBJECTIVE,
+    AgentPlan,
+    EnvironmentPlan,
+    PhasePlan,
+    Plan,
+    PluginPlan,
+    ProgramPlan,
+    Recovery,
+)
 
 
 def compile_plan(root: Node, phases: list[Expanded], source: str, folder: str, text: str, allow: Sequence[str]) -> Plan:
@@ -35,16 +46,15 @@ def _at(node: Node) -> str:
     return f"{node.place()}: {node.path}"
 
 
-def _value(node: Node | None, key: str, default: Any) -> Any:
+def _value(node: Node | None, key: str, default: Any = None) -> Any:
     """Return the plain value at a key, the default where there is none or null."""
-    part = None if node is None else node.map.get(key)
-    value = None if part is None else part.plain()
-    return default if value is None else value
+    part = None if node is None else node.get(key)
+    return default if part is None else part.plain()
 
 
 def _plugin(node: Node | None) -> PluginPlan | None:
     """Return a `{name, params}` as a plan, None where there is none."""
-    if node is None or not isinstance(node.value, dict):
+    if node is None or "name" not in node.map:
         return None
     name = node.map["name"]
     return PluginPlan(str(name.value), _value(node, "params", {}), _value(node, "on_error", "fail"), _at(name))
@@ -57,32 +67,29 @@ def _plugins(nodes: Sequence[Node]) -> list[PluginPlan]:
 def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
     config = phase.config
     episode, whole = conditions_of(root, phase)
-    controller = None
-    if phase.simulation is not None and "name" in phase.simulation.map:
-        controller = _plugin(phase.simulation)
     params = _value(phase.simulation, "params", {})
     levels = [root.map.get("recovery"), phase.recovery]
 
     def own(entry: Node) -> Recovery | None:
         """Return what is said of an entry, None where nothing is."""
         given = entry.map.get("recovery")
-        return recovery([*levels, given], repeats(phase)) if given is not None and given.map else None
+        return recovery([*levels, given]) if given is not None and given.map else None
 
     return PhasePlan(
         index=index,
         name=phase.name,
         environments=[_environment(entry, own(entry)) for entry in phase.environments.values()],
         agents=[_agent(agent, own(agent)) for agent in phase.agents.values()],
-        controller=controller or PluginPlan("vanilla", params, at=_at(phase.simulation or phase.mark)),
+        controller=_plugin(phase.simulation) or PluginPlan(CONTROLLER, params, at=_at(phase.simulation or phase.mark)),
         episode_conditions=_plugins(episode),
         phase_conditions=_plugins(whole),
         mode=_value(config, "mode", "train"),
         workers=_value(config, "worker", 1),
-        episodes=_value(config, "episodes", None),
+        episodes=_value(config, "episodes"),
         sync=_value(config, "sync", "lockstep"),
-        evaluate_every=_value(config, "evaluate_every", None),
+        evaluate_every=_value(config, "evaluate_every"),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
-        **asdict(recovery(levels, repeats(phase))),
+        **asdict(recovery(levels)),
     )
 
 
@@ -91,13 +98,13 @@ def _environment(entry: Node, own: Recovery | None) -> EnvironmentPlan:
     return EnvironmentPlan(
         uid=str(node.map["uid"].value),
         plugin=_plugin(node) if node.text("name") else None,
-        command=_value(node, "command", None),
+        command=_value(node, "command"),
         attach=_value(node, "attach", False),
         params=_value(node, "params", {}),
         per_worker=_value(node, "per_worker", []),
         reward=_plugin(entry.map.get("reward")),
         transformer=_plugin(entry.map.get("state_transformer")),
-        cwd=_value(node, "cwd", None),
+        cwd=_value(node, "cwd"),
         variables=_value(node, "variables", {}),
         speaks=_value(node, "speaks", "bus"),
         recovery=own,
@@ -105,62 +112,49 @@ def _environment(entry: Node, own: Recovery | None) -> EnvironmentPlan:
 
 
 def _agent(node: Node, own: Recovery | None) -> AgentPlan:
-    muscle, program = _muscle(node.map["muscle"])
-    brain = _plugin(node.map.get("brain"))
-    objective = _plugin(node.map.get("objective"))
-    sensors, actuators, rewards = (
-        node.map[key].items if key in node.map else [] for key in ("sensors", "actuators", "rewards")
+    muscle = node.map["muscle"]
+    program = ProgramPlan(
+        command=_value(muscle, "command"),
+        cwd=_value(muscle, "cwd"),
+        variables=_value(muscle, "variables", {}),
+        params=_value(muscle, "params", {}),
+        speaks=_value(muscle, "speaks", "bus"),
     )
+    acts = bool(muscle.text("name"))  # a plugin, and no program
+    sensors, actuators, rewards, replay = map(node.entries, ("sensors", "actuators", "rewards", "replay"))
     return AgentPlan(
         name=str(node.map["name"].value),
-        muscle=muscle,
-        brain=None if brain is None or brain.name == "none" else brain,
-        objective=objective or PluginPlan("aggregate_rewards", at=_at(node)),
+        muscle=_plugin(muscle) if acts else None,
+        brain=_plugin(node.map["brain"]) if has_brain(node) else None,
+        objective=_plugin(node.map.get("objective")) or PluginPlan(OBJECTIVE, at=_at(node)),
         sensors=[str(item.value) for item in sensors],
         actuators=[str(item.value) for item in actuators],
-        rewards=_value(node, "rewards", None),
-        filters=_plugins(node.map["filters"].items if "filters" in node.map else []),
-        models=_value(node, "models", None),
+        rewards=_value(node, "rewards"),
+        filters=_plugins(node.entries("filters")),
+        models=_value(node, "models"),
         load=_load(node.map.get("load")),
         sensors_at=[_at(item) for item in sensors],
         actuators_at=[_at(item) for item in actuators],
         rewards_at=[_at(item) for item in rewards],
         load_at=_at(node.map.get("load", node)),
-        replay=[_replay(item) for item in _replays(node)],
-        replay_at=[_at(item) for item in _replays(node)],
+        replay=[_given(item) for item in replay],
+        replay_at=[_at(item) for item in replay],
         models_at=_at(node.map.get("models", node)),
         recovery=own,
-        program=program,
+        program=None if acts else program,
     )
 
 
-def _muscle(node: Node) -> tuple[PluginPlan | None, ProgramPlan | None]:
-    """Return the plugin or the program that acts."""
-    if node.text("name"):
-        return _plugin(node), None
-    command, cwd = _value(node, "command", None), _value(node, "cwd", None)
-    return None, ProgramPlan(
-        command, cwd, _value(node, "variables", {}), _value(node, "params", {}), _value(node, "speaks", "bus")
-    )
+def _given(node: Node) -> dict[str, Any]:
+    """Return what a map says, without what it leaves open."""
+    return {key: part.plain() for key in node.map if (part := node.get(key)) is not None}
 
 
 def _load(node: Node | None) -> Any:
     """Return None to continue, False to begin fresh, else what the map says."""
-    value = None if node is None else node.plain()
-    if not isinstance(value, dict):
-        return value
-    if value.get("agent", "") is None:
-        return False
-    return {key: part for key, part in value.items() if part is not None} or None
-
-
-def _replays(node: Node) -> list[Node]:
-    return node.map["replay"].items if "replay" in node.map else []
-
-
-def _replay(node: Node) -> dict[str, Any]:
-    """Return what an entry of `replay` says, without what it leaves open."""
-    return {key: part for key, part in dict(node.plain()).items() if part is not None}
+    if node is None or not isinstance(node.value, dict):
+        return None if node is None else node.value
+    return False if "agent" in node.map and node.get("agent") is None else _given(node) or None
 
 
 def resolved(plan: Plan) -> str:
@@ -172,7 +166,7 @@ def resolved(plan: Plan) -> str:
         "uid": plan.uid,
         "experiment_uid": plan.experiment,
         "seed": int(plan.seed),
-        "version": _version(),
+        "version": __version__,
         "cascade": "replace",
         "run_config": {"conditions": [outline_plugin(c) for c in plan.phases[0].phase_conditions]},
         "schedule": [{phase.name: outline(phase)} for phase in plan.phases],
@@ -186,12 +180,6 @@ def written(tree: Any) -> str:
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _version() -> str:
-    from ganglion import __version__
-
-    return __version__
-
-
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time
     """Write YAML that reads the same by the rules of 1.1 and 1.2."""
 
@@ -200,13 +188,4 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
-def _text(dumper: Any, text: str) -> Any:
-    """Write text in quotes where the core schema of 1.2 would take it for something else; PyYAML knows 1.1 only."""
-    try:
-        plain = isinstance(core_scalar(text), str)
-    except ValueError:
-        plain = False
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'")
-
-
-_Dumper.add_representer(str, _text)
+core_resolvers(_Dumper)  # beside those of 1.1: text that either of them takes for something else is quoted

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ganglion.document.fault import report, settle
 from ganglion.document.marks import Node, Source, compose
-from ganglion.document.model import Expect, Form, Text, validate
+from ganglion.document.model import Expect, Form, PluginName, Text, validate
 from ganglion.document.schema import cleaned
 from ganglion.document.spelling import walk
 from ganglion.errors import DocumentError
 from ganglion.limits import PROCESSES_PER_RUN, PROCESSES_PER_RUN_MAX, TAPE_BEGIN_BYTES, TAPE_BYTES
 
-Packages = Annotated[
-    list[str],
-    Expect(
-        "a list of names",
-        lambda v: isinstance(v, list) and all(isinstance(part, str) and part for part in v),
-        {"type": "array", "items": {"type": "string", "minLength": 1}},
-    ),
-]
-Commands = Annotated[str, Expect("one of allow, deny", lambda v: v in ("allow", "deny"), {"enum": ["allow", "deny"]})]
-_READERS = ("owner", "group", "all")
-Readers = Annotated[str, Expect("one of owner, group, all", lambda v: v in _READERS, {"enum": list(_READERS)})]
 NUMBERS = {"processes_per_run": (1, PROCESSES_PER_RUN_MAX), "journal_begin_bytes": (4096, TAPE_BYTES)}
 """Settings that are integers: the least and the largest."""
 
+Names = Annotated[list[PluginName], Expect("a list of names")]
 
-def _integer(name: str) -> Expect:
-    low, high = NUMBERS[name]
-    schema = {"type": "integer", "minimum": low, "maximum": high}
-    return Expect(f"an integer from {low} to {high}", lambda v: type(v) is int and low <= v <= high, schema)
+
+_PROCESSES, _BYTES = (Expect(f"an integer from {low} to {high}") for low, high in NUMBERS.values())
 
 
 class Config(Form):
@@ -44,14 +32,16 @@ class Config(Form):
     kernel: Text = Field("", description="connection file of the kernel to talk to")
     bind: Text = Field("", description="endpoint for programs on other machines, encrypted")
     cpus: Text = Field("", description="processors that runs are kept on, as in `0`, `0,2` or `1-3`; default: all")
-    allow: Packages = Field([], description="packages that import paths in documents may name")
-    block: Packages = Field([], description="plugins and distributions that nobody may use, by name")
-    commands: Commands = Field("allow", description="whether documents may start programs")
-    readers: Readers = Field("owner", description="who may read results, models and logs of runs")
-    processes_per_run: Annotated[int, _integer("processes_per_run")] = Field(
+    allow: Names = Field([], description="packages that import paths in documents may name")
+    block: Names = Field([], description="plugins and distributions that nobody may use, by name")
+    commands: Literal["allow", "deny"] = Field("allow", description="whether documents may start programs")
+    readers: Literal["owner", "group", "all"] = Field(
+        "owner", description="who may read results, models and logs of runs"
+    )
+    processes_per_run: Annotated[int, Field(ge=1, le=PROCESSES_PER_RUN_MAX), _PROCESSES] = Field(
         PROCESSES_PER_RUN, description="how many processes a run may have"
     )
-    journal_begin_bytes: Annotated[int, _integer("journal_begin_bytes")] = Field(
+    journal_begin_bytes: Annotated[int, Field(ge=4096, le=TAPE_BYTES), _BYTES] = Field(
         TAPE_BEGIN_BYTES, description="from which length on a process begins its journal anew with its state"
     )
 
@@ -66,10 +56,10 @@ def read_config(path: Path) -> dict[str, Node]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    root, found = compose(Source.of(str(path), text), text)
+    root, found = compose(Source(str(path), text), text)
     if root is not None and root.value is not None:
         walk(root, "")
-        found = [*found, *(fault for _, fault in validate(root, Config))]
+        found = [*found, *validate(root, Config)]
         if not isinstance(root.value, dict):
             found = [root.fault(f"expected a map of settings, found {root.found()}")]
     if found:

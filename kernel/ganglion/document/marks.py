@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, Self, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import yaml
 
@@ -18,70 +20,29 @@ from ganglion.limits import (
     SCALAR_BYTES,
 )
 
-_AHEAD = 1_024  # lines that are split at first; a text may be a million of them, and have one fault
-
-
-class Source:
-    """Hold a text and its name; an `inline` one (an option) has no lines to show."""
-
-    __slots__ = ("_lines", "_split", "_text", "inline", "name")
-
-    def __init__(self, name: str, text: str = "", inline: bool = False) -> None:
-        self.name = name
-        self.inline = inline
-        self._text = text
-        self._lines: list[str] = []
-        self._split = 0  # so many lines are split; what stands behind them in the list is the rest
-
-    @classmethod
-    def of(cls, name: str, text: str) -> Self:
-        """Return the source of a file's text."""
-        return cls(name, text)
-
-    @property
-    def count(self) -> int:
-        """Return how many lines there are, at least one."""
-        return self._text.count("\n") + 1
-
-    def line(self, number: int) -> str:
-        """Return a line, counted from 0, without its end; behind the last one nothing."""
-        if number >= self._split:
-            self._split = max(_AHEAD, 2 * number)
-            self._lines = self._text.split("\n", self._split)
-        return self._lines[number].rstrip("\r") if number < len(self._lines) else ""
-
-
 Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is eight times as fast; both give the same events
-
-# YAML 1.2.2, 10.3.2: the core schema, in which `yes`, `on` and `12:30` are text
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_TRUE, _FALSE = frozenset({"true", "True", "TRUE"}), frozenset({"false", "False", "FALSE"})
-_INTEGER = re.compile(r"[-+]?[0-9]+\Z")
-_BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-_SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
-_NUMBER_BEGINS = frozenset("+-.0123456789")
 _INTEGER_DIGITS_MAX = 4_000  # Python refuses to read more than 4,300 digits; a seed of 4,000 is large enough
-
-_TAG = "tag:yaml.org,2002:"
-_KINDS: dict[str, tuple[type, ...]] = {
-    _TAG + "int": (int,),
-    _TAG + "float": (float, int),
-    _TAG + "bool": (bool,),
-    _TAG + "null": (type(None),),
-}
-_TEXT_TAGS = (None, "!", _TAG + "str")
-_WORDS = _NULL | _TRUE | _FALSE
-_SHORT = SCALAR_BYTES // 4  # characters, which UTF-8 makes at most four bytes each
-_DIVIDERS = ",:-?[{"  # no value begins without one of these before it, but the document itself
-_VALUES_PER_DIVIDER = 3  # `[:,:]`: a colon can stand for a map with an empty key and an empty value
 _MESSAGE_MAX = 1_000  # characters: a name of megabytes says no more than its beginning
-_IN_QUOTES = "while scanning a quoted scalar"
-_BEGINS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
-_ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Hold a text and its name; an `inline` source (an option) has no lines to show."""
+
+    name: str
+    text: str = ""
+    inline: bool = False
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Return the lines, at least one, without their ends."""
+        return self.text.split("\n")
+
+    def line(self, number: int) -> str:
+        """Return a line, counted from 0; behind the last one nothing."""
+        return self.lines[number].rstrip("\r") if number < len(self.lines) else ""
 
 
 _NO_KEYS: dict[str, Any] = {}  # shared by all that are no maps: a dictionary for each scalar would cost more than it
@@ -109,12 +70,25 @@ class Node:
         self.size = 1
         self.height = 0
 
-    def like(self, value: Value, keys: dict[str, Node] | None = None) -> Node:
+    def like(self, value: Value, keys: dict[str, Node] | None = None, path: str | None = None) -> Node:
         """Return a node with another value at the same place."""
         node = Node(value, self.source, self.line, self.column, self.width)
         node.keys = self.keys if keys is None else keys
-        node.path = self.path
+        node.path = self.path if path is None else path
         return node
+
+    def put(self, key: str, value: Node, mark: Node | None = None) -> Node:
+        """Return a map with another value at a key; `mark` is the key's node."""
+        return self.like(
+            {**self.map, key: value}, {**self.keys, key: mark or self.keys.get(key) or value.like(key, {})}
+        )
+
+    def without(self, *keys: str) -> Node:
+        """Return a map without some keys; the same node where it has none of them."""
+        if not any(key in self.map for key in keys):
+            return self
+        entries = {key: value for key, value in self.map.items() if key not in keys}
+        return self.like(entries, {key: mark for key, mark in self.keys.items() if key not in keys})
 
     @property
     def map(self) -> dict[str, Node]:
@@ -125,6 +99,15 @@ class Node:
     def items(self) -> list[Node]:
         """Return the entries of a list; of anything else an empty list."""
         return self.value if isinstance(self.value, list) else []
+
+    def get(self, key: str) -> Node | None:
+        """Return what stands at a key of a map, None where that is nothing, or null."""
+        node = self.map.get(key)
+        return None if node is None or node.value is None else node
+
+    def entries(self, key: str) -> list[Node]:
+        """Return the entries of the list at a key of a map; of anything else an empty list."""
+        return self.map[key].items if key in self.map else []
 
     def text(self, key: str) -> str | None:
         """Return the text at a key of a map, None if there is none."""
@@ -178,125 +161,98 @@ def node_of(value: Any, source: Source) -> Node:
     return Node(value, source)
 
 
-def core_scalar(text: str) -> str | int | float | bool | None:
-    """Return what a plain scalar means in the core schema of YAML 1.2.
+_TAG = "tag:yaml.org,2002:"
 
-    Raises:
-        ValueError: an integer of more than 4,000 digits.
-    """
-    if text in _NULL:
-        return None
-    if text[0] not in _NUMBER_BEGINS:
-        return True if text in _TRUE else False if text in _FALSE else text
-    if _INTEGER.match(text):
-        if len(text) > _INTEGER_DIGITS_MAX:
-            raise ValueError(f"expected a number of at most {_INTEGER_DIGITS_MAX} digits, found {len(text)}")
-        return int(text)
-    if _BASED.match(text):
-        return int(text, 0)
-    if _FLOAT.match(text):
-        return float(text)
-    return float(text.replace(".", "", 1)) if _SPECIAL.match(text) else text
+
+def _integer(text: str) -> int:
+    if len(text) > _INTEGER_DIGITS_MAX:
+        raise ValueError(f"expected a number of at most {_INTEGER_DIGITS_MAX} digits, found {len(text)}")
+    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+
+
+def _float(text: str) -> float:
+    return float(text.replace(".", "", 1) if text[-1] in "fFnN" else text)
+
+
+CORE: dict[str, tuple[str, str, Callable[[str], Value]]] = {
+    _TAG + "null": (r"(~|null|Null|NULL|)\Z", "~nN", lambda text: None),
+    _TAG + "bool": (r"(true|True|TRUE|false|False|FALSE)\Z", "tTfF", lambda text: text.lower() == "true"),
+    _TAG + "int": (r"([-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z", "-+0123456789", _integer),
+    _TAG + "float": (
+        r"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z",
+        "-+.0123456789",
+        _float,
+    ),
+}
+"""The core schema of YAML 1.2.2, 10.3.2, where `yes` is text: tag -> what plain text matches, its begin, its value."""
+
+
+def core_resolvers(kind: Any) -> None:
+    """Let a loader or dumper class of PyYAML take plain text for what it is in the core schema."""
+    for tag, (pattern, begins, _) in CORE.items():
+        kind.add_implicit_resolver(tag, re.compile(pattern), [*begins, *([""] if tag == _TAG + "null" else [])])
 
 
 class _Stop(Exception):
     """End the composition: what follows cannot be read soundly."""
 
 
-class _Open:
-    """Hold a collection whose end has not come yet."""
-
-    __slots__ = ("anchor", "height", "items", "key", "merges", "node", "repeated", "size")
-
-    def __init__(self, node: Node, anchor: str | None) -> None:
-        self.node = node
-        self.items = node.value if isinstance(node.value, list) else None  # None: a map
-        self.anchor = anchor
-        self.key: Node | None = None
-        self.merges = False
-        self.repeated = False  # the key at hand is faulty: its value is read and left out
-        self.size = 1
-        self.height = 0
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is eight times as fast as the loader in Python
+_COMPOSER: Any = yaml.composer.Composer  # its hints know nodes of its own only
 
 
-class _Composer:
-    """Build the tree from the events of one document."""
+class _Composer(_LOADER, _COMPOSER):  # type: ignore[misc]  # chosen at run time
+    """Compose one document as PyYAML does: of our nodes, within the bounds of `limits`, with all faults."""
 
-    def __init__(self, source: Source) -> None:
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's name and form; those of YAML 1.1 go
+
+    def __init__(self, source: Source, text: str) -> None:
+        super().__init__(text)
+        _COMPOSER.__init__(self)
         self.source = source
         self.faults: list[Fault] = []
-        self.anchors: dict[str, Node | None] = {}
-        self.open: list[_Open] = []
-        self.root: Node | None = None
-        self.documents = 0
-        self.aliases = 0
-        self.collections = 0
-        self.expanded = 0
         self.spread: Any = None  # the last scalar of several lines: perhaps a quote was forgotten
+        self._depth = self._values = self._collections = self._aliases = 0
 
-    def run(self, text: str) -> Node | None:
-        """Return the document's root, None where a fault leaves no tree."""
-        found = _UNPRINTABLE.search(text)
-        if found:
-            line, column = _position(text, found.start())
-            self._stop(line, column, 1, f"the character {found.group()!a} may not stand in a document")
-        if _VALUES_PER_DIVIDER * sum(map(text.count, _DIVIDERS)) > DOCUMENT_NODES:
-            self._weigh(text)
-        take: dict[type, Callable[[Any], None]] = {
-            yaml.ScalarEvent: self._scalar,
-            yaml.AliasEvent: self._alias,
-            yaml.MappingStartEvent: self._begin,
-            yaml.SequenceStartEvent: self._begin,
-            yaml.MappingEndEvent: self._end,
-            yaml.SequenceEndEvent: self._end,
-            yaml.DocumentStartEvent: self._document,
-        }
-        for event in _events(text):
-            step = take.get(type(event))
-            if step is not None:
-                step(event)
-        return self.root
+    def document(self) -> Node | None:
+        """Return the document's root, None where there is no document."""
+        self.get_event()
+        root = None if self.check_event(yaml.StreamEndEvent) else self.compose_document()
+        if not self.check_event(yaml.StreamEndEvent):
+            self._refuse(self.get_event(), "expected one document in a file, found a second one")
+        return root
 
-    def _weigh(self, text: str) -> None:
-        """Refuse too many, too deep and too long values before any is made: a node costs three times its event."""
-        nodes = depth = collections = 0
-        try:
-            for event in _events(text):
-                kind = type(event)
-                if kind is yaml.ScalarEvent:
-                    if len(event.value) > _SHORT:
-                        self._long(event)
-                elif kind in _ENDS:
-                    depth -= 1
-                    continue
-                elif kind in _BEGINS:
-                    depth += 1
-                    collections += 1
-                    if depth > DOCUMENT_DEPTH:
-                        self._deep(event, depth)
-                    if collections > DOCUMENT_COLLECTIONS:
-                        self._too_many_collections(event)
-                elif kind is yaml.AliasEvent:
-                    self._alias_counted(event)
-                else:
-                    if kind is yaml.DocumentStartEvent:
-                        self._document(event)
-                    continue
-                nodes += 1
-                if nodes > DOCUMENT_NODES:
-                    self._count(event, nodes)
-        except yaml.MarkedYAMLError:
-            pass  # said once, after what is wrong before it
-        self.documents = self.aliases = 0  # counted again with what they stand for
+    def compose_node(self, parent: Any, index: Any) -> Node:
+        """Return the next value; it is counted before it is made."""
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            node = self._alias(self.get_event())
+        elif isinstance(event, yaml.ScalarEvent):
+            self._count(event)
+            node = self._scalar(event, self._compose(parent, index, event).tag)
+        else:
+            self._collections += 1
+            self._at_most(
+                DOCUMENT_COLLECTIONS,
+                "lists and maps, found more (limit document_collections)",
+                self._collections,
+                event,
+            )
+            self._count(event, height=1)
+            self._depth += 1
+            node = self._collection(event, self._compose(parent, index, event))
+            self._depth -= 1
+        if not isinstance(event, yaml.AliasEvent) and event.anchor is not None:
+            self.anchors[event.anchor] = node
+        return self._key(event, parent, node) if index is None and isinstance(parent, yaml.MappingNode) else node
 
-    def _too_many_collections(self, event: Any) -> None:
-        self._refuse(
-            event, f"expected at most {DOCUMENT_COLLECTIONS} lists and maps, found more (limit document_collections)"
-        )
+    def _compose(self, parent: Any, index: Any, event: Any) -> Any:
+        self.anchors.pop(event.anchor, None)  # PyYAML takes no anchor twice
+        return super().compose_node(parent, index)
 
-    def _stop(self, line: int, column: int, width: int, message: str) -> None:
-        """Record a fault at a place and end the composition."""
-        self.faults.append(Node(None, self.source, line, column, width).fault(message))
+    def _refuse(self, event: Any, message: str) -> NoReturn:
+        """Record a fault and end the composition."""
+        self.faults.append(self._at(None, event).fault(message))
         raise _Stop
 
     def _wrong(self, fault: Fault) -> None:
@@ -305,152 +261,94 @@ class _Composer:
         if len(self.faults) >= DOCUMENT_FAULTS:
             raise _Stop
 
-    def _refuse(self, event: Any, message: str) -> None:
-        self._stop(event.start_mark.line, event.start_mark.column, _width(event), message)
+    def _at_most(self, bound: int, words: str, found: int, event: Any) -> None:
+        if found > bound:
+            self._refuse(event, f"expected at most {bound} {words}")
 
-    def _document(self, event: Any) -> None:
-        self.documents += 1
-        if self.documents > 1:
-            self._refuse(event, "expected one document in a file, found a second one")
+    def _count(self, event: Any, values: int = 1, height: int = 0) -> None:
+        """Charge expanded values, before any of them is made, and the levels that they reach."""
+        self._values += values
+        words = "values with all aliases expanded, found more (limit document_nodes)"
+        self._at_most(DOCUMENT_NODES, words, self._values, event)
+        self._at_most(DOCUMENT_DEPTH, "levels, found more (limit document_depth)", self._depth + height, event)
 
-    def _count(self, event: Any, nodes: int) -> None:
-        """Charge expanded nodes, before any of them is made."""
-        self.expanded += nodes
-        if self.expanded > DOCUMENT_NODES:
-            self._refuse(
-                event,
-                f"expected at most {DOCUMENT_NODES} values with all aliases expanded, found more "
-                "(limit document_nodes)",
-            )
-
-    def _deep(self, event: Any, height: int) -> None:
-        if len(self.open) + height > DOCUMENT_DEPTH:
-            self._refuse(event, f"expected at most {DOCUMENT_DEPTH} levels, found more (limit document_depth)")
-
-    def _scalar(self, event: Any) -> None:
-        self.expanded += 1  # as `_count` does, whose call would be a fifth of the time that a scalar takes
-        if self.expanded > DOCUMENT_NODES:
-            self._count(event, 0)
-        text = event.value
-        if len(text) > _SHORT:
-            self._long(event)
+    def _at(self, value: Value, event: Any) -> Node:
+        """Return a node at the place of an event."""
         start, end = event.start_mark, event.end_mark
-        line, column = start.line, start.column
-        width = end.column - column
-        if end.line != line:
-            width, self.spread = 1, event
-        node = Node(text, self.source, line, column, width or 1)
-        if event.implicit[0]:
-            if not (text.isalpha() and text not in _WORDS):
-                node.value = self._resolve(event, node)
-        elif event.tag not in _TEXT_TAGS:
-            node.value = self._resolve(event, node)
-        if event.anchor is not None:
-            self.anchors[event.anchor] = node
-        self._add(event, node)
+        width = end.column - start.column if start.line == end.line else 1
+        return Node(value, self.source, start.line, start.column, max(1, width))
 
-    def _long(self, event: Any) -> None:
-        if len(event.value) > _SHORT and len(event.value.encode()) > SCALAR_BYTES:
-            self._refuse(event, f"expected at most {SCALAR_BYTES} bytes in one value (limit scalar_bytes)")
-
-    def _resolve(self, event: Any, node: Node) -> Value:
-        """Return what a plain or tagged scalar means; a tag that is not of the core schema is a fault."""
-        tag = None if event.implicit[0] else event.tag
-        if tag is not None and tag not in _KINDS:
-            self._wrong(node.fault(_tag_refused(tag)))
-            return event.value  # type: ignore[no-any-return]  # events carry no types
-        try:
-            value = core_scalar(event.value)
-        except ValueError as error:
-            self._wrong(node.fault(str(error)))
-            return 0
-        if tag is not None and type(value) not in _KINDS[tag]:
-            self._wrong(node.fault(f"expected what the tag !!{tag[len(_TAG) :]} says, found {node.found()}"))
-        elif tag == _TAG + "float" and isinstance(value, int):
-            return float(value)
-        return value
-
-    def _alias_counted(self, event: Any) -> None:
-        self.aliases += 1
-        if self.aliases > DOCUMENT_ALIASES:
-            self._refuse(event, f"expected at most {DOCUMENT_ALIASES} aliases (limit document_aliases)")
-
-    def _alias(self, event: Any) -> None:
-        self._alias_counted(event)
+    def _alias(self, event: Any) -> Node:
+        self._aliases += 1
+        self._at_most(DOCUMENT_ALIASES, "aliases (limit document_aliases)", self._aliases, event)
         if event.anchor not in self.anchors:
             self._refuse(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
         node = self.anchors[event.anchor]
-        if node is None:
+        if not isinstance(node, Node):
             self._refuse(event, f"the alias *{event.anchor} stands inside its own anchor")
-        assert node is not None
-        self._count(event, node.size)
-        self._deep(event, node.height)
-        self._add(event, node)
+        self._count(event, node.size, node.height)
+        return node
 
-    def _begin(self, event: Any) -> None:
-        self.collections += 1
-        if self.collections > DOCUMENT_COLLECTIONS:
-            self._too_many_collections(event)
-        self._count(event, 1)
-        self._deep(event, 1)
-        is_map = type(event) is yaml.MappingStartEvent
-        start = event.start_mark
-        node = Node({} if is_map else [], self.source, start.line, start.column)
-        if is_map:
-            node.keys = {}
+    def _scalar(self, event: Any, tag: str) -> Node:
+        """Return a scalar's node; a tag that is not of the core schema, or does not fit the text, is a fault."""
+        text = event.value
+        if len(text) > SCALAR_BYTES // 4:
+            self._at_most(SCALAR_BYTES, "bytes in one value (limit scalar_bytes)", len(text.encode()), event)
+        if event.start_mark.line != event.end_mark.line:
+            self.spread = event
+        node = self._at(text, event)
+        if tag == _TAG + "str":
+            return node
+        if tag not in CORE:
+            self._wrong(node.fault(_tag_refused(tag)))
+            return node
+        plain = self.resolve(yaml.ScalarNode, text, (True, False))
+        if tag != plain and (tag, plain) != (_TAG + "float", _TAG + "int"):
+            self._wrong(node.fault(f"expected what the tag !!{tag[len(_TAG) :]} says, found {node.found()}"))
+            return node
+        try:
+            value: Any = CORE[plain][2](text)
+            node.value = value if tag == plain else float(value)
+        except (OverflowError, ValueError) as error:
+            self._wrong(node.fault(str(error)))
+            node.value = 0
+        return node
+
+    def _collection(self, event: Any, found: Any) -> Node:
+        """Return the node of a list or a map that PyYAML has put together."""
+        is_map = isinstance(event, yaml.MappingStartEvent)
+        node = self._at(found.value, event)
+        node.width = 1
         if event.tag not in (None, "!", _TAG + ("map" if is_map else "seq")):
             self._wrong(node.fault(_tag_refused(event.tag)))
-        if event.anchor is not None:
-            self.anchors[event.anchor] = None
-        self.open.append(_Open(node, event.anchor))
-
-    def _end(self, event: Any) -> None:
-        done = self.open.pop()
-        node = done.node
-        node.size, node.height = done.size, done.height + 1
-        if done.merges:
+        inner = [part for pair in found.value for part in pair] if is_map else found.value
+        node.size += sum(part.size for part in inner)
+        node.height = 1 + max((part.height for part in inner), default=0)
+        if not is_map:
+            return node
+        node.keys = keys = vars(found).get("keys", {})
+        node.value = {k.value: part for k, part in found.value if isinstance(k.value, str) and keys[k.value] is k}
+        if inner and (inner[0].line, inner[0].column) == (node.line, node.column):
+            node.width = inner[0].width  # a block map begins with its first key
+        if "merges" in vars(found):
             self._merge(node)
-        if done.anchor is not None:
-            self.anchors[done.anchor] = node
-        self._add(event, node)
+        return node
 
-    def _add(self, event: Any, node: Node) -> None:
-        """Put a complete node where it belongs."""
-        if not self.open:
-            self.root = node
-            return
-        parent = self.open[-1]
-        parent.size += node.size
-        if node.height > parent.height:
-            parent.height = node.height
-        if parent.items is not None:
-            parent.items.append(node)
-        elif parent.key is None:
-            self._key(event, parent, node)
-        else:
-            if not parent.repeated:
-                parent.node.map[str(parent.key.value)] = node
-            parent.key = None
-
-    def _key(self, event: Any, parent: _Open, node: Node) -> None:
+    def _key(self, event: Any, parent: Any, node: Node) -> Node:
         """Take a key of a map; keys are text, and none comes twice."""
-        start = event.start_mark if type(event) is yaml.AliasEvent else None
-        if start is not None:  # an alias as a key: its place is where it is used
-            node = Node(node.value, self.source, start.line, start.column, _width(event))
-        parent.key, parent.repeated = node, True
+        keys: dict[str, Node] = vars(parent).setdefault("keys", {})
+        if isinstance(event, yaml.AliasEvent):
+            node = self._at(node.value, event)  # where it is used
         if not isinstance(node.value, str):
             self._wrong(node.fault(f"expected text as a key, found {node.found()}; write it in quotes"))
-            parent.key = Node("", self.source)
-        elif node.value in parent.node.keys:
-            first = parent.node.keys[node.value].line + 1
+        elif node.value in keys:
+            first = keys[node.value].line + 1
             self._wrong(node.fault(f"duplicate key `{node.value}`, first given in line {first}"))
         else:
-            parent.repeated = False
-            parent.node.keys[node.value] = node
-            parent.merges |= node.value == "<<" and getattr(event, "implicit", (False,))[0]
-        if not parent.node.map and not parent.node.width > 1:
-            if (node.line, node.column) == (parent.node.line, parent.node.column):
-                parent.node.width = node.width  # a block map begins with its first key
+            keys[node.value] = node
+            if node.value == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
+                parent.merges = True
+        return node
 
     def _merge(self, node: Node) -> None:
         """Replace `<<` by the entries of what it names: keys of the map itself win, then earlier maps."""
@@ -472,24 +370,12 @@ class _Composer:
         node.keys = {**places, **keys}
 
 
-def _events(text: str) -> Iterator[Any]:
-    return iter(_LOADER(text).get_event, None)
-
-
 def _tag_refused(tag: str) -> str:
     shown = "!!" + tag[len(_TAG) :] if tag.startswith(_TAG) else tag
     return f"the tag {shown} is refused: documents hold text, numbers, booleans, null, lists and maps only"
 
 
-def _width(event: Any) -> int:
-    """Return how many characters of its first line an event covers."""
-    start, end = event.start_mark, event.end_mark
-    return max(1, end.column - start.column) if start.line == end.line else 1
-
-
-def _position(text: str, index: int) -> tuple[int, int]:
-    line = text.count("\n", 0, index)
-    return line, index - (text.rfind("\n", 0, index) + 1)
+core_resolvers(_Composer)
 
 
 def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
@@ -498,15 +384,19 @@ def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
     The tree is None where the text cannot be read to its end. Tags that would build objects, duplicate keys, keys that
     are not text, and everything beyond the bounds of `limits` (counted before it is expanded) are faults.
     """
-    composer = _Composer(source)
+    found = _UNPRINTABLE.search(text)
+    if found:
+        line, begin = text.count("\n", 0, found.start()), text.rfind("\n", 0, found.start()) + 1
+        node = Node(None, source, line, found.start() - begin)
+        return None, [node.fault(f"the character {found.group()!a} may not stand in a document")]
+    composer = _Composer(source, text)
     try:
-        root = composer.run(text)
+        return composer.document(), composer.faults
     except _Stop:
-        root = None
+        pass
     except yaml.MarkedYAMLError as error:
-        root = None
         composer.faults.append(_not_yaml(source, error, composer.spread))
-    return root, composer.faults
+    return None, composer.faults
 
 
 def _not_yaml(source: Source, error: yaml.MarkedYAMLError, spread: Any) -> Fault:
@@ -514,13 +404,13 @@ def _not_yaml(source: Source, error: yaml.MarkedYAMLError, spread: Any) -> Fault
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     said = ", ".join(part for part in (error.context, error.problem) if part)
-    if error.context == _IN_QUOTES and error.context_mark is not None:
+    if error.context == "while scanning a quoted scalar" and error.context_mark is not None:
         opened, how = error.context_mark, "is not closed"
     elif spread is not None and spread.style in ("'", '"') and spread.end_mark.line == line:
         opened, how = spread.start_mark, f"is closed in line {line + 1} only, and behind it: {said}"
     else:
-        if line >= source.count:  # libyaml counts a line behind an end without a newline
-            line = source.count - 1
+        if line >= len(source.lines):  # libyaml counts a line behind an end without a newline
+            line = len(source.lines) - 1
             column = len(source.line(line))
         return Node(None, source, line, column).fault(f"not YAML: {said}")
     return Node(None, source, opened.line, opened.column).fault(f"not YAML: the quote that is opened here {how}")

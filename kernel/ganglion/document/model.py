@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, get_args
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ganglion.document.fault import Fault, nearest
@@ -27,49 +27,29 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Expect:
-    """Take what passes `test`, and otherwise say `expected <words>` once; `schema` describes it to others."""
+    """Say `expected <words>` of what a type refuses.
+
+    `test`, if given, takes the place of the type, and `schema` describes it to others.
+    """
 
     words: str
-    test: Callable[[Any], bool]
-    schema: dict[str, Any]
+    test: Callable[[Any], bool] | None = None
+    schema: dict[str, Any] = field(default_factory=dict)
 
     def check(self, value: Any) -> Any:
         """Return the value, or refuse it."""
-        if self.test(value):
+        if self.test is None or self.test(value):
             return value
         raise PydanticCustomError("expected", "{words}", {"words": self.words})
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.check)
+        if self.test is not None:
+            return core_schema.no_info_plain_validator_function(self.check)
+        said: dict[str, Any] = {"custom_error_message": "{words}", "custom_error_context": {"words": self.words}}
+        return core_schema.custom_error_schema(handler(source), "expected", **said)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
-        return dict(self.schema)
-
-
-def _or_null(words: str, test: Callable[[Any], bool], schema: dict[str, Any]) -> Expect:
-    return Expect(f"{words} or null", lambda v: v is None or test(v), {"anyOf": [schema, {"type": "null"}]})
-
-
-def _choice(*words: str) -> Expect:
-    return Expect(f"one of {', '.join(words)}", lambda v: v in words, {"enum": list(words)})
-
-
-def _choice_or_null(*words: str) -> Expect:
-    found = _choice(*words)
-    schema = {"anyOf": [found.schema, {"type": "null"}]}
-    return Expect(f"{found.words} or null", lambda v: v is None or v in words, schema)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_directory(value: Any) -> bool:
-    return isinstance(value, str) and value != "store" and "://" not in value
-
-
-def _is_integer(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and value >= least
+        return dict(self.schema) if self.schema else dict(handler(schema))
 
 
 def is_name(value: Any) -> bool:
@@ -79,83 +59,58 @@ def is_name(value: Any) -> bool:
     return value.isprintable() and not set(value) & set("/[]")
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(part, str) and part for part in value)
+def _is_directory(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value != "store" and "://" not in value)
 
 
-def _is_maps(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(part, dict) for part in value)
+def _unbuilt(words: str) -> Any:
+    """Return the type of a key that this version does not carry out: it takes nothing but null and what is empty."""
 
+    def check(value: Any) -> Any:
+        if value in (None, [], {}):
+            return value
+        raise PydanticCustomError("unbuilt", "{words}", {"words": words})
 
-def _is_map_of_text(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(part, str) for part in value.values())
-
-
-def _is_deadline(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value is None or (number and 0 < value < float("inf"))
+    return PlainValidator(check, json_schema_input_type=Any)
 
 
 _ABSENT: Any = None  # the default of a key that, when it is given, may not be null
 
-_TEXT = {"type": "string"}
-_COUNT = {"type": "integer", "minimum": 1}
-_TEXTS = {"type": "array", "items": _TEXT}
-_MAP = {"type": "object"}
 NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characters"
+_NAME = {"type": "string", "minLength": 1, "pattern": r"^[^/\[\]]+$"}
+_NULLABLE_TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+_FOLDER = "a directory (`./store` for one of that name; stores keep no models) or null"
+_SECONDS = Field(gt=0, allow_inf_nan=False)
 
-Text = Annotated[str, Expect("text", _is_text, _TEXT)]
-Directory = Annotated[
-    str | None, _or_null("a directory (`./store` for one of that name; stores keep no models)", _is_directory, _TEXT)
-]
-TextOrNull = Annotated[str | None, _or_null("text", _is_text, _TEXT)]
-PluginName = Annotated[
-    str, Expect("the name of a plugin", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})
-]
-Name = Annotated[str, Expect(NAME_WORDS, is_name, {**_TEXT, "minLength": 1, "pattern": r"^[^/\[\]]+$"})]
-Flag = Annotated[bool, Expect("true or false", lambda v: isinstance(v, bool), {"type": "boolean"})]
-Seed = Annotated[int, Expect("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})]
-Count = Annotated[int, Expect("an integer >= 1", _is_integer(1), _COUNT)]
-CountOrNull = Annotated[int | None, _or_null("an integer >= 1", _is_integer(1), _COUNT)]
-WorkerOrNull = Annotated[int | None, _or_null("an integer >= 0", _is_integer(0), {"type": "integer", "minimum": 0})]
-Params = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), _MAP)]
-Maps = Annotated[list[Any], Expect("a list of maps", _is_maps, {"type": "array", "items": _MAP})]
-Id = Annotated[str, Expect("a full id", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})]
-Variables = Annotated[dict[str, str], Expect("a map of text", _is_map_of_text, {**_MAP, "additionalProperties": _TEXT})]
-Command = Annotated[
-    list[str], Expect("a list of text, not empty", lambda v: _is_texts(v) and bool(v), {**_TEXTS, "minItems": 1})
-]
-Version = Annotated[
-    str, Expect("text", lambda v: type(v) in (str, int, float), {"type": ["string", "number"]})  # of a number is warned
-]
-Deadline = Annotated[
-    float | None, _or_null("a number of seconds > 0", _is_deadline, {"type": "number", "exclusiveMinimum": 0})
-]
-Span = Annotated[
-    float,
-    Expect(
-        "a number of seconds > 0",
-        lambda v: v is not None and _is_deadline(v),
-        {"type": "number", "exclusiveMinimum": 0},
-    ),
-]
-User = Annotated[
-    str | None, _or_null("the name of a user", lambda v: _is_text(v) and bool(v), {**_TEXT, "minLength": 1})
-]
-PhaseReference = Annotated[
-    Any,
-    _or_null(
-        "an index or the name of a phase", lambda v: _is_text(v) or _is_integer(0)(v), {"type": ["string", "integer"]}
-    ),
-]
-Speaks = Annotated[str, _choice("bus", "lines")]
-OnError = Annotated[str, _choice("fail", "continue")]
+Text = Annotated[str, Expect("text")]
+TextOrNull = Annotated[str | None, Expect("text or null")]
+Flag = Annotated[bool, Expect("true or false")]
+Seed = Annotated[int, Field(ge=0), Expect("an integer >= 0")]
+Count = Annotated[int, Field(ge=1), Expect("an integer >= 1")]
+CountOrNull = Annotated[Annotated[int, Field(ge=1)] | None, Expect("an integer >= 1 or null")]
+WorkerOrNull = Annotated[Annotated[int, Field(ge=0)] | None, Expect("an integer >= 0 or null")]
+Span = Annotated[float, _SECONDS, Expect("a number of seconds > 0")]
+Deadline = Annotated[Annotated[float, _SECONDS] | None, Expect("a number of seconds > 0 or null")]
+Name = Annotated[str, Expect(NAME_WORDS, is_name, _NAME)]
+PluginName = Annotated[str, Field(min_length=1), Expect("the name of a plugin")]
+User = Annotated[Annotated[str, Field(min_length=1)] | None, Expect("the name of a user or null")]
+Id = Annotated[str, Field(min_length=1), Expect("a full id")]
+Directory = Annotated[str | None, Expect(_FOLDER, _is_directory, _NULLABLE_TEXT)]
+PhaseReference = Annotated[str | Annotated[int, Field(ge=0)] | None, Expect("an index or the name of a phase or null")]
+Version = Annotated[str | int | float, Expect("text")]  # of a number is warned
+Params = dict[str, Any]
+Maps = Annotated[list[dict[str, Any]], Expect("a list of maps")]
+Variables = Annotated[dict[str, str], Expect("a map of text")]
+Command = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Expect("a list of text, not empty")]
+Speaks = Literal["bus", "lines"]
+OnError = Literal["fail", "continue"]
+Mode = Literal["train", "test", "evaluate"]
 
 
 class Form(BaseModel):
     """Be a map of a document: no key beyond the declared ones."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class Plugin(Form):
@@ -168,7 +123,18 @@ class Plugin(Form):
     )
 
 
-class Muscle(Plugin):
+class _Program(Form):
+    """Say how a program is started that stands in place of a plugin."""
+
+    cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
+    variables: Variables = Field(_ABSENT, description="environment variables of `command`")
+    speaks: Speaks = Field(
+        _ABSENT,
+        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
+    )
+
+
+class Muscle(_Program, Plugin):
     """Choose the actor, by exactly one of `name`, `command` and `attach`. Text alone stands for the name."""
 
     params: Params = Field({}, description="arguments of its constructor; sent to a program with the set-up")
@@ -182,12 +148,6 @@ class Muscle(Plugin):
         "with `on_loss: restart` costs the open episode; `{connection}` is replaced by the address of the bus",
     )
     attach: Flag = Field(False, description="a program that somebody else starts; awaited under the agent's name")
-    cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
-    variables: Variables = Field(_ABSENT, description="environment variables of `command`")
-    speaks: Speaks = Field(
-        _ABSENT,
-        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
-    )
 
 
 class Restarts(Form):
@@ -204,7 +164,7 @@ class Restarts(Form):
 class Recovery(Form):
     """Say how long calls may take and what a lost process means."""
 
-    on_loss: Annotated[str, _choice("recover", "restart", "fail")] = Field(
+    on_loss: Literal["recover", "restart", "fail"] = Field(
         ON_LOSS,
         description="what a lost process means: `recover`: the run goes on as if nothing had happened; `restart`: the "
         "open episode is lost, the next one follows; `fail`: the run ends",
@@ -218,7 +178,7 @@ class Recovery(Form):
     run_as: User = Field(None, description="user under whose name environments, muscles, brains and controllers run")
 
 
-class Environment(Form):
+class Environment(_Program):
     """Define an environment, by exactly one of `name`, `command` and `attach`, or change one that is inherited."""
 
     uid: Name = Field(description="names the environment")
@@ -227,12 +187,6 @@ class Environment(Form):
         _ABSENT, description="program and arguments; `{connection}` is replaced by the address of the bus"
     )
     attach: Flag = Field(False, description="a process that somebody else starts; awaited under the uid")
-    cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
-    variables: Variables = Field(_ABSENT, description="environment variables of `command`")
-    speaks: Speaks = Field(
-        _ABSENT,
-        description="`bus`: `command` joins the bus by itself; `lines`: it reads and writes one JSON object per line",
-    )
     params: Params = Field({}, description="arguments of the constructor; sent to other programs with the setup")
     on_error: OnError = Field("fail", description="without effect: an environment that raises fails the run")
     per_worker: Maps = Field([], description="worker w gets entry `w mod length` merged over `params`")
@@ -246,10 +200,16 @@ class Entry(Form):
     state_transformer: Plugin | None = Field(None, description="has the last word on each state")
     remove: Flag = Field(False, description="take an inherited environment out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this environment")
-    clock: Any = Field(None, description="decision clock of the environment")
-    budget: Any = Field(None, description="episodes or steps of the environment")
-    max_steps: Any = Field(None, description="bound on one episode of this environment")
-    episode_end: Any = Field(None, description="which bodies end an episode")
+    clock: Annotated[Any, _unbuilt("a clock of an environment")] = Field(
+        None, description="decision clock of the environment"
+    )
+    budget: Annotated[Any, _unbuilt("a budget of an environment")] = Field(
+        None, description="episodes or steps of the environment"
+    )
+    max_steps: Annotated[Any, _unbuilt("a bound on the episodes of one environment")] = Field(
+        None, description="bound on one episode of this environment"
+    )
+    episode_end: Annotated[Any, _unbuilt("`episode_end`")] = Field(None, description="which bodies end an episode")
 
 
 def _none_if_false(value: Any) -> Any:
@@ -278,7 +238,7 @@ class Replay(Form):
     )
     base: TextOrNull = Field(None, description="directory or store that is searched first")
     environment: TextOrNull = Field(None, description="only if the agent was in this environment alone")
-    mode: Annotated[str | None, _choice_or_null("train", "test", "evaluate")] = Field(
+    mode: Annotated[Mode | None, Expect("one of train, test, evaluate or null")] = Field(
         None, description="only episodes of this mode; default: the mode of the phase, without its evaluations"
     )
     worker: WorkerOrNull = Field(None, description="only episodes of this worker; default: of all")
@@ -288,9 +248,11 @@ class Replay(Form):
         description="ids, spaces and whole episodes have to fit what the agent sees and sets; `false`: what fits is "
         "taken, the rest is a warning",
     )
-    path: TextOrNull = Field(None, description="a file of recorded episodes")
-    format: TextOrNull = Field(None, description="format of `path`")
-    table: TextOrNull = Field(None, description="a table that serves recorded episodes")
+    path: Annotated[Any, _unbuilt("pre-training out of files")] = Field(None, description="a file of recorded episodes")
+    format: Annotated[Any, _unbuilt("pre-training out of files")] = Field(None, description="format of `path`")
+    table: Annotated[Any, _unbuilt("pre-training out of tables")] = Field(
+        None, description="a table that serves recorded episodes"
+    )
 
 
 class Agent(Form):
@@ -321,7 +283,7 @@ class Agent(Form):
     )
     remove: Flag = Field(False, description="take an inherited agent out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this agent")
-    opponents: Any = Field(None, description="self-play")
+    opponents: Annotated[Any, _unbuilt("opponents")] = Field(None, description="self-play")
 
 
 class Simulation(Form):
@@ -336,16 +298,12 @@ class Simulation(Form):
 class PhaseConfig(Form):
     """Say what is done in a phase, by how many workers and for how long."""
 
-    mode: Annotated[str, _choice("train", "test", "evaluate")] = Field(
-        "train", description="`test`, `evaluate`: no brain is asked"
-    )
+    mode: Mode = Field("train", description="`test`, `evaluate`: no brain is asked")
     worker: Count = Field(1, description="parallel copies of all environments and muscles; brains are shared")
     episodes: CountOrNull = Field(None, description="limit per worker, read by the condition `max_episodes`")
     evaluate_every: CountOrNull = Field(None, description="train episodes between two evaluations")
     evaluate_episodes: Count = Field(1, description="episodes of an evaluation per worker")
-    sync: Annotated[str, _choice("lockstep", "pipelined", "async")] = Field(
-        "lockstep", description="when the brain thinks"
-    )
+    sync: Literal["lockstep", "pipelined", "async"] = Field("lockstep", description="when the brain thinks")
     conditions: list[Plugin] | None = Field(None, description="phase-level conditions instead of those of `run_config`")
     store_raw_actuators: Any = Field(None, description="without effect: proposals are always stored")
 
@@ -358,7 +316,7 @@ class Phase(Form):
     simulation: Simulation = Field(_ABSENT, description="the controller and the episode-level conditions")
     phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
-    bodies: Any = Field(None, description="bodies of agents in environments")
+    bodies: Annotated[Any, _unbuilt("bodies")] = Field(None, description="bodies of agents in environments")
 
 
 class RunConfig(Form):
@@ -376,20 +334,41 @@ class Document(Form):
     version: Version = Field(_ABSENT, description="the version of Ganglion for which the document was written")
     schedule: list[dict[str, Phase]] = Field(description="phases in order, by name")
     run_config: RunConfig = Field(description="phase-level conditions")
-    cascade: Annotated[str, _choice("merge", "replace")] = Field(
-        "merge", description="what a phase does to what it inherits"
-    )
+    cascade: Literal["merge", "replace"] = Field("merge", description="what a phase does to what it inherits")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 
 
-_WORDS = {"model_type": "a map", "dict_type": "a map", "list_type": "a list"}
+PLACE_OF = {
+    "Document": "document",
+    "RunConfig": "run_config",
+    "Phase": "phase",
+    "PhaseConfig": "phase_config",
+    "Simulation": "simulation",
+    "Entry": "entry",
+    "Environment": "environment",
+    "Agent": "agent",
+    "Plugin": "plugin",
+    "Muscle": "plugin",
+    "Load": "load",
+    "Replay": "replay",
+}
+"""Forms of a document, and of its JSON Schema, by name: the place of `spelling.PLACES`."""
+
+_WORDS = {
+    "model_type": "expected a map",
+    "dict_type": "expected a map",
+    "list_type": "expected a list",
+    "literal_error": "expected one of {expected}",
+    "expected": "expected {words}",
+    "unbuilt": "not built yet: {words}",
+}
+"""What is said of an error of pydantic, by its type."""
 
 
-def validate(root: Node, form: type[Form] = Document) -> list[tuple[Location, Fault]]:
-    """Return what is wrong with the form of a normalised document, each fault with its location in the tree.
+def validate(root: Node, form: type[Form] = Document) -> list[Fault]:
+    """Return what is wrong with the form of a normalised document.
 
-    The location of an unknown key that is like a known one is that of the known one: what is wrong with it is known,
-    so nobody else need miss it.
+    A key that is like a missing one stands for it: that one is not told to be missing beside it.
     """
     try:
         form.model_validate(root.plain())
@@ -398,13 +377,9 @@ def validate(root: Node, form: type[Form] = Document) -> list[tuple[Location, Fa
     else:
         return []
     details = [detail for detail in details if not _in_bad_entry(root, detail["loc"])][:DOCUMENT_FAULTS]
-    found = [_fault(root, detail, form) for detail in details]
-    meant = {location for detail, (location, _) in zip(details, found, strict=True) if detail["type"] != "missing"}
-    return [
-        (location, fault)
-        for detail, (location, fault) in zip(details, found, strict=True)
-        if detail["type"] != "missing" or location not in meant
-    ]
+    found = [(detail["type"] == "missing", *_fault(root, detail, form)) for detail in details]
+    meant = {location for missing, location, _ in found if not missing}
+    return [fault for missing, location, fault in found if not missing or location not in meant]
 
 
 def _in_bad_entry(root: Node, location: Location) -> bool:
@@ -423,14 +398,16 @@ def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
     if detail["type"] == "extra_forbidden":
         return _unknown(root, location, form)
     node = _node(root, location)
-    words = detail["ctx"]["words"] if detail["type"] == "expected" else _WORDS.get(detail["type"])
+    said = _WORDS[detail["type"]].format_map(detail.get("ctx", {}))
+    if detail["type"] == "unbuilt":
+        return location, node.fault(said)
+    if detail["type"] == "literal_error":
+        said = said.replace("'", "").replace(" or ", ", ")
     if location[-1:] == ("load",):
-        words = "a map, false or null"
-    assert words is not None, f"pydantic refused {location} by {detail['type']}, for which there are no words"
-    like = ""
-    if words.startswith("one of ") and isinstance(node.value, str):
-        like = nearest(node.value, words.removeprefix("one of ").split(", "))
-    return location, node.fault(f"expected {words}, found {node.found()}{like}")
+        said = "expected a map, false or null"
+    choices = said.removeprefix("expected one of ").removesuffix(" or null").split(", ")
+    like = nearest(node.value, choices) if choices[1:] and isinstance(node.value, str) else ""
+    return location, node.fault(f"{said}, found {node.found()}{like}")
 
 
 def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location, Fault]:
@@ -448,7 +425,8 @@ def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location
 
 def _spellings(model: type[BaseModel]) -> dict[str, str]:
     """Return the other names of a model's keys."""
-    return PLACES[_PLACE_OF[model]].spellings if model in _PLACE_OF else {}
+    place = PLACE_OF.get(model.__name__)
+    return {} if place is None else PLACES[place].spellings
 
 
 def _node(root: Node, location: Location) -> Node:
@@ -473,19 +451,3 @@ def _within(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _within(part))), None)
-
-
-_PLACE_OF: dict[type[BaseModel], str] = {
-    Document: "document",
-    RunConfig: "run_config",
-    Phase: "phase",
-    PhaseConfig: "phase_config",
-    Simulation: "simulation",
-    Entry: "entry",
-    Environment: "environment",
-    Agent: "agent",
-    Plugin: "plugin",
-    Muscle: "plugin",
-    Load: "load",
-    Replay: "replay",
-}

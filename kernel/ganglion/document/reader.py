@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ganglion.document.cascade import Expanded, cascade, override
-from ganglion.document.check import Lookup, check, unbuilt, warnings
+from ganglion.document.cascade import Expanded, Nowhere, cascade, override, put
+from ganglion.document.check import Lookup, check, warnings
 from ganglion.document.compile import compile_plan
 from ganglion.document.fault import Fault, report, settle
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.model import validate
-from ganglion.document.spelling import Foreign, normalise, numbers, phases_of, translate
+from ganglion.document.spelling import normalise, numbers, phases_of, translate
 from ganglion.errors import DocumentError, PluginInvalid
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
@@ -27,17 +28,8 @@ class Plugins(Protocol):
     def locate(self, kind: str, name: str, folder: str = ..., allow: Sequence[str] = ..., local: bool = ...) -> Any:
         """Return anything for a plugin that there is; raise PluginInvalid for one that there is not."""
 
-    def alias(self, kind: str, name: str) -> Foreign | None:
+    def alias(self, kind: str, name: str) -> Any:
         """Return what a name of another project means, None for any other name."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """Hold a document's text, its name in faults, and the folder where its paths begin."""
-
-    name: str
-    folder: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +100,18 @@ def read_tree(source: str | Path, text: str | None = None, local: bool = True) -
     Raises:
         DocumentError: it cannot be read to its end, or is no map.
     """
-    given = _read(source, text, local)
-    mark = Source.of(given.name, given.text)
-    root, faults = compose(mark, given.text)
+    name = str(source)
+    folder = Path.cwd() if name == "-" else Path(name).absolute().parent
+    text = _read(name, text, local).removeprefix("\ufeff")
+    mark = Source("<stdin>" if name == "-" else name, text)
+    root, faults = compose(mark, text)
     if root is None and not faults:
         root = Node(None, mark)
     if root is None:
         raise _error(faults)
     if not isinstance(root.value, dict):
         raise _error([*faults, root.fault(f"expected a map with the keys of a run, found {root.found()}")])
-    return Tree(root, faults, given.name, given.folder, given.text)
+    return Tree(root, faults, mark.name, str(folder) if local else "", text)
 
 
 def load_tree(
@@ -153,7 +147,7 @@ def load_tree(
     crowd = [phase.crowd for phase in phases if phase.crowd is not None]
     if crowd:  # what else is wrong would be said a thousand times
         raise _error([*faults, *crowd])
-    found = [*faults, *translation.faults, *(fault for _, fault in validate(root)), *unbuilt(root)]
+    found = [*faults, *translation.faults, *validate(root)]
     found += numbers(root)
     found += check(root, phases, _lookup(plugins, folder, allow, local))
     found += _reaches(root, phases, local)
@@ -170,24 +164,20 @@ def _error(faults: Sequence[Fault]) -> DocumentError:
     return DocumentError(report(faults), faults)
 
 
-def _read(source: str | Path, text: str | None, local: bool) -> _Text:
-    """Return the text of a document; a mark of byte order goes."""
-    name = str(source)
-    folder = Path.cwd() if name == "-" else Path(name).absolute().parent
-    if text is None:
-        data = _bytes(name)
-        _check_size(name, len(data), DOCUMENT_BYTES)
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            column = error.start - data.rfind(b"\n", 0, error.start)
-            message = f"expected UTF-8, found the byte 0x{data[error.start]:02x}"
-            raise _error([Fault("error", name, line, column, "", message)]) from error
-    else:
+def _read(name: str, text: str | None, local: bool) -> str:
+    """Return the text of a document, which is given or stands in a file."""
+    if text is not None:
         _check_size(name, len(text.encode(errors="replace")), DOCUMENT_BYTES if local else DOCUMENT_BYTES_REMOTE)
-    name = "<stdin>" if name == "-" else name
-    return _Text(name, str(folder) if local else "", text.removeprefix("\ufeff"))
+        return text
+    data = _bytes(name)
+    _check_size(name, len(data), DOCUMENT_BYTES)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        message = f"expected UTF-8, found the byte 0x{data[error.start]:02x}"
+        raise _error([Fault("error", name, line, column, "", message)]) from error
 
 
 def _check_size(name: str, size: int, bound: int) -> None:
@@ -218,33 +208,13 @@ def _prepared(root: Node, overrides: Sequence[str], seed: int | None, sync: str 
     if seed is not None:
         node = Node(seed, Source(f"--seed {seed}", inline=True))
         node.path = "seed"
-        root = root.like({**root.map, "seed": node}, {"seed": node.like("seed"), **root.keys})
-    return (root if sync is None else _synchronised(root, sync)), faults
-
-
-def _synchronised(root: Node, sync: str) -> Node:
-    """Return a normalised document with `sync` in every phase that has a configuration, and in the first one."""
-    schedule = root.map.get("schedule")
-    if schedule is None or not isinstance(schedule.value, list):
-        return root
-    node = Node(sync, Source(f"--sync {sync}", inline=True))
-    entries = []
-    for index, entry in enumerate(schedule.items):
-        phases = {
-            name: _put(phase, node, index == 0 or "phase_config" in phase.map) for name, phase in entry.map.items()
-        }
-        entries.append(entry.like(phases) if phases else entry)
-    return root.like({**root.map, "schedule": schedule.like(entries)})
-
-
-def _put(phase: Node, sync: Node, wanted: bool) -> Node:
-    """Return a phase with another `sync`; a phase that would only inherit its configuration stays as it is."""
-    config = phase.map.get("phase_config", sync.like({}, {}))
-    if not wanted or not isinstance(phase.value, dict) or not isinstance(config.value, dict):
-        return phase
-    config = config.like({**config.map, "sync": sync}, {**config.keys, "sync": sync.like("sync")})
-    keys = {"phase_config": sync.like("phase_config"), **phase.keys}
-    return phase.like({**phase.map, "phase_config": config}, keys)
+        root = put(root, ["seed"], node)
+    for index, (mark, phase) in enumerate(phases_of(root) if sync is not None else []):
+        node = Node(sync, Source(f"--sync {sync}", inline=True))
+        if index == 0 or "phase_config" in phase.map:  # a phase that would only inherit its configuration stays
+            with suppress(Nowhere):  # it is no map, which is a fault of its own
+                root = put(root, ["schedule", str(mark.value), "phase_config", "sync"], node)
+    return root, faults
 
 
 def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) -> Lookup:
@@ -269,25 +239,24 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
     With GANGLION_COMMANDS=deny an operator has no document start programs.
     """
     agents = [agent for phase in phases for agent in phase.agents.values()]
-    environments = [entry.map["environment"] for p in phases for entry in p.environments.values()]
-    muscles = [agent.map["muscle"] for agent in agents if "muscle" in agent.map]
-    commands = _given([part.map.get("command") for part in (*environments, *muscles)])
+    entries = [entry for phase in phases for entry in phase.environments.values()]
+    parts = [*(entry.map["environment"] for entry in entries), *_values(agents, "muscle")]
+    commands = _values(parts, "command")
     if local:
         message = "documents start no programs here (GANGLION_COMMANDS=deny)"
         return [node.fault(message) for node in commands] if os.environ.get("GANGLION_COMMANDS") == "deny" else []
-    loads = [agent.map["load"] for agent in agents if "load" in agent.map]
-    loads += [item for agent in agents if "replay" in agent.map for item in agent.map["replay"].items]
-    holders = [root, *(e for p in phases for e in p.environments.values()), *agents]
-    parts = [p.recovery for p in phases] + [holder.map.get("recovery") for holder in holders]
-    users = [part.map.get("run_as") for part in parts if part is not None]
+    loads = [*_values(agents, "load"), *(item for replay in _values(agents, "replay") for item in replay.items)]
+    recoveries = [*(p.recovery for p in phases if p.recovery), *_values([root, *entries, *agents], "recovery")]
+    refused = {
+        "starts no programs": commands,
+        "names no folder to write to": _values(agents, "models"),
+        "names no place to read from": _values(loads, "base"),
+        "chooses no user": _values(recoveries, "run_as"),
+    }
     whose = "a document that came over the network"
-    return [
-        *(node.fault(f"{whose} starts no programs") for node in commands),
-        *(node.fault(f"{whose} names no folder to write to") for node in _given([a.map.get("models") for a in agents])),
-        *(node.fault(f"{whose} names no place to read from") for node in _given([n.map.get("base") for n in loads])),
-        *(node.fault(f"{whose} chooses no user") for node in _given(users)),
-    ]
+    return [node.fault(f"{whose} {what}") for what, nodes in refused.items() for node in nodes]
 
 
-def _given(nodes: Sequence[Node | None]) -> list[Node]:
-    return [node for node in nodes if node is not None and node.value is not None]
+def _values(nodes: Sequence[Node], key: str) -> list[Node]:
+    """Return what stands at a key of these maps, but for null."""
+    return [node.map[key] for node in nodes if key in node.map and node.map[key].value is not None]

@@ -6,23 +6,9 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganglion.document.model import Document
+from ganglion.document.model import PLACE_OF, Document
 from ganglion.document.spelling import MODES, PLACES
 
-_NAMES = {  # definition and key -> place of `spelling.PLACES`
-    "Document": "document",
-    "RunConfig": "run_config",
-    "Phase": "phase",
-    "PhaseConfig": "phase_config",
-    "Simulation": "simulation",
-    "Entry": "entry",
-    "Environment": "environment",
-    "Agent": "agent",
-    "Plugin": "plugin",
-    "Muscle": "plugin",
-    "Load": "load",
-    "Replay": "replay",
-}
 _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
     ("Environment", "name"): ("environment",),
     ("Simulation", "name"): ("controller",),
@@ -56,7 +42,7 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
     tree = Document.model_json_schema()
     document = {key: value for key, value in tree.items() if key != "$defs"}
     definitions: dict[str, Any] = {**tree["$defs"], "Document": document}
-    for name, place in _NAMES.items():
+    for name, place in PLACE_OF.items():
         _spellings(definitions[name], PLACES[place].spellings)
         _examples(definitions[name], name, installed or {})
     _shorthands(definitions)

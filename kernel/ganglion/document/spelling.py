@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from ganglion.document.fault import Fault
 from ganglion.document.marks import Node
@@ -15,26 +16,13 @@ def numbers(root: Node) -> list[Fault]:
     """Return a fault for each integer that no double holds; `seed` may have any size, `x-` keys are ignored."""
     message = f"expected an integer of at most {INTEGER_MAX}, found a larger one; text may have any digits"
     found: list[Fault] = []
-    for key, part in root.map.items():
-        if key == "seed" or key.startswith("x-"):
-            continue
-        for node in _integers(part):
-            if abs(node.value) > INTEGER_MAX and len(found) < DOCUMENT_FAULTS:  # type: ignore[arg-type]
-                found.append(node.fault(message))
-    return found
-
-
-def _integers(node: Node) -> Iterator[Node]:
-    parts = [node]
-    while parts:
+    parts = [part for key, part in reversed(root.map.items()) if key != "seed" and not key.startswith("x-")]
+    while parts and len(found) < DOCUMENT_FAULTS:
         node = parts.pop()
-        value = node.value
-        if type(value) is int:
-            yield node
-        elif isinstance(value, dict):
-            parts.extend(value.values())
-        elif isinstance(value, list):
-            parts.extend(value)
+        parts += [*node.map.values(), *node.items]
+        if type(node.value) is int and abs(node.value) > INTEGER_MAX:
+            found.append(node.fault(message))
+    return found
 
 
 MODES = {
@@ -52,13 +40,12 @@ class Place:
     """Describe one kind of map in a document.
 
     `spellings` are other names of its keys, `parts` the places of its values (`[x]`: a list of x). `short`: text stands
-    for `{name: text}`. `entry` is the key by whose text an entry of a list is addressed.
+    for `{name: text}`.
     """
 
     spellings: dict[str, str] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
     short: bool = False
-    entry: str | None = None
 
 
 _PARAMS = {"parameters": "params"}
@@ -66,16 +53,14 @@ _CONDITIONS = {"condition": "conditions"}
 _RECORDED = {"agent_name": "agent", "experiment_id": "experiment_run", "phase_name": "phase"}
 
 PLACES: dict[str, Place] = {
-    "document": Place({"experiment": "experiment_uid"}, {"schedule": "schedule", "run_config": "run_config"}),
+    "document": Place({"experiment": "experiment_uid"}, {"schedule": "[schedule]", "run_config": "run_config"}),
     "run_config": Place(_CONDITIONS, {"conditions": "[plugin]"}),
     "phase": Place(
         {}, {"environments": "[entry]", "agents": "[agent]", "simulation": "simulation", "phase_config": "phase_config"}
     ),
     "phase_config": Place({"workers": "worker", **_CONDITIONS}, {"conditions": "[plugin]"}),
     "simulation": Place({**_PARAMS, **_CONDITIONS}, {"conditions": "[plugin]"}, short=True),
-    "entry": Place(
-        {}, {"environment": "environment", "reward": "plugin", "state_transformer": "plugin"}, entry="environment"
-    ),
+    "entry": Place({}, {"environment": "environment", "reward": "plugin", "state_transformer": "plugin"}),
     "environment": Place(_PARAMS),
     "agent": Place(
         {},
@@ -87,7 +72,6 @@ PLACES: dict[str, Place] = {
             "load": "load",
             "replay": "[replay]",
         },
-        entry="name",
     ),
     "plugin": Place(_PARAMS, short=True),
     "load": Place(_RECORDED),
@@ -118,14 +102,13 @@ def phases_of(root: Node) -> list[tuple[Node, Node]]:
 
 def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
     """Return the node of a place with its parts normalised."""
+    if kind == "[schedule]":
+        return _schedule(node, path, faults)
     if kind.startswith("["):
         return _list(node, kind[1:-1], path, faults)
-    if kind == "schedule":
-        return _schedule(node, path, faults)
     place = PLACES[kind]
     if place.short and isinstance(node.value, str):
-        name = node.like(node.value)
-        name.path = path  # the text itself stands there, not a key `name` below it
+        name = node.like(node.value, path=path)  # the text itself stands there, not a key `name` below it
         node = node.like({"name": name}, {"name": name})
     if not isinstance(node.value, dict):
         return walk(node, path)
@@ -138,42 +121,36 @@ def _place(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
         mark = node.keys[written]
         where = mark.path or _join(path, str(mark.value))
         if key in entries:
-            other = keys[key].value
-            faults.append(mark.fault(f"`{written}` and `{other}` mean the same: give one of them", path=where))
+            message = f"`{written}` and `{keys[key].value}` mean the same: give one of them"
+            faults.append(mark.fault(message, path=where))
             continue
         if written == "condition" and not isinstance(value.value, list):
             value = value.like([value], {})
+        if key == "mode" and isinstance(value.value, str):
+            value = value.like(MODES.get(value.value.lower(), value.value))
         keys[key] = walk(mark, where)
-        entries[key] = _part(value, place.parts.get(key), key, where, faults)
-    done = node.like(entries, keys)
-    done.path = path
-    return done
-
-
-def _part(value: Node, kind: str | None, key: str, path: str, faults: list[Fault]) -> Node:
-    """Return a value of a map, normalised as its own place."""
-    if key == "mode" and isinstance(value.value, str):
-        value = value.like(MODES.get(value.value.lower(), value.value))
-    return walk(value, path) if kind is None else _place(value, kind, path, faults)
+        below = place.parts.get(key)
+        entries[key] = walk(value, where) if below is None else _place(value, below, where, faults)
+    return node.like(entries, keys, path)
 
 
 def _list(node: Node, kind: str, path: str, faults: list[Fault]) -> Node:
-    entries = []
-    for index, item in enumerate(node.items):
-        entries.append(_place(item, kind, _join(path, _address(item, kind) or str(index)), faults))
     if not isinstance(node.value, list):
         return walk(node, path)
-    done = node.like(entries)
-    done.path = path
-    return done
+    entries = []
+    for index, item in enumerate(node.items):
+        address = label(item, kind) if kind in ("entry", "agent") else None
+        entries.append(_place(item, kind, _join(path, address or str(index)), faults))
+    return node.like(entries, path=path)
 
 
-def _address(item: Node, kind: str) -> str | None:
-    """Return the name by which an entry of a list is addressed, None where it has none."""
-    key = PLACES[kind].entry
+def label(item: Node, kind: str) -> str | None:
+    """Return by what an entry of a list is named: a phase's name, an environment's uid, else its `name`."""
+    if kind == "schedule":
+        return next(iter(item.map), None)
     if kind == "entry":
         return item.map["environment"].text("uid") if "environment" in item.map else None
-    return item.text(key) if key is not None and kind == "agent" else None
+    return item.text("name")
 
 
 def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
@@ -181,24 +158,18 @@ def _schedule(node: Node, path: str, faults: list[Fault]) -> Node:
     if isinstance(node.value, dict):
         pairs = [(node.keys[name], phase) for name, phase in node.map.items()]
         node = node.like([mark.like({str(mark.value): phase}, {str(mark.value): mark}) for mark, phase in pairs], {})
+    if not isinstance(node.value, list):
+        return walk(node, path)
     entries = []
     for index, entry in enumerate(node.items):
         if not isinstance(entry.value, dict):
             entries.append(walk(entry, _join(path, str(index))))
             continue
-        phases = {}
-        for name, phase in entry.map.items():
-            where = _join(path, name)
-            walk(entry.keys[name], where)
-            phases[name] = _place(phase, "phase", where, faults)
-        done = entry.like(phases)
-        done.path = _join(path, next(iter(phases), str(index)))
-        entries.append(done)
-    if not isinstance(node.value, list):
-        return walk(node, path)
-    done = node.like(entries)
-    done.path = path
-    return done
+        for name in entry.map:
+            walk(entry.keys[name], _join(path, name))
+        phases = {name: _place(phase, "phase", _join(path, name), faults) for name, phase in entry.map.items()}
+        entries.append(entry.like(phases, path=_join(path, next(iter(phases), str(index)))))
+    return node.like(entries, path=path)
 
 
 def walk(node: Node, path: str) -> Node:
@@ -218,24 +189,10 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{component(name)}" if path else component(name)
 
 
-class Foreign(Protocol):
-    """Say what a name of another project means here; `registry.alias` describes the tables."""
-
-    @property
-    def name(self) -> str:
-        """Our short name."""
-
-    @property
-    def params(self) -> Mapping[str, str]:
-        """What becomes of arguments."""
-
-    @property
-    def customs(self) -> Mapping[str, Any]:
-        """The table that knows the name."""
-
-
-Ask: TypeAlias = Callable[[str, str], "Foreign | None"]  # (kind, name) -> what it means
-Change: TypeAlias = Callable[[Node, str, str], Node]  # (map, its place, kind of its plugin or "") -> map
+Ask: TypeAlias = Callable[[str, str], Any]
+"""Return what a name of another project means, by kind and name: an alias as `registry.alias` gives it, or None."""
+Change: TypeAlias = Callable[[Node, str, str], Node]
+"""Return another map for a map at a place, which names a plugin of a kind, or of none (`""`)."""
 
 # The kind of the plugin that a map names, by the place that holds it and its key there; "": at any place.
 _KINDS = {
@@ -256,13 +213,23 @@ _LIST = "[]"
 class Translation:
     """Hold a document in our names, and what is to be said about it.
 
-    `notes` has a line for each change; `versions` are values of `version` about which there is nothing to say.
+    `notes` has a line for each change; `customs` are the tables of other projects whose names the document uses;
+    `versions` are values of `version` about which there is nothing to say.
     """
 
     root: Node
     faults: list[Fault] = field(default_factory=list)
     notes: list[Fault] = field(default_factory=list)
-    versions: frozenset[str] = frozenset()
+    customs: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def versions(self) -> frozenset[str]:
+        """Return the versions of other projects for which the document may have been written."""
+        return frozenset(version for customs in self.customs for version in customs.get("versions", ()))
+
+    def told(self, mark: Node, message: str) -> None:
+        """Take note of a change."""
+        self.notes.append(mark.fault(message, "note"))
 
 
 def translate(root: Node, ask: Ask) -> Translation:
@@ -271,136 +238,72 @@ def translate(root: Node, ask: Ask) -> Translation:
     A name that nobody knows stays, for the check to refuse. Without such a name nothing is changed.
     """
     done = Translation(root)
-    names = _Names(ask, done)
-    done.root = _walk(root, "document", "", names.change)
-    for customs in names.customs:
-        done.versions |= set(customs.get("versions", ()))
-        done.root = _walk(done.root, "document", "", _Keys(customs, done).change)
+    done.root = _walk(root, "document", "", functools.partial(_renamed, ask=functools.cache(ask), done=done))
+    for customs in done.customs:
+        done.root = _walk(done.root, "document", "", functools.partial(_moved, customs=customs, done=done))
     return done
 
 
 def _walk(node: Node, place: str, kind: str, change: Change) -> Node:
-    """Return a map with all maps at known places in it changed, the inner ones first."""
-    if not isinstance(node.value, dict):
+    """Return a tree with all maps at known places in it changed, the inner ones first."""
+    if place.startswith("[") and isinstance(node.value, list):
+        return node.like([_walk(item, place[1:-1], kind, change) for item in node.items])
+    if place.startswith("[") or not isinstance(node.value, dict):
         return node
     parts: dict[str, Node] = {}
     for key, part in node.map.items():
-        if (place, key) == ("document", "schedule"):
-            parts[key] = _schedule_of(part, change)
-            continue
-        below = PLACES[place].parts.get(key)
+        below = "phase" if place == "schedule" else PLACES[place].parts.get(key)
         named = _KINDS.get((place, key)) or _KINDS.get(("", key), "")
-        parts[key] = part if below is None else _part_of(part, below, named, change)
-    return change(_with(node, parts), place, kind)
+        parts[key] = part if below is None else _walk(part, below, named, change)
+    return node.like(parts) if place == "schedule" else change(node.like(parts), place, kind)
 
 
-def _part_of(part: Node, place: str, kind: str, change: Change) -> Node:
-    if not place.startswith("["):
-        return _walk(part, place, kind, change)
-    items = [_walk(item, place[1:-1], kind, change) for item in part.items]
-    return part if all(a is b for a, b in zip(items, part.items, strict=True)) else part.like(items)
-
-
-def _schedule_of(schedule: Node, change: Change) -> Node:
-    entries = []
-    for entry in schedule.items:
-        phases = {name: _walk(phase, "phase", "", change) for name, phase in entry.map.items()}
-        entries.append(_with(entry, phases))
-    same = all(a is b for a, b in zip(entries, schedule.items, strict=True))
-    return schedule if same else schedule.like(entries)
-
-
-def _with(node: Node, parts: dict[str, Node], keys: dict[str, Node] | None = None) -> Node:
-    """Return a map with these parts; the same node where they are those it has."""
-    if keys is None and all(parts[key] is part for key, part in node.map.items()):
+def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation) -> Node:
+    """Return a map that names a plugin with our name, and with the arguments that our class takes."""
+    written = node.text("name") if kind else None
+    found = ask(kind, written) if written is not None and ("." in written or ":" in written) else None
+    if found is None:
         return node
-    return node.like(parts, keys)
-
-
-class _Names:
-    """Replace names of plugins, and what their constructors call otherwise; remember whose they were."""
-
-    def __init__(self, ask: Ask, done: Translation) -> None:
-        self._ask = ask
-        self._known: dict[tuple[str, str], Foreign | None] = {}
-        self._done = done
-        self.customs: list[Mapping[str, Any]] = []
-
-    def change(self, node: Node, place: str, kind: str) -> Node:
-        """Return a map that names a plugin with our name."""
-        written = node.text("name") if kind else None
-        if written is None or not ("." in written or ":" in written):
-            return node
-        if (kind, written) not in self._known:
-            self._known[kind, written] = self._ask(kind, written)
-        found = self._known[kind, written]
-        if found is None:
-            return node
-        if all(customs is not found.customs for customs in self.customs):
-            self.customs.append(found.customs)
-        name = node.map["name"]
-        self._done.notes.append(name.fault(f"`{written}` is the {kind} `{found.name}`", "note"))
-        parts = {**node.map, "name": name.like(found.name)}
-        if found.params and "params" in node.map:
-            parts["params"] = self._params(node.map["params"], found.params)
-        return node.like(parts)
-
-    def _params(self, params: Node, rules: Mapping[str, str]) -> Node:
-        """Return arguments as our class takes them."""
-        parts: dict[str, Node] = {}
-        keys: dict[str, Node] = {}
-        for key, part in params.map.items():
-            rule = rules.get(key, key)
-            name = key if rule == _LIST else rule
-            if rule == _LIST and not isinstance(part.value, list):
-                part = part.like([part], {})
-            if name in parts or (name != key and name in params.map):
-                self._done.faults.append(
-                    params.keys[key].fault(f"`{key}` and `{name}` mean the same: give one of them")
-                )
-                continue
-            if name != key:
-                self._done.notes.append(params.keys[key].fault(f"argument `{key}` is `{name}`", "note"))
-            parts[name], keys[name] = part, params.keys[key]
-        return _with(params, parts, keys) if isinstance(params.value, dict) else params
-
-
-class _Keys:
-    """Move keys to where ours stand, and drop those that mean nothing here."""
-
-    def __init__(self, customs: Mapping[str, Any], done: Translation) -> None:
-        self._ignored: Mapping[str, Mapping[str, str]] = customs.get("ignored", {})
-        self._moves = [tuple(row) for row in customs.get("moves", ())]
-        self._done = done
-
-    def change(self, node: Node, place: str, kind: str) -> Node:
-        """Return a map of a place with our keys only."""
-        for key, why in self._ignored.get(place, {}).items():
-            if key in node.map:
-                self._done.faults.append(node.keys[key].fault(f"`{key}` has no effect: {why}", "warning"))
-                node = _without(node, key)
-        if place == "agent":
-            for part, argument, key in self._moves:
-                node = self._moved(node, part, argument, key)
+    if all(customs is not found.customs for customs in done.customs):
+        done.customs.append(found.customs)
+    name = node.map["name"]
+    done.told(name, f"`{written}` is the {kind} `{found.name}`")
+    node = node.put("name", name.like(found.name))
+    params = node.map.get("params")
+    if not found.params or params is None or not isinstance(params.value, dict):
         return node
+    parts: dict[str, Node] = {}
+    keys: dict[str, Node] = {}
+    for key, part in params.map.items():
+        rule, mark = found.params.get(key, key), params.keys[key]
+        ours = key if rule == _LIST else rule
+        if rule == _LIST and not isinstance(part.value, list):
+            part = part.like([part], {})
+        if ours in parts or (ours != key and ours in params.map):
+            done.faults.append(mark.fault(f"`{key}` and `{ours}` mean the same: give one of them"))
+            continue
+        if ours != key:
+            done.told(mark, f"argument `{key}` is `{ours}`")
+        parts[ours], keys[ours] = part, mark
+    return node.put("params", params.like(parts, keys))
 
-    def _moved(self, agent: Node, part: str, argument: str, key: str) -> Node:
-        """Return an agent that has as a key of its own what was an argument of one of its parts."""
-        holder = agent.map.get(part)
-        params = holder.map.get("params") if holder is not None else None
+
+def _moved(node: Node, place: str, kind: str, customs: Mapping[str, Any], done: Translation) -> Node:
+    """Return a map without keys that mean nothing here; an agent has as keys what were arguments of its parts."""
+    for key, why in customs.get("ignored", {}).get(place, {}).items():
+        if key in node.map:
+            done.faults.append(node.keys[key].fault(f"`{key}` has no effect: {why}", "warning"))
+            node = node.without(key)
+    for part, argument, key in customs.get("moves", ()) if place == "agent" else ():
+        holder = node.map.get(part)
+        params = None if holder is None else holder.map.get("params")
         if holder is None or params is None or argument not in params.map:
-            return agent
-        mark, value = params.keys[argument], params.map[argument]
-        if key in agent.map:
+            continue
+        mark = params.keys[argument]
+        if key in node.map:
             message = f"`{argument}` of the {part} and `{key}` of the agent mean the same: give one of them"
-            self._done.faults.append(mark.fault(message))
-            return agent
-        self._done.notes.append(mark.fault(f"`{argument}` of the {part} is `{key}` of the agent", "note"))
-        holder = holder.like({**holder.map, "params": _without(params, argument)})
-        return agent.like({**agent.map, part: holder, key: value}, {**agent.keys, key: mark})
-
-
-def _without(node: Node, key: str) -> Node:
-    """Return a map without a key."""
-    parts = {name: part for name, part in node.map.items() if name != key}
-    return node.like(parts, {name: mark for name, mark in node.keys.items() if name != key})
+            done.faults.append(mark.fault(message))
+            continue
+        done.told(mark, f"`{argument}` of the {part} is `{key}` of the agent")
+        node = node.put(part, holder.put("params", params.without(argument))).put(key, params.map[argument], mark)
+    return node

@@ -54,11 +54,17 @@ def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Say whether two workers' objects of one environment declare the same sensors and actuators."""
-    kinds = ("sensors", "actuators")
-    return all(
-        [(row["id"], row["space"]) for row in one[kind]] == [(row["id"], row["space"]) for row in other[kind]]
-        for kind in kinds
-    )
+
+    def rows(declared: Mapping[str, Any]) -> list[Any]:
+        return [[(row["id"], row["space"]) for row in declared[kind]] for kind in ("sensors", "actuators")]
+
+    return rows(one) == rows(other)
+
+
+def strange(first: Declarations, declared: Declarations, worker: str) -> str:
+    """Return what is wrong with what a worker's environments declare beside worker 0's; empty if nothing is."""
+    uids = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
+    return f"environment {uids[0]} declares otherwise in {worker} than in worker 0" if uids else ""
 
 
 def declaration_rows(
@@ -125,10 +131,8 @@ class _Search:
         found: dict[str, tuple[str, dict[str, Any]]] = {}
         for i, uid in enumerate(ids):
             at = places[i] if i < len(places) else ""
-            if uid.endswith(".*"):
-                matches = {full: row for full, row in known.items() if row[0] == uid[:-2]}
-            else:
-                matches = {}
+            whole = uid.removesuffix(".*") if uid.endswith(".*") else None
+            matches = {full: row for full, row in known.items() if row[0] == whole}
             if not matches and uid in known:  # a local id may end like a wildcard
                 matches = {uid: known[uid]}
             if not matches and not any(uid.startswith(f"{other}.") for other in late):

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ganglion.run.agents import same_declarations
+from ganglion.run.agents import strange
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer, record_of
-from ganglion.run.flow import episode_ended
+from ganglion.run.flow import Stateful, episode_ended
 from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Cast, Setup
-from ganglion.run.state import Stateful
 from ganglion.sdk.condition import EvaluationView
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
@@ -80,28 +79,27 @@ class Evaluations(Stateful):
             ]
         self.begun = True
         self._setting_up = set(workers)
-        return [self.phase_record("running"), *(self._set_up(worker) for worker in workers)]
-
-    def _set_up(self, worker: int) -> Effect:
         cast = self._cast()
-        message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True)
-        return self._ask_controller("setup", worker, "controller.setup", message)
+        effects: list[Effect] = [self.phase_record("running")]
+        for worker in workers:
+            message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True)
+            effects.append(self._ask_controller("setup", worker, "controller.setup", message))
+        return effects
 
     def ready(self, worker: int, reply: ControllerReady, first: Mapping[str, Any]) -> str | list[Effect]:
         """Hear what the environments of a worker declare; returns what is wrong with it, or what follows."""
-        declared = reply.declarations
-        strange = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
-        if strange:
-            return f"environment {strange[0]} declares otherwise in evaluation worker {worker} than in worker 0"
+        wrong = strange(first, reply.declarations, f"evaluation worker {worker}")
+        if wrong:
+            return wrong
         self._setting_up.discard(worker)
         if self._setting_up or self._cut:
             return []
         self.active = set(range(self._phase.workers))
-        return [self._start(worker) for worker in sorted(self.active)]
-
-    def _start(self, worker: int) -> Effect:
-        message = self._setup.start(self._phase, worker, self._cast(), self._go_on(worker), evaluation=True)
-        return self._ask_controller("start", worker, "controller.start", message)
+        effects: list[Effect] = []
+        for w in sorted(self.active):
+            message = self._setup.start(self._phase, w, self._cast(), self._go_on(w), evaluation=True)
+            effects.append(self._ask_controller("start", w, "controller.start", message))
+        return effects
 
     # -- it runs ------------------------------------------------------------------------------------------------------
     def episode(self, token: Any, report: EpisodeEnded) -> list[Effect]:
@@ -146,12 +144,9 @@ class Evaluations(Stateful):
         self._metrics = {agent.plan.name: self._means(agent.plan.name) for agent in agents}
         learning = [agent.plan.name for agent in agents if agent.plan.brain is not None]
         self._thinking = set(learning)
-        return [self._ask_brain(name) for name in learning]
-
-    def _ask_brain(self, agent: str) -> Effect:
-        message = BrainEvaluate(self._number, self._summaries(agent))
-        peer = peer_name(self._run, Role.BRAIN, agent)
-        return self._ask(("evaluation", "brain", agent), peer, "brain.evaluate", message)
+        peers = {name: peer_name(self._run, Role.BRAIN, name) for name in learning}
+        asked = {name: BrainEvaluate(self._number, self._summaries(name)) for name in learning}
+        return [self._ask(("evaluation", "brain", n), peers[n], "brain.evaluate", asked[n]) for n in learning]
 
     def thought(self, agent: str, reply: BrainEvaluated) -> list[Effect]:
         """Take a brain's own metrics; they overlay ours. Returns the rows of what was excused."""
@@ -176,13 +171,13 @@ class Evaluations(Stateful):
         """Return what conditions are shown, None if it was cut, and the rows; `episodes` are those of training."""
         if self._cut:
             return None, []
-        view = EvaluationView(self._number, self._metrics)
-        rows: list[Effect] = []
-        for agent, metrics in self._metrics.items():
-            row = ["evaluation", self._phase.index, agent, self._number, episodes, metrics]
-            rows.append(Record([*row, self._brains.get(agent), now]))
-        fields = {"phase": self._phase.index, "number": self._number, "metrics": self._metrics}
-        return view, [*rows, Event("evaluation.ended", fields)]
+        phase, number = self._phase.index, self._number
+        rows = [
+            Record(["evaluation", phase, agent, number, episodes, metrics, self._brains.get(agent), now])
+            for agent, metrics in self._metrics.items()
+        ]
+        fields = {"phase": phase, "number": number, "metrics": self._metrics}
+        return EvaluationView(number, self._metrics), [*rows, Event("evaluation.ended", fields)]
 
     def phase_record(self, status: str) -> Record:
         """Return the phase's second row."""
@@ -213,12 +208,8 @@ class Evaluations(Stateful):
         """Return an agent's own three metrics; one for which there is no value is left out."""
         rows = self._summaries(agent)
         columns = {"objective": "objective_mean", "return": "objective_sum", "steps": "steps"}
-        found: dict[str, float] = {}
-        for name, column in columns.items():
-            values = [float(row[column]) for row in rows if row[column] is not None]
-            if values:
-                found[name] = math.fsum(values) / len(values)
-        return found
+        values = {name: [float(r[column]) for r in rows if r[column] is not None] for name, column in columns.items()}
+        return {name: math.fsum(found) / len(found) for name, found in values.items() if found}
 
     def _go_on(self, worker: int, signal: Signal = Signal.RESET) -> Verdict:
         episode = self._following[worker]

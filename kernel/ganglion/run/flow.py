@@ -4,18 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.plan import PhasePlan, Process
-from ganglion.run.state import Stateful
+from ganglion.run.setup import Setup
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
 from ganglion.wire.name import Role, peer_name
 
 _LONGEST_S = 60.0
+
+
+class Stateful:
+    """Say by `state` what an object is beside what it was set up with, and become that by `restore`.
+
+    The state holds plain values and dataclasses; parts that are stateful themselves are restored in their place.
+    """
+
+    SET_UP: ClassVar[frozenset[str]] = frozenset()
+    """Attributes that are no part of the state: a successor has them by its own set-up."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the state; it is not to be changed, since it shows the object's own lists and maps."""
+        found: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name not in self.SET_UP:
+                plain = list(value) if isinstance(value, set) else value
+                found[name] = value.state() if isinstance(value, Stateful) else plain
+        return found
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become what `state` says."""
+        for name, value in state.items():
+            mine = getattr(self, name, None)
+            if isinstance(mine, Stateful):
+                mine.restore(value)
+            else:
+                setattr(self, name, set(value) if isinstance(mine, set) else value)
 
 
 @dataclass(slots=True)
@@ -227,10 +255,8 @@ class Tally(Stateful):
         return judgement
 
     def _view(self, reports: Mapping[int, EpisodeEnded]) -> PhaseView:
-        ended: dict[str, bool] = {environment.uid: False for environment in self._plan.environments}
-        for report in reports.values():
-            for uid in report.ended:
-                ended[uid] = True
+        ended = {environment.uid: False for environment in self._plan.environments}
+        ended |= {uid: True for report in reports.values() for uid in report.ended}
         workers = [
             WorkerView(
                 worker,
@@ -247,24 +273,12 @@ class Tally(Stateful):
 
 
 def _fired(report: EpisodeEnded | None) -> dict[str, str]:
-    if report is None:
-        return {}
-    fired: dict[str, Any] = {}
-    for cause in report.causes:
-        kind, _, name = str(cause["issuer"]).partition(":")
-        if kind == "condition":
-            fired.setdefault(name, str(cause["reason"]))
-    return fired
+    causes = [] if report is None else report.causes
+    said = [(*str(cause["issuer"]).partition(":")[::2], str(cause["reason"])) for cause in reversed(causes)]
+    return {name: reason for kind, name, reason in said if kind == "condition"}  # the first reason of each
 
 
 _PHASE_END = "phase end"
-
-
-class Seeds(Protocol):
-    """Give the seeds of the environments of an episode."""
-
-    def episode_seeds(self, phase: PhasePlan, worker: int, episode: int) -> dict[str, Any]:
-        """Return environment -> {seed, stream}."""
 
 
 class Flow(Stateful):
@@ -286,7 +300,7 @@ class Flow(Stateful):
     SET_UP = frozenset({"run", "phase", "common", "settle", "_seeds", "_agents"})
 
     def __init__(
-        self, run: str, phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]], seeds: Seeds
+        self, run: str, phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]], seeds: Setup
     ) -> None:
         self.run, self.phase = run, phase
         self.tally = Tally(phase, [(name, c) for name, c, place in conditions if place == "phase"])
@@ -377,7 +391,8 @@ class Flow(Stateful):
         if self.evaluating and signal is Signal.CONTINUE and not self.common:
             return []  # they go on when the evaluation is over, which begins when all of them stand
         if not self._paused:
-            self._forget_standing(None if wish.worker is None or self.common else wish.worker)
+            gone = self.standing if wish.worker is None or self.common else {wish.worker}
+            self.standing = {worker: at for worker, at in self.standing.items() if worker not in gone}
         if not self.common:
             workers = self.active if wish.worker is None or signal.effect.scope != "worker" else {wish.worker}
             return [self._steer(worker, wish) for worker in sorted(workers)]
@@ -386,12 +401,6 @@ class Flow(Stateful):
         here = self._stood.keys() | self._ended.keys() >= self.active
         standing = here and not self._queue and not self._told and not self.evaluating
         return self._round() if standing else []
-
-    def _forget_standing(self, worker: int | None) -> None:
-        if worker is None:
-            self.standing.clear()
-        else:
-            self.standing.pop(worker, None)
 
     def interrupt(self, now: bool) -> list[Effect]:
         """End the phase for good: after the running episodes, or at the next boundary."""
@@ -406,14 +415,11 @@ class Flow(Stateful):
         """Make every worker close its episode because the run has failed."""
         self._stopping = True
         self.reason = "failed"
-        effects: list[Effect] = []
-        for token, _ in self._stood.values():
-            effects.append(Answer(token, self.stop_go(Signal.SHUTDOWN, "failed", "")))
-        self._stood, self._queue = {}, []
-        for worker, (token, _) in self._ended.items():
-            effects.append(Answer(token, self.stop_verdict("failed")))
-            self.active.discard(worker)
-        self._ended = {}
+        go, verdict = Go(Signal.SHUTDOWN.name, "failed"), self.stop_verdict("failed")
+        effects: list[Effect] = [Answer(token, go) for token, _ in self._stood.values()]
+        effects += [Answer(token, verdict) for token, _ in self._ended.values()]
+        self.active -= self._ended.keys()
+        self._stood, self._ended, self._queue = {}, {}, []
         self.evaluating = False
         wish = FlowSignal(Signal.SHUTDOWN.name, "failed")
         return [*effects, *(self._steer(worker, wish) for worker in sorted(self.active))]
@@ -436,10 +442,6 @@ class Flow(Stateful):
         signal = Signal.SHUTDOWN if self.shut_down else Signal.STOP_PHASE
         return Verdict(signal.name, reason)
 
-    def stop_go(self, signal: Signal, issuer: str, reason: str) -> Go:
-        """Return the answer to a boundary that ends the episode."""
-        return Go(signal.name, issuer, reason)
-
     # -- a common round -----------------------------------------------------------------------------------------------
     def _round(self) -> list[Effect]:
         """Decide about a round when all workers stand."""
@@ -456,32 +458,27 @@ class Flow(Stateful):
         mild = [w for w in self._wished if Signal[w.signal].effect.scope == "worker"]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
         self._wished = []
-        if stop is not None:
-            self._queue = [(worker, self.stop_go(*stop)) for worker in sorted(self._stood)]
-        else:
-            self._queue = []
-            for worker, (_, report) in sorted(self._stood.items()):
-                wish = wished.get(worker, wished.get(None))
-                if wish is not None:
-                    go = Go(wish.signal, wish.issuer, wish.reason)
-                    self._queue.append((worker, go))
-                elif report.ending:
-                    self._queue.append((worker, Go()))
+        self._queue = []
+        for worker, (_, report) in sorted(self._stood.items()):
+            wish = wished.get(worker, wished.get(None))
+            go = stop or (None if wish is None else Go(wish.signal, wish.issuer, wish.reason))
+            if go is not None or report.ending:
+                self._queue.append((worker, go or Go()))
         return self._next_in_queue() if self._queue or self._ended else self._release()
 
-    def _greatest_stop(self) -> tuple[Signal, str, str] | None:
-        """Return the signal that ends the whole phase at this boundary, with issuer and reason, or None."""
+    def _greatest_stop(self) -> Go | None:
+        """Return what ends the whole phase at this boundary, None if nothing does."""
         for wish in self._wished:
             if Signal[wish.signal].effect.scope != "worker":
-                return Signal[wish.signal], wish.issuer, wish.reason
-        found: tuple[Signal, str, str] | None = None
+                return Go(wish.signal, wish.issuer, wish.reason)
+        found: Signal | None = None
         for _, (_, report) in sorted(self._stood.items()):
             for cause in report.causes:
                 signal = Signal[cause["signal"]]
-                if signal.effect.scope != "worker" and (found is None or signal > found[0]):
+                if signal.effect.scope != "worker" and (found is None or signal > found):
                     self._stop_phase(signal, _phase_reason(str(cause["issuer"]), str(cause["reason"])))
-                    found = (signal, _PHASE_END, "")
-        return found
+                    found = signal
+        return None if found is None else Go(found.name, _PHASE_END)
 
     def _next_in_queue(self) -> list[Effect]:
         """Let the next worker end its episode; when all have, give the verdicts."""
@@ -496,6 +493,9 @@ class Flow(Stateful):
         """Let all standing workers go on."""
         participants = self._participants({w: report.next for w, (_, report) in self._stood.items()})
         self.round += 1
+        return self._go_all(participants)
+
+    def _go_all(self, participants: dict[str, list[int]] | None) -> list[Effect]:
         go = Go(round=self.round, participants=participants)
         effects: list[Effect] = [Answer(token, go) for _, (token, _) in sorted(self._stood.items())]
         self._stood = {}
@@ -586,8 +586,8 @@ class Flow(Stateful):
             self._stop_phase(judgement.phase, _phase_reason(judgement.issuer, judgement.reason))
             effects += self._end_others(judgement.phase)
         elif self._stopping and self._stood:  # an operator has stopped the phase during an evaluation
-            stop = self._greatest_stop() or (Signal.STOP_PHASE, _PHASE_END, "")
-            self._queue = [(worker, self.stop_go(*stop)) for worker in sorted(self._stood)]
+            stop = self._greatest_stop() or Go(Signal.STOP_PHASE.name, _PHASE_END)
+            self._queue = [(worker, stop) for worker in sorted(self._stood)]
             self._wished = []
         if self._queue:
             return effects + self._next_in_queue()
@@ -596,7 +596,7 @@ class Flow(Stateful):
     def _end_others(self, signal: Signal) -> list[Effect]:
         """Make the workers that are in mid-episode end it, because the phase ends."""
         if self.common:
-            self._queue = [(worker, self.stop_go(signal, _PHASE_END, "")) for worker in sorted(self._stood)]
+            self._queue = [(worker, Go(signal.name, _PHASE_END)) for worker in sorted(self._stood)]
             return []
         wish = FlowSignal(signal.name, _PHASE_END)
         return [self._steer(worker, wish) for worker in sorted(self.active - self._ended.keys())]
@@ -621,9 +621,8 @@ class Flow(Stateful):
         for worker, (token, report, signal) in going.items():
             verdict = self._go_on(worker, report.episode + 1, participants, signal)
             effects.append(Answer(token, verdict))
-        go = Go(round=self.round, participants=participants)
-        effects += [Answer(token, go) for _, (token, _) in sorted(self._stood.items())]
-        self._stood, self._ended = {}, {}
+        effects += self._go_all(participants)
+        self._ended = {}
         self._counted.clear()
         return effects + self._record_held()
 
@@ -637,13 +636,12 @@ class Flow(Stateful):
         last = max(self._last_round.values())
         _, issuer, reason = self._held[-1]
         held, self._held = self._held, []
-        effects: list[Effect] = []
-        for worker, round_ in sorted(self._last_round.items(), key=lambda pair: (pair[1], pair[0])):
-            if round_ < last and any(w in (worker, None) for w, _, _ in held):
-                row = [worker, None, None, Signal.STOP_SIMULATION.name, issuer]
-                effects.append(self._record_signal(row, reason, round_))
-        row = [None, None, None, Signal.STOP_PHASE.name, issuer]
-        return [*effects, self._record_signal(row, reason, last)]
+        effects: list[Effect] = [
+            self._record_signal(worker, Signal.STOP_SIMULATION, issuer, reason, round_)
+            for worker, round_ in sorted(self._last_round.items(), key=lambda pair: (pair[1], pair[0]))
+            if round_ < last and any(w in (worker, None) for w, _, _ in held)
+        ]
+        return [*effects, self._record_signal(None, Signal.STOP_PHASE, issuer, reason, last)]
 
     def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> tuple[Signal, str]:
         """Return what comes after an episode, and why the worker stops if it does."""
@@ -676,11 +674,10 @@ class Flow(Stateful):
             self._held += [(worker, issuer, reason) for worker, _, issuer, reason in judgement.issued]
             return []
         position = max((report.round for report in reports.values()), default=self.position)
-        effects: list[Effect] = []
-        for worker, signal, issuer, reason in judgement.issued:
-            row = [worker, None, None, signal.name, issuer]
-            effects.append(self._record_signal(row, reason, position, inner))
-        return effects
+        return [
+            self._record_signal(worker, signal, issuer, reason, position, inner)
+            for worker, signal, issuer, reason in judgement.issued
+        ]
 
     @property
     def position(self) -> int:
@@ -688,11 +685,13 @@ class Flow(Stateful):
         return max([*self._last_round.values(), self.round if self.common else 0])
 
     def _record_pause(self, signal: Signal, inner: int = 0) -> Record:
-        row = [None, None, None, signal.name, "governor"]
-        return self._record_signal(row, self._evaluation_name(), self.position, inner)
+        return self._record_signal(None, signal, "governor", self._evaluation_name(), self.position, inner)
 
-    def _record_signal(self, row: list[Any], reason: str, position: int, inner: int = 0) -> Record:
-        return Record(["signal", self.phase.index, *row, reason, None, position, inner])
+    def _record_signal(
+        self, worker: int | None, signal: Signal, issuer: str, reason: str, position: int, inner: int = 0
+    ) -> Record:
+        row = ["signal", self.phase.index, worker, None, None, signal.name, issuer, reason]
+        return Record([*row, None, position, inner])
 
     def _steer(self, worker: int, wish: FlowSignal) -> Steer:
         return Steer(peer_name(self.run, Role.CONTROLLER, None, worker), wish)
@@ -737,8 +736,7 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
 
 def _asks_for_pause(report: Boundary) -> bool:
     """Say whether a worker wants to stand here, and nothing greater."""
-    greatest = max((Signal[cause["signal"]] for cause in report.causes), default=Signal.CONTINUE)
-    return greatest is Signal.PAUSE
+    return max((Signal[cause["signal"]] for cause in report.causes), default=Signal.CONTINUE) is Signal.PAUSE
 
 
 def _phase_reason(issuer: str, reason: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ganglion.errors import DocumentError, StoreError
 from ganglion.limits import LEAVE_EPISODE_S
-from ganglion.run.agents import ResolvedAgent, declaration_rows, replaying, resolve, same_declarations, storing
+from ganglion.run.agents import ResolvedAgent, declaration_rows, replaying, resolve, storing, strange
 from ganglion.run.effect import (
     Answer,
     Ask,
@@ -26,12 +26,11 @@ from ganglion.run.effect import (
     records_of_excuses,
 )
 from ganglion.run.evaluation import Evaluations
-from ganglion.run.flow import Flow, Promises, Stand, Waits, join_text, order_record, refusal
+from ganglion.run.flow import Flow, Promises, Stand, Stateful, Waits, join_text, order_record, refusal
 from ganglion.run.loss import awaited
 from ganglion.run.model import Inheritance
-from ganglion.run.plan import AgentPlan, PhasePlan, Plan, Process, processes_of
+from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
 from ganglion.run.setup import Cast, Setup
-from ganglion.run.state import Stateful
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
@@ -44,6 +43,7 @@ from ganglion.wire.messages import (
     EpisodeEnded,
     Failure,
     FlowSignal,
+    Go,
     Incident,
     Need,
     Nothing,
@@ -132,8 +132,8 @@ class Governor(Stateful):
             self._await_again(process, now_s)
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
-        if process is not None and process.is_controller and self.stage in (Stage.RUNNING, Stage.FAILING):
-            self._gone(process.worker or 0, process.evaluation)  # nobody is left who could close its episode
+        if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
+            self._workers(process.evaluation).gone(process.worker or 0)  # nobody is left who could close its episode
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
@@ -204,7 +204,7 @@ class Governor(Stateful):
         """Hear that a worker stands at the common boundary."""
         self._stepped = True
         if self.stage is not Stage.RUNNING:
-            return [Answer(token, self._flow.stop_go(Signal.SHUTDOWN, "failed", ""))]
+            return [Answer(token, Go(Signal.SHUTDOWN.name, "failed"))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
     def stands(self, token: Any, report: Stands, now_s: float) -> list[Effect]:
@@ -212,14 +212,14 @@ class Governor(Stateful):
         effects: list[Effect] = [Answer(token, Done())]
         if self.stage is not Stage.RUNNING:
             return effects
-        (self._evaluations if report.evaluation else self._flow).stands(report)
+        self._workers(report.evaluation).stands(report)
         return [*effects, *self._flow_on([], now_s)]
 
     def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
         """Hear that a worker cannot go on."""
         peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker, report.evaluation)
         self._stepped |= report.step > 0
-        self._gone(report.worker, report.evaluation)
+        self._workers(report.evaluation).gone(report.worker)
         effects: list[Effect] = [Answer(token, Done())]
         return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
@@ -287,12 +287,10 @@ class Governor(Stateful):
             effects += self.stop(True, self._interrupted, now_s)
             self._cut_now = False  # by the clock; who asks for it now has not asked before
         effects += self._keep_promises(now_s)
-        for text in self.waits.due(now_s):
-            effects.append(Event("waiting", {"text": text}))
+        effects += [Event("waiting", {"text": text}) for text in self.waits.due(now_s)]
         late = self.waits.late(now_s)
-        if late is not None and self.stage not in (Stage.FAILING, Stage.ENDED):
-            peer, text = late
-            effects += self.fail(Failure("deadline", text), peer, now_s)
+        if late is not None:
+            effects += self.fail(Failure("deadline", late[1]), late[0], now_s)
         return effects
 
     def incident(self, report: Incident, now_s: float) -> list[Effect]:
@@ -332,16 +330,16 @@ class Governor(Stateful):
             return []
         return [] if self._flow.active or self._evaluations.active else self._finish(now_s)
 
-    def _gone(self, worker: int, evaluation: bool) -> None:
-        """Forget a worker that cannot go on."""
-        (self._evaluations if evaluation else self._flow).gone(worker)
+    def _workers(self, evaluation: bool) -> Evaluations | Flow:
+        """Return who decides about workers that evaluate, or about the others."""
+        return self._evaluations if evaluation else self._flow
 
     # -- a phase begins -----------------------------------------------------------------------------------------------
     def _enter(self, index: int, now_s: float) -> list[Effect]:
         self._phase = phase = self.plan.phases[index]
         self._places = {process.name: process for process in processes_of(self.run, phase)}
         self._ready = {}
-        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_for_evaluation, self._cast)
+        self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
         event = Event("phase.started", phase.started())
@@ -377,11 +375,11 @@ class Governor(Stateful):
         self.stage = Stage.SETTING_UP
         self._conditions = self._services.conditions(self._phase)
         self._flow = Flow(self.run, self._phase, self._conditions, self._setup)
-        effects: list[Effect] = []
-        for worker in range(self._phase.workers):
-            message = self._setup.controller(self._phase, worker, self._conditions, self._joined)
-            effects.append(self._ask_controller("setup", worker, "controller.setup", message, now_s))
-        return effects
+        setups = [
+            self._setup.controller(self._phase, worker, self._conditions, self._joined)
+            for worker in range(self._phase.workers)
+        ]
+        return [self._ask_controller("setup", m.worker, "controller.setup", m, now_s) for m in setups]
 
     def _declared(self, tag: tuple[Any, ...], reply: ControllerReady, now_s: float) -> list[Effect]:
         self._ready[tag[1]] = reply.declarations
@@ -389,10 +387,8 @@ class Governor(Stateful):
             return []
         first = self._ready[0]
         for worker, declared in sorted(self._ready.items()):
-            strange = [uid for uid in first if not same_declarations(first[uid], declared[uid])]
-            if strange:
-                text = f"environment {strange[0]} declares otherwise in worker {worker} than in worker 0"
-                return self.fail(Failure("author", text), None, now_s)
+            if wrong := strange(first, declared, f"worker {worker}"):
+                return self.fail(Failure("author", wrong), None, now_s)
         try:
             self._agents = resolve(self._phase, first)
             self._services.fit(self._agents)
@@ -404,22 +400,18 @@ class Governor(Stateful):
     def _setup_brains(self, first: Mapping[str, Any], now_s: float) -> list[Effect]:
         self.stage = Stage.BRAINS
         self._static = {uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None}
-        effects: list[Effect] = []
-        for agent in self._learning():
-            message = self._setup.brain(self._phase, agent, self._models.first, self._static)
-            effects.append(self._ask_brain("brain", agent.plan, "brain.setup", message, now_s))
-        return effects or self._start_workers(now_s)
+        brains = {
+            a.plan.name: self._setup.brain(self._phase, a, self._models.first, self._static) for a in self._learning()
+        }
+        return self._ask_brains("brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
 
     def _brain_ready(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         if self._waiting("brain"):
             return []
         self._lessons: dict[str, BrainPretrained] = {}  # agent -> what came of its learning from recordings
-        asks: list[Effect] = [
-            self._ask_brain("pretrain", agent.plan, "brain.pretrain", asked, now_s)
-            for agent in self._learning()
-            if (asked := self._services.pretraining(agent.plan)) is not None
-        ]
-        return asks or self._start_workers(now_s)
+        asked = {agent.plan.name: self._services.pretraining(agent.plan) for agent in self._learning()}
+        given = {name: message for name, message in asked.items() if message is not None}
+        return self._ask_brains("pretrain", "brain.pretrain", given, now_s) or self._start_workers(now_s)
 
     def _brain_pretrained(self, tag: tuple[Any, ...], reply: BrainPretrained, now_s: float) -> list[Effect]:
         self._lessons[tag[1]] = reply
@@ -443,16 +435,14 @@ class Governor(Stateful):
         return Cast(self._conditions, self._joined, self._agents, self._models.first, self._static, settle)
 
     def _start_worker(self, worker: int, now_s: float) -> Effect:
-        flow = self._flow
-        verdict = flow.first_verdict(worker)
-        message = self._setup.start(self._phase, worker, self._cast(), verdict, flow.common)
+        verdict = self._flow.first_verdict(worker)
+        message = self._setup.start(self._phase, worker, self._cast(), verdict, self._flow.common)
         return self._ask_controller("start", worker, "controller.start", message, now_s)
 
     def _worker_started(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         following = tag[1] + 1
-        if self._learning() and following < self._phase.workers:
-            return [self._start_worker(following, now_s)]
-        return []
+        more = self._learning() and following < self._phase.workers
+        return [self._start_worker(following, now_s)] if more else []
 
     # -- a phase runs -------------------------------------------------------------------------------------------------
     def _flow_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
@@ -468,33 +458,27 @@ class Governor(Stateful):
     def _shut_down_controllers(self, word: str, message: ControllerShutdown, now_s: float) -> list[Effect]:
         """Ask the controllers of all workers that have been set up, those that evaluate too."""
         kinds = (False, True) if self._evaluations.begun else (False,)
-        effects: list[Effect] = []
-        for evaluation in kinds:
-            for worker in range(self._phase.workers):
-                peer = peer_name(self.run, Role.CONTROLLER, None, worker, evaluation)
-                tag = (word, worker, evaluation)
-                effects.append(self._ask(tag, peer, "controller.shutdown", message, now_s))
-        return effects
+        places = [(worker, evaluation) for evaluation in kinds for worker in range(self._phase.workers)]
+        peers = {place: peer_name(self.run, Role.CONTROLLER, None, *place) for place in places}
+        return [self._ask((word, *place), peer, "controller.shutdown", message, now_s) for place, peer in peers.items()]
 
     def _keep_promises(self, now_s: float) -> list[Effect]:
         stand: Stand = {}
-        kind, held = "worker", False
+        evaluating, held = False, False
         if self.stage is Stage.RUNNING:
             evaluating = bool(self._evaluations.active)
-            room = self._evaluations if evaluating else self._flow
+            room = self._workers(evaluating)
             stand = {worker: room.standing.get(worker) for worker in room.active}
-            kind = "evaluation worker" if evaluating else kind
             held = self._flow.evaluating and not evaluating  # they wait for an evaluation, which is no pause
+        kind = "evaluation worker" if evaluating else "worker"
         kept = self._promises.keep(stand, kind, now_s)
         paused = [] if held else [worker for worker, at in stand.items() if at is not None]
         if sorted(paused) == self._paused:
             return kept
         self._paused = sorted(paused)
-        fields: dict[str, Any] = {"phase": self._phase.index}
-        if paused:
-            fields |= {"workers": self._paused, "moving": len(paused) < len(stand)}
+        told = {"workers": self._paused, "moving": len(paused) < len(stand)} if paused else {}
         # Before the answer to who has asked for it: who looks then, finds it so.
-        return [Event("phase.paused" if paused else "phase.resumed", fields), *kept]
+        return [Event("phase.paused" if paused else "phase.resumed", {"phase": self._phase.index, **told}), *kept]
 
     # -- an evaluation within a phase ---------------------------------------------------------------------------------
     def _evaluate(self, now_s: float) -> list[Effect]:
@@ -524,7 +508,7 @@ class Governor(Stateful):
             return self._evaluation_on(self._evaluations.thought(key, reply), now_s)
         return self._evaluation_on([], now_s)
 
-    def _ask_for_evaluation(self, tag: tuple[Any, ...], peer: str, call: str, message: Any) -> Effect:
+    def _ask_of_evaluation(self, tag: tuple[Any, ...], peer: str, call: str, message: Any) -> Effect:
         return self._ask(tag, peer, call, message, self._asked_s)
 
     def _evaluation_on(self, effects: list[Effect], now_s: float) -> list[Effect]:
@@ -541,12 +525,10 @@ class Governor(Stateful):
         if self._waiting("muscles"):
             return []
         self.stage = Stage.STORING
-        effects: list[Effect] = [
-            self._ask_brain("store", agent.plan, "brain.store", self._models.request(agent.plan), now_s)
-            for agent in storing(self._phase, self._agents, self._models.first)
-        ]
+        wanted = storing(self._phase, self._agents, self._models.first)
+        asked = {agent.plan.name: self._models.request(agent.plan) for agent in wanted}
         self._models.hand_on(agent.plan for agent in self._agents)
-        return effects or self._close_phase(now_s)
+        return self._ask_brains("store", "brain.store", asked, now_s) or self._close_phase(now_s)
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
         self._models.stored(tag[1], reply)
@@ -560,9 +542,8 @@ class Governor(Stateful):
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING
         effects = self._shut_down_controllers("close", ControllerShutdown(environments=True), now_s)
-        for agent in self._learning():
-            effects.append(self._ask_brain("close", agent.plan, "brain.shutdown", Nothing(), now_s))
-        return effects
+        brains = {agent.plan.name: Nothing() for agent in self._learning()}
+        return effects + self._ask_brains("close", "brain.shutdown", brains, now_s)
 
     def _closed(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
         if self._waiting("close"):
@@ -575,7 +556,7 @@ class Governor(Stateful):
 
     def _end_phase(self, status: str) -> list[Effect]:
         phase = self._phase
-        reason = {"interrupted": "interrupted", "failed": "failed"}.get(status) or self._flow.reason
+        reason = status if status in ("interrupted", "failed") else self._flow.reason
         fields = {"phase": phase.index, "name": phase.name, "status": status, "reason": reason}
         record = Record(["phase", phase.index, phase.name, phase.mode, status, reason])
         second = [self._evaluations.phase_record(status)] if self._evaluations.begun else []
@@ -605,21 +586,18 @@ class Governor(Stateful):
         peer = peer_name(self.run, Role.CONTROLLER, None, worker)
         return self._ask((word, worker), peer, call, message, now_s)
 
-    def _ask_brain(self, word: str, agent: AgentPlan, call: str, message: Any, now_s: float) -> Ask:
-        return self._ask((word, agent.name), peer_name(self.run, Role.BRAIN, agent.name), call, message, now_s)
+    def _ask_brains(self, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
+        peers = {name: peer_name(self.run, Role.BRAIN, name) for name in messages}
+        return [self._ask((word, name), peers[name], call, messages[name], now_s) for name in messages]
 
     def _waiting(self, word: str) -> bool:
         return any(tag[0] == word for tag in self._open)
 
     def _learning(self) -> list[ResolvedAgent]:
-        if self._phase.mode != "train":
-            return []
-        return [agent for agent in self._agents if agent.plan.brain is not None]
+        return [agent for agent in self._agents if agent.plan.brain is not None and self._phase.mode == "train"]
 
     def _all_joined(self) -> bool:
         return self.stage is Stage.JOINING and self.awaited() <= self._joined.keys()
 
     def _label(self, peer: str) -> str:
-        if peer == self.store:
-            return "the store"
-        return label(peer)
+        return "the store" if peer == self.store else label(peer)

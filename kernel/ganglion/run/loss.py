@@ -7,8 +7,6 @@ from enum import Enum, auto
 from ganglion.run.plan import FAIL, RECOVER, RESTART, EnvironmentPlan, PhasePlan, Plan, Process
 from ganglion.wire.name import Role
 
-_IN_EPISODES = frozenset({Role.ENVIRONMENT, Role.MUSCLE})
-
 
 class Loss(Enum):
     """Say what the end of a process means."""
@@ -26,11 +24,11 @@ class Loss(Enum):
 def loss_of(phase: PhasePlan, process: Process) -> Loss:
     """Return what the loss of a process means.
 
-    To give up an episode is for those who take part in episodes. All others have more to remember, and recover.
-    Programs that act are never led: what a brain has told one is not told twice.
+    Only processes that take part in episodes can give one up; all others have more to remember, and recover. A
+    program that acts is never led: what a brain has told it is not told twice.
     """
     said = phase.recovery_of(process).on_loss
-    if said == RESTART and process.role in _IN_EPISODES:
+    if said == RESTART and process.role in (Role.ENVIRONMENT, Role.MUSCLE):
         return Loss.EPISODE
     if said == FAIL:
         return Loss.FAILS
@@ -39,11 +37,32 @@ def loss_of(phase: PhasePlan, process: Process) -> Loss:
     return Loss.LED if process.environment is not None and led(phase, process.environment) else Loss.FAILS
 
 
-def recovers(plan: Plan) -> bool:
-    """Say whether there is anybody in a run who comes back when he is lost: then all of ours write down what they hear.
+def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
+    """Say whether the successor of a program is led by its controller to where the lost one stood.
 
-    A process may live through several phases, and what it heard in one is needed in the next.
+    Programs keep no journal. With `sync: async` updates come in order of arrival: nobody could repeat it.
     """
+    said = (environment.recovery or phase).on_loss
+    return environment.program is not None and said == RECOVER and phase.sync != "async"
+
+
+def awaited(phase: PhasePlan, process: Process) -> bool:
+    """Say whether those who notice the loss of a process wait for its successor, whoever starts it."""
+    return loss_of(phase, process) in (Loss.LED, Loss.EPISODE)
+
+
+def mended(phase: PhasePlan, process: Process) -> bool:
+    """Say whether the supervisor starts the successor of a process that is lost."""
+    return not process.attached and loss_of(phase, process) is not Loss.FAILS
+
+
+def ours(process: Process) -> bool:
+    """Say whether a process runs our own program, and not one that speaks for itself."""
+    return process.program is None
+
+
+def recovers(plan: Plan) -> bool:
+    """Say whether any process of a run is replaced when it is lost: then each of ours keeps a journal."""
     return any(part.on_loss != FAIL for phase in plan.phases for part in phase.parts())
 
 
@@ -56,34 +75,3 @@ def unrepeatable(plan: Plan) -> int | None:
         if phase.sync == "async" or not all(part.deterministic for part in phase.parts()):
             return phase.index
     return None
-
-
-def ours(process: Process) -> bool:
-    """Say whether a process runs our own program, and not one that speaks for itself."""
-    return process.program is None
-
-
-def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
-    """Say whether the successor of a program is led by its controller to where the lost one stood.
-
-    Programs write nothing down. Not where updates come in order of arrival: nobody could say in which a successor has
-    to be led.
-    """
-    said = (environment.recovery or phase).on_loss
-    program = environment.command is not None or environment.attach
-    return program and said == RECOVER and phase.sync != "async"
-
-
-def mends(phase: PhasePlan) -> bool:
-    """Say whether there are programs in a phase whose successors are led."""
-    return any(led(phase, environment) for environment in phase.environments)
-
-
-def awaited(phase: PhasePlan, process: Process) -> bool:
-    """Say whether those who notice the loss of a process wait for its successor, whoever starts it."""
-    return loss_of(phase, process) in (Loss.LED, Loss.EPISODE)
-
-
-def mended(phase: PhasePlan, process: Process) -> bool:
-    """Say whether the supervisor starts the successor of a process that is lost."""
-    return not process.attached and loss_of(phase, process) is not Loss.FAILS

@@ -61,14 +61,7 @@ class Keeper:
 
 
 def wish_of(load: Any, agent: str, uid: str, run: str) -> Wish | None:
-    """Return what a `load` asks for by name; None where it does not: to continue (None, no key that asks) or false.
-
-    Args:
-        load: The value of the document, in our spelling.
-        agent: Whose `load` it is.
-        uid: Of this document.
-        run: Id of this run.
-    """
+    """Return what an agent's `load` asks for by name in a run of `uid`; None where it continues, or begins fresh."""
     given = {key: value for key, value in load.items() if value is not None} if isinstance(load, dict) else {}
     if not given.keys() - {"optional"}:
         return None
@@ -104,7 +97,7 @@ def own(wish: Wish, phases: Sequence[PhasePlan], phase: int, models: Own) -> tup
         folder = continued(phases, phase, wish.agent, models)
         why = "no earlier phase of this run has left a model of it"
     else:
-        index = next((p.index for p in phases[:phase] if wish.phase in _keys(p.index, p.name)), None)
+        index = next((p.index for p in phases[:phase] if wish.phase in (p.index, p.name)), None)
         if index is None:
             return None, f"{_phase(wish.phase)} is no earlier phase of this run"
         folder = models.get((index, wish.agent))
@@ -137,19 +130,15 @@ def pick_run(wish: Wish, keepers: Sequence[Keeper], this: str) -> Keeper | str:
 
 
 def pick_phase(wish: Wish, names: Mapping[int, str], having: Sequence[int], run: str) -> int | str:
-    """Return the phase that is meant of a run of another time; text says why there is none.
+    """Return the phase that is meant of another run, whose phases have `names`; text says why there is none.
 
-    Args:
-        wish: What is looked for.
-        names: Index of each phase of that run -> its name.
-        having: Indices of the phases of which there are models of the agent.
-        run: Id of that run.
+    `having` are the indices of the phases that have left models of the agent.
     """
     if not having:
         return f"run {run} has no model of agent `{wish.agent}`"
     if wish.phase is None:
         return max(having)
-    index = next((i for i in sorted(names) if wish.phase in _keys(i, names[i])), None)
+    index = next((i for i in sorted(names) if wish.phase in (i, names[i])), None)
     if index is None:
         return f"run {run} has no {_phase(wish.phase)}"
     if index not in having:
@@ -161,12 +150,7 @@ def missing(agent: AgentPlan, wish: Wish, places: Sequence[tuple[str, str]]) -> 
     """Return the sentence of the fault, or of the warning: what was looked for, and where; one line per place."""
     at = f"{agent.load_at}: " if agent.load_at else ""
     end = "it starts fresh" if wish.optional else "with `optional: true` it would start fresh"
-    lines = [f"{at}{wish} was not found; {end}", *(f"  in {place}: {why}" for place, why in places)]
-    return "\n".join(lines)
-
-
-def _keys(index: int, name: str) -> tuple[Any, ...]:
-    return (index, name)
+    return "\n".join([f"{at}{wish} was not found; {end}", *(f"  in {place}: {why}" for place, why in places)])
 
 
 def _phase(phase: int | str) -> str:
@@ -232,18 +216,14 @@ class Inheritance:
         `agents` stand in document order, not in that of arrival: equal runs have equal tables.
         """
         stored, self._stored = self._stored, {}
-        effects: list[Effect] = []
-        for agent in agents:
-            effects += self._keep(agent, stored[agent], episodes)
-        return effects
-
-    def _keep(self, agent: str, stored: BrainStored, episodes: int) -> list[Effect]:
         phase = self._phase
         effects: list[Effect] = []
-        for file in stored.files:
-            row = ["brain", phase.index, agent, file["tag"], episodes, file["updates"]]
-            effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))
-        if stored.files:
-            self._own[phase.index, agent] = self._place(phase, agent)
-            effects.append(Event("brain.stored", {"agent": agent, "files": len(stored.files)}))
+        for agent in agents:
+            files = stored[agent].files
+            for file in files:
+                row = ["brain", phase.index, agent, file["tag"], episodes, file["updates"]]
+                effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))
+            if files:
+                self._own[phase.index, agent] = self._place(phase, agent)
+                effects.append(Event("brain.stored", {"agent": agent, "files": len(files)}))
         return effects

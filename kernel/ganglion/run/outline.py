@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, PluginPlan, Recovery
+from ganglion.run.plan import NO_BRAIN, AgentPlan, EnvironmentPlan, PhasePlan, PluginPlan, Recovery
 
 
 def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
@@ -14,18 +15,10 @@ def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
 
 def outline_recovery(recovery: Recovery) -> dict[str, Any]:
     """Return what holds of losses and deadlines."""
-    return {
-        "on_loss": recovery.on_loss,
-        "deterministic": recovery.deterministic,
-        "restarts": {
-            "max": recovery.restarts_max,
-            "within_s": recovery.restarts_within_s,
-            "poison": recovery.restarts_poison,
-        },
-        "checkpoint_s": recovery.checkpoint_s,
-        "deadlines_s": recovery.deadlines_s,
-        "run_as": recovery.run_as,
-    }
+    values = {part.name: getattr(recovery, part.name) for part in fields(Recovery)}
+    restarts = {key: values.pop(f"restarts_{key}") for key in ("max", "within_s", "poison")}
+    first = {key: values.pop(key) for key in ("on_loss", "deterministic")}
+    return {**first, "restarts": restarts, **values}
 
 
 def outline(phase: PhasePlan) -> dict[str, Any]:
@@ -66,12 +59,16 @@ def _entry(environment: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _agent(agent: AgentPlan) -> dict[str, Any]:
-    judged = {"objective": outline_plugin(agent.objective)} if agent.program is None else {}
+    if agent.program is not None:
+        acts = {"muscle": {**agent.program.outline(), "params": agent.program.params}}
+    else:
+        assert agent.muscle is not None
+        acts = {"muscle": outline_plugin(agent.muscle), "objective": outline_plugin(agent.objective)}
     return {
         "name": agent.name,
-        "muscle": _muscle(agent),
-        "brain": outline_plugin(agent.brain or PluginPlan("none")),
-        **judged,
+        "muscle": acts.pop("muscle"),
+        "brain": outline_plugin(agent.brain or PluginPlan(NO_BRAIN)),
+        **acts,
         "sensors": agent.sensors,
         "actuators": agent.actuators,
         "rewards": agent.rewards,
@@ -81,13 +78,6 @@ def _agent(agent: AgentPlan) -> dict[str, Any]:
         "replay": agent.replay or None,
         **_own(agent.recovery),
     }
-
-
-def _muscle(agent: AgentPlan) -> dict[str, Any]:
-    if agent.program is not None:
-        return {**agent.program.outline(), "params": agent.program.params}
-    assert agent.muscle is not None
-    return outline_plugin(agent.muscle)
 
 
 def _own(recovery: Recovery | None) -> dict[str, Any]:

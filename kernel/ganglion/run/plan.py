@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from ganglion.limits import (
     CHECKPOINT_S,
@@ -17,9 +19,17 @@ from ganglion.limits import (
 )
 from ganglion.wire.name import Role, peer_name
 
-RECOVER, RESTART, FAIL = "recover", "restart", "fail"
-ON_LOSS = RECOVER
+RECOVER: Final = "recover"
+RESTART: Final = "restart"
+FAIL: Final = "fail"
+ON_LOSS: Final = RECOVER
 """What the loss of a process means where no document says it."""
+
+NO_BRAIN = "none"
+"""The name that stands for no brain."""
+
+CONTROLLER, OBJECTIVE = "vanilla", "aggregate_rewards"
+"""The plugins that a phase and an agent have where the document names none; programs that act add up their rewards."""
 
 Deadlines = Mapping[str, "float | None"]
 """Seconds by the last word of a call; None waits for ever."""
@@ -71,13 +81,8 @@ def span_s(call: str, deadlines_s: Deadlines) -> float | None:
 def widest(tables: Iterable[Deadlines]) -> dict[str, float | None]:
     """Return for each call the longest time that one of these tables allows: who waits for all, for the slowest."""
     given = list(tables)
-    words = dict.fromkeys(word for table in given for word in table)
-    found: dict[str, float | None] = {}
-    for word in words:
-        spans_s = [_one_s(word, table) for table in given]
-        finite_s = [span for span in spans_s if span is not None]
-        found[word] = max(finite_s) if len(finite_s) == len(spans_s) else None
-    return found
+    spans_s = {word: [_one_s(word, table) for table in given] for table in given for word in table}
+    return {word: None if None in spans else max(filter(None, spans)) for word, spans in spans_s.items()}
 
 
 def _one_s(word: str, deadlines_s: Deadlines) -> float | None:
@@ -268,43 +273,24 @@ class Plan:
     @classmethod
     def from_map(cls, tree: dict[str, Any]) -> Plan:
         """Return the plan that `to_map` gave."""
-        phases = [_phase(p) for p in tree["phases"]]
-        return cls(**{**tree, "phases": phases, "recovery": Recovery(**tree["recovery"])})
+        found: Plan = _made(cls, tree)
+        return found
 
 
-def _plugin(tree: dict[str, Any] | None) -> PluginPlan | None:
-    return None if tree is None else PluginPlan(**tree)
+_hints = functools.cache(get_type_hints)
 
 
-def _recovery(tree: dict[str, Any]) -> Recovery | None:
-    return None if tree["recovery"] is None else Recovery(**tree["recovery"])
-
-
-def _environment(tree: dict[str, Any]) -> EnvironmentPlan:
-    parts: dict[str, Any] = {key: _plugin(tree[key]) for key in ("plugin", "reward", "transformer")}
-    parts["recovery"] = _recovery(tree)
-    return EnvironmentPlan(**{**tree, **parts})
-
-
-def _agent(tree: dict[str, Any]) -> AgentPlan:
-    parts: dict[str, Any] = {key: _plugin(tree[key]) for key in ("muscle", "brain", "objective")}
-    parts["filters"] = [PluginPlan(**f) for f in tree["filters"]]
-    parts["recovery"] = _recovery(tree)
-    parts["program"] = None if tree["program"] is None else ProgramPlan(**tree["program"])
-    return AgentPlan(**{**tree, **parts})
-
-
-def _phase(tree: dict[str, Any]) -> PhasePlan:
-    return PhasePlan(
-        **{
-            **tree,
-            "environments": [_environment(e) for e in tree["environments"]],
-            "agents": [_agent(a) for a in tree["agents"]],
-            "controller": PluginPlan(**tree["controller"]),
-            "episode_conditions": [PluginPlan(**c) for c in tree["episode_conditions"]],
-            "phase_conditions": [PluginPlan(**c) for c in tree["phase_conditions"]],
-        }
-    )
+def _made(kind: Any, value: Any) -> Any:
+    """Return a plain value as the type says that it came from: a dataclass, a list, None, or what it is."""
+    if value is None:
+        return None
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        hints = _hints(kind)
+        return kind(**{name: _made(hints[name], part) for name, part in value.items()})
+    inner = get_args(kind)
+    if get_origin(kind) is list:
+        return [_made(inner[0], part) for part in value]
+    return _made(inner[0], value) if get_origin(kind) is types.UnionType else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +317,6 @@ class Process:
         return self.program is not None and self.program.command is None
 
     @property
-    def is_controller(self) -> bool:
-        """Say whether it drives a worker."""
-        return self.role is Role.CONTROLLER
-
-    @property
     def label(self) -> str:
         """Return how a person is told of it: `environment grid (worker 2)`."""
         text = self.role.value if self.uid is None else f"{self.role.value} {self.uid}"
@@ -345,30 +326,19 @@ class Process:
 
 def processes_of(run: str, phase: PhasePlan) -> list[Process]:
     """Return the processes that a phase needs besides governor and store, in document order."""
-    found: list[Process] = []
-    for agent in phase.agents:
-        if agent.brain is not None:
-            name = peer_name(run, Role.BRAIN, agent.name)
-            found.append(Process(name, Role.BRAIN, agent.name, run_as=(agent.recovery or phase).run_as))
-    for evaluation in (False, True) if phase.evaluates else (False,):
-        for worker in range(phase.workers):
-            found += _worker(run, phase, worker, evaluation)
+
+    def process(role: Role, uid: str | None, own: Recovery | None, *place: Any, **more: Any) -> Process:
+        user = (own or phase).run_as
+        return Process(peer_name(run, role, uid, *place), role, uid, run_as=user, **more)
+
+    found = [process(Role.BRAIN, a.name, a.recovery) for a in phase.agents if a.brain is not None]
+    places = [(worker, evaluation) for evaluation in (False, True) for worker in range(phase.workers)]
+    for worker, evaluation in places if phase.evaluates else places[: phase.workers]:
+        more: dict[str, Any] = {"worker": worker, "evaluation": evaluation}
+        place = (worker, evaluation)
+        found.append(process(Role.CONTROLLER, None, None, *place, **more))
+        found += [
+            process(Role.ENVIRONMENT, e.uid, e.recovery, *place, environment=e, **more) for e in phase.environments
+        ]
+        found += [process(Role.MUSCLE, a.name, a.recovery, *place, muscle=a.program, **more) for a in phase.agents]
     return found
-
-
-def _worker(run: str, phase: PhasePlan, worker: int, evaluation: bool) -> list[Process]:
-    """Return the processes of one worker."""
-
-    def process(
-        role: Role,
-        uid: str | None,
-        own: Recovery | None,
-        environment: EnvironmentPlan | None = None,
-        muscle: ProgramPlan | None = None,
-    ) -> Process:
-        name = peer_name(run, role, uid, worker, evaluation)
-        return Process(name, role, uid, worker, environment, evaluation, (own or phase).run_as, muscle)
-
-    environments = [process(Role.ENVIRONMENT, e.uid, e.recovery, e) for e in phase.environments]
-    muscles = [process(Role.MUSCLE, agent.name, agent.recovery, muscle=agent.program) for agent in phase.agents]
-    return [process(Role.CONTROLLER, None, None), *environments, *muscles]

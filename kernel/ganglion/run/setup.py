@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ganglion.run.agents import ResolvedAgent
-from ganglion.run.loss import led, mends
+from ganglion.run.effect import Services
+from ganglion.run.loss import led
+from ganglion.run.outline import outline_plugin
 from ganglion.run.plan import FAIL, RESTART, AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
@@ -15,12 +17,6 @@ from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart,
 from ganglion.wire.name import Role, peer_name
 
 EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
-
-
-class _Streams(Protocol):
-    def words(self, path: Sequence[str | int]) -> bytes: ...
-
-    def integer(self, words: bytes) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +32,23 @@ class Cast:
 
 
 class Setup:
-    """Make the messages; a function of plan and seed."""
+    """Make the messages; a function of plan and seed. `mode` of workers that evaluate a phase is EVALUATE."""
 
-    def __init__(self, run: str, plan: Plan, store: str | None, results: str, streams: _Streams) -> None:
+    def __init__(self, run: str, plan: Plan, store: str | None, results: str, services: Services) -> None:
         self._run, self._plan, self._store, self._results = run, plan, store, results
-        self._streams = streams
+        self._words, self._integer = services.words, services.integer
 
     def episode_seeds(self, phase: PhasePlan, worker: int, episode: int, mode: str | None = None) -> dict[str, Any]:
         """Return environment -> {seed, stream} of an episode; its mode is the phase's unless given."""
-        found = {}
-        for environment in phase.environments:
-            path = self._environment_path(phase, environment, worker, mode or phase.mode)
-            words = self._streams.words([*path, "episode", episode])
-            found[environment.uid] = {"seed": self._streams.integer(words), "stream": words}
-        return found
+        return {e.uid: self._seeds(phase, e, worker, mode or phase.mode, episode) for e in phase.environments}
+
+    def _seeds(
+        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, mode: str, episode: int | None = None
+    ) -> dict[str, Any]:
+        """Return seed and stream of an environment of a worker, for its set-up or for an episode."""
+        path: list[str | int] = ["phase", phase.name, mode, "environment", environment.uid, "worker", worker]
+        words = self._words(path if episode is None else [*path, "episode", episode])
+        return {"seed": self._integer(words), "stream": words}
 
     def models(self, phase: PhasePlan, agent: str, shelf: str | None = None) -> str:
         """Return the folder in which an agent's model of a phase is stored, on the run's own shelf or another."""
@@ -68,20 +67,20 @@ class Setup:
         parts = {name: c for name, c, _ in conditions if c.has_episode_part()}
         plans = [p for p in (*phase.episode_conditions, *phase.phase_conditions) if p.name in parts]
         return ControllerSetup(
-            self._run,
-            phase.index,
-            phase.name,
-            mode,
-            worker,
-            _plugin(phase.controller),
-            [_plugin(p) for p in plans],
-            [self._environment(phase, e, worker, contents, evaluation) for e in phase.environments],
-            self._streams.words(["phase", phase.name, mode, "controller", "worker", worker]),
-            dict(phase.deadlines_s),
-            peer_name(self._run, Role.GOVERNOR),
-            self._store,
-            evaluation,
-            mends=mends(phase),
+            run=self._run,
+            phase=phase.index,
+            phase_name=phase.name,
+            mode=mode,
+            worker=worker,
+            controller=outline_plugin(phase.controller),
+            conditions=[outline_plugin(p) for p in plans],
+            environments=[self._environment(phase, e, worker, contents, evaluation) for e in phase.environments],
+            stream=self._words(["phase", phase.name, mode, "controller", "worker", worker]),
+            deadlines_s=dict(phase.deadlines_s),
+            governor=peer_name(self._run, Role.GOVERNOR),
+            store=self._store,
+            evaluation=evaluation,
+            mends=any(led(phase, environment) for environment in phase.environments),
         )
 
     def brain(
@@ -91,25 +90,26 @@ class Setup:
         assert agent.plan.brain is not None
         name = agent.plan.name
         recovery = phase if agent.plan.recovery is None else agent.plan.recovery
+        path = ["phase", phase.name, "agent", name, "brain"]
         return BrainSetup(
-            self._run,
-            phase.index,
-            phase.name,
-            phase.mode,
-            name,
-            _plugin(agent.plan.brain),
-            agent.sensors,
-            agent.actuators,
-            None,
-            [f"{name}/{worker}" for worker in range(phase.workers)],
-            phase.workers,
-            self._streams.words(["phase", phase.name, "agent", name, "brain"]),
-            self.models(phase, name),
-            phase.sync,
-            models.get(name),
-            {uid: static[uid] for uid in agent.environments if uid in static} or None,
+            run=self._run,
+            phase=phase.index,
+            phase_name=phase.name,
+            mode=phase.mode,
+            agent=name,
+            plugin=outline_plugin(agent.plan.brain),
+            sensors=agent.sensors,
+            actuators=agent.actuators,
+            rewards=None,
+            muscles=[f"{name}/{worker}" for worker in range(phase.workers)],
+            workers=phase.workers,
+            stream=self._words(path),
+            models=self.models(phase, name),
+            sync=phase.sync,
+            load=models.get(name),
+            static_models={uid: static[uid] for uid in agent.environments if uid in static} or None,
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
-            filters=self._filters(agent.plan, lambda i: ["phase", phase.name, "agent", name, "brain", "filter", i]),
+            filters=self._filters(agent.plan, path),
         )
 
     def start(
@@ -126,44 +126,36 @@ class Setup:
         `common` asks for a common boundary.
         """
         return ControllerStart(
-            [self._agent(phase, agent, worker, cast, evaluation) for agent in cast.agents],
-            common,
-            phase.sync,
-            verdict,
-            cast.settle,
-            dict(cast.static) or None,
-            phase.evaluates and not evaluation,
+            agents=[self._agent(phase, agent, worker, cast, evaluation) for agent in cast.agents],
+            common=common,
+            sync=phase.sync,
+            verdict=verdict,
+            settle=cast.settle,
+            static_models=dict(cast.static) or None,
+            patient=phase.evaluates and not evaluation,
         )
 
-    def _filters(self, plan: AgentPlan, path_of: Callable[[int], Sequence[str | int]]) -> list[dict[str, Any]] | None:
+    def _filters(self, plan: AgentPlan, path: Sequence[str], *place: str | int) -> list[dict[str, Any]] | None:
         """Return an agent's filters, each with its own stream; None if there are none."""
-        made = [{**_plugin(f), "stream": self._streams.words(path_of(i))} for i, f in enumerate(plan.filters)]
-        return made or None
-
-    def _environment_path(
-        self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, mode: str
-    ) -> list[str | int]:
-        return ["phase", phase.name, mode, "environment", environment.uid, "worker", worker]
+        streams = [self._words([*path, "filter", i, *place]) for i in range(len(plan.filters))]
+        return [{**outline_plugin(f), "stream": s} for f, s in zip(plan.filters, streams, strict=True)] or None
 
     def _environment(
         self, phase: PhasePlan, environment: EnvironmentPlan, worker: int, contents: Mapping[str, str], evaluation: bool
     ) -> dict[str, Any]:
-        path = self._environment_path(phase, environment, worker, EVALUATE if evaluation else phase.mode)
-        words = self._streams.words(path)
-        first = self._streams.words([*path, "episode", 0])
+        mode = EVALUATE if evaluation else phase.mode
+        first = self._seeds(phase, environment, worker, mode, 0)
         peer = peer_name(self._run, Role.ENVIRONMENT, environment.uid, worker, evaluation)
         return {
             "uid": environment.uid,
             "peer": peer,
             "content": contents.get(peer, "msgpack"),
-            "plugin": None if environment.plugin is None else _plugin(environment.plugin),
+            "plugin": _optional(environment.plugin),
             "params": environment.params_of(worker),
-            "reward": None if environment.reward is None else _plugin(environment.reward),
-            "transformer": None if environment.transformer is None else _plugin(environment.transformer),
-            "seed": self._streams.integer(words),
-            "stream": words,
-            "episode_seed": self._streams.integer(first),
-            "episode_stream": first,
+            "reward": _optional(environment.reward),
+            "transformer": _optional(environment.transformer),
+            **self._seeds(phase, environment, worker, mode),
+            **{f"episode_{key}": value for key, value in first.items()},
             "mends": led(phase, environment),
             **_recovery(phase, environment),
         }
@@ -172,28 +164,29 @@ class Setup:
         self, phase: PhasePlan, agent: ResolvedAgent, worker: int, cast: Cast, evaluation: bool
     ) -> dict[str, Any]:
         plan, name = agent.plan, agent.plan.name
-        mode = EVALUATE if evaluation else phase.mode
-        path: list[str | int] = ["phase", phase.name, mode, "agent", name]
+        path = ["phase", phase.name, EVALUATE if evaluation else phase.mode, "agent", name]
         learns = plan.brain is not None and phase.mode == "train"
         brain = peer_name(self._run, Role.BRAIN, name) if learns else None
         peer = peer_name(self._run, Role.MUSCLE, name, worker, evaluation)
+        # A program has no class, and gets its parameters alone.
+        program = {"name": "", "params": {} if plan.program is None else plan.program.params}
         return {
             "name": name,
             "peer": peer,
             "content": cast.contents.get(peer, "msgpack"),
             "brain": None if evaluation else brain,
             "policy": brain if evaluation else None,
-            "muscle": _muscle(plan),
+            "muscle": _optional(plan.muscle) or program,
             "program": plan.program is not None,
-            "objective": _plugin(plan.objective),
+            "objective": outline_plugin(plan.objective),
             "sensors": agent.sensors,
             "actuators": agent.actuators,
             "rewards": plan.rewards,
             "environments": agent.environments,
-            "stream": self._streams.words([*path, "muscle", "worker", worker]),
-            "objective_stream": self._streams.words([*path, "objective", "worker", worker]),
+            "stream": self._words([*path, "muscle", "worker", worker]),
+            "objective_stream": self._words([*path, "objective", "worker", worker]),
             "models": cast.models.get(name),
-            "filters": self._filters(plan, lambda i: [*path, "filter", i, "worker", worker]),
+            "filters": self._filters(plan, path, "worker", worker),
             **_recovery(phase, plan),
         }
 
@@ -205,12 +198,5 @@ def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str,
     return {"restarts": own.on_loss == RESTART, **table}
 
 
-def _muscle(plan: AgentPlan) -> dict[str, Any]:
-    """Return the class of an agent's muscle; a program has none, and gets its parameters alone."""
-    if plan.muscle is not None:
-        return _plugin(plan.muscle)
-    return {"name": "", "params": {} if plan.program is None else plan.program.params}
-
-
-def _plugin(plan: PluginPlan) -> dict[str, Any]:
-    return {"name": plan.name, "params": plan.params, "on_error": plan.on_error}
+def _optional(plan: PluginPlan | None) -> dict[str, Any] | None:
+    return None if plan is None else outline_plugin(plan)

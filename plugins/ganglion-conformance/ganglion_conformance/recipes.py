@@ -96,7 +96,7 @@ def read_recipes(folder: Path | None = None) -> dict[str, Recipe]:
     folder = foreign_folder() if folder is None else folder
     path = folder / RECIPES
     text = path.read_text()
-    root, faults = compose(Source.of(str(path), text), text)
+    root, faults = compose(Source(str(path), text), text)
     recipes: dict[str, Recipe] = {}
     for name, node in () if root is None else root.map.items():
         wrong = list(_faults(node))

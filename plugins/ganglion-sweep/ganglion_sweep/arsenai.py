@@ -47,7 +47,7 @@ def read_old(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     for key, value in root.map.items():
         walk(root.keys[key], key)
         walk(value, key)
-    faults = [*tree.faults, *(fault for _, fault in validate(root, OldForm))]
+    faults = [*tree.faults, *validate(root, OldForm)]
     if faults:
         raise raised(faults)
     return _Reader(root, tree).read()

@@ -103,7 +103,7 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
         else:
             within.append((path[1:] if path[0] == "run" else path, value))
     root = _prepared(root)
-    faults = [*tree.faults, *(fault for _, fault in validate(root, ExperimentForm))]
+    faults = [*tree.faults, *validate(root, ExperimentForm)]
     base, folder, more = _base(root.map.get("run"), tree)
     for path, value in within if base is not None else ():
         assert base is not None
@@ -111,7 +111,7 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     faults += more
     if base is None or faults:
         if base is not None:  # what is missing may be a factor's
-            faults += [f for _, f in validate(base) if not f.message.startswith("missing key")]
+            faults += [f for f in validate(base) if not f.message.startswith("missing key")]
         raise raised(faults)
     return _Reader(root, base, folder, tree.name).read()
 

@@ -58,3 +58,26 @@ def faults_of(load: Callable[..., tuple[Plan, list[Fault]]]) -> Callable[..., li
         return [str(fault).splitlines()[0].removeprefix("run.yml:") for fault in faults]
 
     return of
+
+
+class AnyPlugin:
+    """Know every plugin, and no names of other projects."""
+
+    def locate(self, *asked: object, **more: object) -> None:
+        """Return nothing: there is such a plugin."""
+
+    def alias(self, kind: str, name: str) -> None:
+        """Return nothing: there is no such name."""
+
+
+@pytest.fixture(scope="session")
+def read() -> Callable[..., tuple[Plan | None, list[Fault]]]:
+    """Read a text where every plugin is known; the plan is None where there are errors."""
+
+    def of(text: str | None, source: str | Path = "run.yml") -> tuple[Plan | None, list[Fault]]:
+        try:
+            return load_document(source, plugins=AnyPlugin(), text=text)
+        except DocumentError as error:
+            return None, list(error.faults)
+
+    return of

@@ -2,18 +2,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ganglion.document.marks import Source, compose
 from ganglion.document.model import validate
-from ganglion.document.spelling import normalise
+from ganglion.document.spelling import normalise, numbers, phases_of
+from ganglion.limits import INTEGER_MAX
 
 
 def said(text: str) -> list[str]:
     """Return what is wrong with the form of a text, the first lines without the file's name."""
-    root, faults = compose(Source.of("a.yml", text), text)
+    root, faults = compose(Source("a.yml", text), text)
     assert root is not None
     assert [] == faults
-    return [str(f).splitlines()[0].removeprefix("a.yml:") for _, f in validate(normalise(root)[0])]
+    return [str(f).splitlines()[0].removeprefix("a.yml:") for f in validate(normalise(root)[0])]
 
 
 WHOLE = "uid: u\nseed: 1\nrun_config: {condition: c}\nschedule: [one: {%s}]"
@@ -44,6 +47,9 @@ CASES = [
     (WHOLE % "recovery: {deadlines_s: {act: ~, update: 0.5}}", []),
     ("uid: u\nseed: -1\nrun_config: {condition: c}\nschedule: x", ["2:7: seed: expected an integer >= 0, found the number -1", "4:11: schedule: expected a list, found the text 'x'"]),
     ("uid: u\nseed: 123456789012345678901234567890\nrun_config: {condition: c}\nschedule: []\nversion: [1]", ["5:10: version: expected text, found a list"]),
+    (WHOLE % "bodies: {num: 2}", ["4:26: schedule.one.bodies: not built yet: bodies"]),
+    (WHOLE % "environments: [{environment: {uid: e}, clock: {period: 2}, budget: [], max_steps: ~}]", ["4:64: schedule.one.environments.e.clock: not built yet: a clock of an environment"]),
+    (WHOLE % "agents: [{name: a, replay: [{}, {path: a.h5}, {table: x}]}]", ["4:57: schedule.one.agents.a.replay.1.path: not built yet: pre-training out of files", "4:72: schedule.one.agents.a.replay.2.table: not built yet: pre-training out of tables"]),
     ("uid: u\nseed: 1\nrun_config: {}\nschedule: []", ["3:13: run_config: missing key `conditions`"]),
 ]  # fmt: skip
 
@@ -52,3 +58,31 @@ CASES = [
 def test_form(text: str, faults: list[str]) -> None:
     """What has not the form of a document is said in our words: expected, found, where; one fault for one cause."""
     assert sorted(faults) == sorted(said(text))
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_an_integer_that_no_double_holds_is_refused(value: int) -> None:
+    """Integers are refused from the first on that a double may not hold, but for the seed and below `x-` keys."""
+    text = f"a: [{value}]\nseed: {value}\nx-a: {value}"
+    root, _ = compose(Source("a.yml"), text)
+    assert root is not None
+
+    assert (["a.yml:1:5"] if abs(value) > INTEGER_MAX else []) == [fault.place for fault in numbers(root)]
+
+
+def test_again_changes_nothing() -> None:
+    """A document in our spelling stays as it is, paths included."""
+    text = "schedule: {a: {agents: [{name: n.1, brain: b, sensors: [e.1]}], phase_config: {workers: 2}}}"
+    root, _ = compose(Source("a.yml", text), text)
+    assert root is not None
+
+    once, _ = normalise(root)
+    twice, _ = normalise(once)
+
+    assert once.plain() == twice.plain()
+    for document in (once, twice):
+        ((_, phase),) = phases_of(document)
+        agent = phase.map["agents"].items[0]
+        assert 'schedule.a.agents."n.1".sensors.0' == agent.map["sensors"].items[0].path
+        assert 'schedule.a.agents."n.1".brain' == agent.map["brain"].map["name"].path
+        assert "schedule.a.phase_config.workers" == phase.map["phase_config"].keys["worker"].path

@@ -11,10 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.document import load_document, resolved
+from ganglion.document import resolved
 from ganglion.document.fault import Fault
 from ganglion.document.spelling import PLACES
-from ganglion.errors import DocumentError
 from ganglion.limits import DOCUMENT_BYTES, DOCUMENT_BYTES_REMOTE
 from ganglion.run.plan import Plan
 
@@ -34,25 +33,11 @@ schedule:
 """
 
 
-class AnyPlugin:
-    """Know every plugin, and remember what was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
-
-    def locate(self, kind: str, name: str, folder: str = "", allow: Any = (), local: bool = True) -> None:
-        """Remember the question."""
-        self.asked.append((kind, name, folder, tuple(allow), local))
-
-    def alias(self, kind: str, name: str) -> None:
-        """Know no names of other projects."""
-
-
-def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_standard_input(read: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` is standard input."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
 
-    plan, _ = load_document("-", plugins=AnyPlugin())
+    plan, _ = read(None, "-")
 
     assert ("<stdin>", str(Path.cwd())) == (plan.source, plan.folder)
 
@@ -68,16 +53,14 @@ def test_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"a: [", "run.yml:1:5: not YAML: while parsing a flow node"),
     ],
 )
-def test_unreadable(tmp_path: Path, data: bytes | None, fault: str) -> None:
+def test_unreadable(read: Load, tmp_path: Path, data: bytes | None, fault: str) -> None:
     """A file that is missing, too large, not UTF-8, not YAML or no map is one fault."""
     if data is not None:
         (tmp_path / "run.yml").write_bytes(data)
 
-    with pytest.raises(DocumentError) as caught:
-        load_document(tmp_path / "run.yml", plugins=AnyPlugin())
+    [found] = read(None, tmp_path / "run.yml")[1]
 
-    assert 1 == len(caught.value.faults)
-    assert fault in str(caught.value)
+    assert fault in str(found)
 
 
 @pytest.mark.parametrize(
@@ -101,43 +84,33 @@ def test_commands_can_be_denied(faults_of: Said, monkeypatch: pytest.MonkeyPatch
     assert [] == faults_of(TEXT)
 
 
-def test_network_documents(load: Load, faults_of: Said) -> None:
-    """A document from elsewhere starts no programs, has no folder, and is smaller."""
-    plan, _ = load(TEXT, local=False)
+REMOTE = [
+    ("name: dummy, params: {a: 1}", "command: [sh]", "starts no programs"),
+    ("muscle: dummy", "muscle: {command: [sh]}", "starts no programs"),
+    ("muscle: dummy", "muscle: dummy, models: /tmp", "names no folder to write to"),
+    ("muscle: dummy", "muscle: dummy, load: {base: /tmp, agent: ada}", "names no place to read from"),
+    ("muscle: dummy", "muscle: dummy, brain: dummy, replay: [{base: /tmp}]", "names no place to read from"),
+    ("muscle: dummy", "muscle: dummy, recovery: {run_as: bob}", "chooses no user"),
+    ("uid: u\n", "uid: u\nrecovery: {run_as: bob}\n", "chooses no user"),
+]
 
-    assert "" == plan.folder
-    program = TEXT.replace("name: dummy, params: {a: 1}", "command: [sh]")
-    path = "schedule.one.environments.hill.environment.command"
-    assert [f"7:57: {path}: a document that came over the network starts no programs"] == faults_of(
-        program, local=False
-    )
-    writes = TEXT.replace("muscle: dummy", "muscle: dummy, models: /tmp", 1)
-    assert ["a document that came over the network names no folder to write to"] == [
-        fault.rpartition(": ")[2] for fault in faults_of(writes, local=False)
+
+@pytest.mark.parametrize(("part", "other", "words"), REMOTE)
+def test_network_documents(part: str, other: str, words: str, faults_of: Said) -> None:
+    """A document from elsewhere starts no programs, and names neither places nor users; a local one may."""
+    text = TEXT.replace(part, other, 1)
+
+    assert [] == faults_of(text)
+    assert [f"a document that came over the network {words}"] == [
+        fault.rpartition(": ")[2] for fault in faults_of(text, local=False)
     ]
-    assert [] == faults_of(writes)
-    for place in ("store", "sqlite:///models.db"):
-        stored = TEXT.replace("muscle: dummy", f"muscle: dummy, models: '{place}'", 1)
-        [fault] = faults_of(stored)
-        assert "expected a directory (`./store` for one of that name" in fault
-    reads = TEXT.replace("muscle: dummy", "muscle: dummy, load: {base: /tmp/models, agent: ada}", 1)
-    assert ["a document that came over the network names no place to read from"] == [
-        fault.rpartition(": ")[2] for fault in faults_of(reads, local=False)
-    ]
-    assert [] == faults_of(reads)
-    learns = TEXT.replace("muscle: dummy", "muscle: dummy, brain: dummy, replay: [{base: /tmp/kept}]", 1)
-    assert ["a document that came over the network names no place to read from"] == [
-        fault.rpartition(": ")[2] for fault in faults_of(learns, local=False)
-    ]
-    for other in (
-        TEXT + "recovery: {run_as: bob}\n",
-        TEXT.replace("muscle: dummy", "muscle: dummy, recovery: {run_as: bob}", 1),
-    ):
-        assert ["a document that came over the network chooses no user"] == [
-            fault.rpartition(": ")[2] for fault in faults_of(other, local=False)
-        ]
-        assert [] == faults_of(other)
+
+
+def test_network_documents_are_smaller(load: Load, faults_of: Said) -> None:
+    """A document from elsewhere has no folder, and another bound."""
     large = TEXT + "#" * DOCUMENT_BYTES_REMOTE
+
+    assert "" == load(TEXT, local=False)[0].folder
     assert [] == faults_of(large)
     assert 1 == len(faults_of(large, local=False))
 
@@ -154,41 +127,18 @@ TREES = st.recursive(
     ),
     max_leaves=25,
 )
+ONE = ["schedule", 0, "one"]
 PLACED = st.sampled_from(
-    [
-        [],
-        ["schedule"],
-        ["schedule", 0, "one"],
-        ["schedule", 0, "one", "environments"],
-        ["schedule", 0, "one", "environments", 0],
-        ["schedule", 0, "one", "environments", 0, "environment"],
-        ["schedule", 0, "one", "environments", 0, "environment", "uid"],
-        ["schedule", 0, "one", "agents"],
-        ["schedule", 0, "one", "agents", 0],
-        ["schedule", 0, "one", "agents", 0, "muscle"],
-        ["schedule", 0, "one", "agents", 0, "sensors"],
-        ["schedule", 0, "one", "agents", 0, "load"],
-        ["schedule", 0, "one", "phase_config"],
-        ["schedule", 0, "one", "phase_config", "conditions"],
-        ["schedule", 0, "one", "simulation"],
-        ["schedule", 0, "one", "recovery"],
-        ["schedule", 1],
-        ["run_config"],
-        ["cascade"],
-    ]
+    [[], ["schedule"], ["schedule", 1], ["run_config"], ["cascade"], ONE]
+    + [[*ONE, key] for key in ("environments", "agents", "phase_config", "simulation", "recovery")]
+    + [[*ONE, "environments", 0, *rest] for rest in ([], ["environment"], ["environment", "uid"])]
+    + [[*ONE, "agents", 0, *rest] for rest in ([], ["muscle"], ["sensors"], ["load"])]
+    + [[*ONE, "phase_config", "conditions"]]
 )
 
 
-def read(text: str) -> tuple[Plan | None, list[Fault]]:
-    """Return the plan of a text, None where it has faults, and all that is said of it."""
-    try:
-        return load_document("run.yml", plugins=AnyPlugin(), text=text)
-    except DocumentError as error:
-        return None, list(error.faults)
-
-
-@given(PLACED, TREES, st.booleans())
-def test_any_tree_is_a_plan_or_faults(where: list[str | int], tree: Any, second: bool) -> None:
+@given(where=PLACED, tree=TREES, second=st.booleans())
+def test_any_tree_is_a_plan_or_faults(read: Load, where: list[str | int], tree: Any, second: bool) -> None:
     """Whatever stands at whatever place, the answer is a plan or faults with places, never another error."""
     document: Any = yaml.safe_load(TEXT)
     document["schedule"].append(

@@ -42,7 +42,7 @@ KNOWN = {
 
 def translated(text: str) -> Translation:
     """Return a text in our names."""
-    root, faults = compose(Source.of("run.yml", text), text)
+    root, faults = compose(Source("run.yml", text), text)
     assert root is not None
     assert [] == faults
     root, more = normalise(root)
@@ -50,41 +50,36 @@ def translated(text: str) -> Translation:
     return translate(root, lambda kind, name: KNOWN.get((kind, name)))  # type: ignore[return-value]
 
 
+ONE = "schedule: [one: {agents: [%s]}]"
+
+
+def agents_of(done: Translation) -> Any:
+    """Return the agents of the first phase of a translated document."""
+    return done.root.plain()["schedule"][0]["one"]["agents"]
+
+
 def said(faults: list[Fault]) -> list[str]:
     """Return faults on one line each."""
     return [str(fault).splitlines()[0].removeprefix("run.yml:") for fault in faults]
 
 
-def objective(params: str) -> Translation:
-    """Return the translation of an objective with these parameters."""
-    return translated(
-        f"schedule:\n  - one:\n      agents: [{{name: a, objective: {{name: old:Goal, params: {params}}}}}]"
-    )
-
-
 @pytest.mark.parametrize(
-    ("written", "ours"),
+    ("written", "ours", "said"),
     [
-        ("{rewards: speed}", {"rewards": ["speed"]}),
-        ("{rewards: [speed, way]}", {"rewards": ["speed", "way"]}),
-        ("{gain: 2, rewards: [a]}", {"factor": 2, "rewards": ["a"]}),
-        ("{other: 1}", {"other": 1}),
-        ("{}", {}),
-        ("3", 3),
+        ("{rewards: speed}", {"rewards": ["speed"]}, []),
+        ("{rewards: [speed, way]}", {"rewards": ["speed", "way"]}, []),
+        ("{gain: 2, rewards: [a]}", {"factor": 2, "rewards": ["a"]}, []),
+        ("{other: 1}", {"other": 1}, []),
+        ("3", 3, []),
+        ("{gain: 2, factor: 3}", {"factor": 3}, ["`gain` and `factor` mean the same: give one of them"]),
     ],
 )
-def test_arguments_are_translated(written: str, ours: Any) -> None:
-    """Arguments become those of our class: one value a list of one, another name ours; others stay."""
-    agent = objective(written).root.plain()["schedule"][0]["one"]["agents"][0]
+def test_arguments_are_translated(written: str, ours: Any, said: list[str]) -> None:
+    """Arguments become those of our class: one value a list of one, another name ours; both names are a fault."""
+    done = translated(ONE % f"{{name: a, objective: {{name: old:Goal, params: {written}}}}}")
 
-    assert ours == agent["objective"]["params"]
-
-
-def test_an_argument_by_both_names_is_a_fault() -> None:
-    """An argument that is given by its foreign and by our name is a fault."""
-    done = objective("{gain: 2, factor: 3}")
-
-    assert ["`gain` and `factor` mean the same: give one of them"] == [fault.message for fault in done.faults]
+    assert ours == agents_of(done)[0]["objective"]["params"]
+    assert said == [fault.message for fault in done.faults]
 
 
 MOVES = """\
@@ -101,7 +96,7 @@ schedule:
 def test_an_argument_moves_to_its_agent() -> None:
     """In a document with a foreign name an argument moves to the key of its agent; both of them are a fault."""
     done = translated(MOVES)
-    a, b, c, d = done.root.plain()["schedule"][0]["one"]["agents"]
+    a, b, c, d = agents_of(done)
 
     assert ({"name": "thinker", "params": {"gain": 1}}, "./here") == (a["brain"], a["models"])
     assert ({"params": {}}, "./there") == (b["brain"], b["models"])
@@ -119,23 +114,19 @@ def test_an_argument_moves_to_its_agent() -> None:
 
 def test_keys_without_meaning_are_told_and_dropped() -> None:
     """A key that means nothing here is a warning with the reason, and is not left for the model to refuse."""
-    done = translated(
-        "schedule:\n  - one:\n      agents: [{name: a, badge: 7, muscle: old:Arm, load: {depth: 3, phase: 0}}]"
-    )
+    done = translated(ONE % "{name: a, badge: 7, muscle: old:Arm, load: {depth: 3, phase: 0}}")
 
-    assert {"name": "a", "muscle": {"name": "mover"}, "load": {"phase": 0}} == done.root.plain()["schedule"][0]["one"][
-        "agents"
-    ][0]
+    assert [{"name": "a", "muscle": {"name": "mover"}, "load": {"phase": 0}}] == agents_of(done)
     assert [
-        "3:60: warning: `depth` has no effect: all is loaded",
-        "3:26: warning: `badge` has no effect: nobody asks for it",
+        "1:71: warning: `depth` has no effect: all is loaded",
+        "1:37: warning: `badge` has no effect: nobody asks for it",
     ] == said(done.faults)
 
 
 def test_customs_are_those_of_the_names_that_are_there() -> None:
     """Versions, moves and dropped keys come from the tables whose names the document uses, once each."""
-    both = translated("schedule:\n  - one:\n      agents: [{name: a, brain: old:Head}, {name: b, brain: new:Head}]")
-    one = translated("schedule:\n  - one:\n      agents: [{name: a, badge: 1, brain: new:Head}]")
+    both = translated(ONE % "{name: a, brain: old:Head}, {name: b, brain: new:Head}")
+    one = translated(ONE % "{name: a, badge: 1, brain: new:Head}")
 
     assert {"7.1", "9.0"} == both.versions
     assert ({"9.0"}, []) == (one.versions, one.faults)
@@ -151,7 +142,7 @@ schedule:
         - {name: b, brain: *brain}
         - {name: c, muscle: {name: mover, params: *params}}
 """
-    a, b, c = translated(text).root.plain()["schedule"][0]["one"]["agents"]
+    a, b, c = agents_of(translated(text))
 
     assert ("./here", {"name": "thinker", "params": {}}) == (a["models"], a["brain"])
     assert ("./here", {"name": "thinker", "params": {}}) == (b["models"], b["brain"])

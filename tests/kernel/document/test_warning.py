@@ -1,17 +1,15 @@
 # ruff: noqa: E501 - a row of a table of cases is easier to compare on one line
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ganglion.document.cascade import cascade
 from ganglion.document.check import warnings
+from ganglion.document.fault import Fault, gathered
 from ganglion.document.marks import Source, compose
 from ganglion.document.spelling import normalise, phases_of
-
-Said = Callable[..., list[str]]
 
 
 def warned(
@@ -20,6 +18,7 @@ def warned(
     run: str = "max_episodes",
     head: str = 'version: "0.1"',
     versions: tuple[str, ...] = (),
+    agents: str = "{name: ada}, {name: bob}",
 ) -> list[str]:
     """Return the warnings about a document of one phase, also of what is refused elsewhere."""
     text = f"""uid: u
@@ -27,11 +26,11 @@ def warned(
 run_config: {{conditions: [{run}]}}
 schedule:
   - one:
-      agents: [{{name: ada}}, {{name: bob}}]
+      agents: [{agents}]
       phase_config: {{{config}}}
       simulation: {{{simulation}}}
 """
-    root, faults = compose(Source.of("a.yml", text), text)
+    root, faults = compose(Source("a.yml", text), text)
     assert root is not None
     assert [] == faults
     root, _ = normalise(root)
@@ -48,6 +47,11 @@ CASES = [
     ({"config": "episodes: 2, evaluate_every: 3"}, ["there is never an evaluation: this phase has at most 2 episodes"]),
     ({"config": "episodes: 2, worker: 2, evaluate_every: 3"}, []),
     ({"config": "episodes: 2, evaluate_every: 1, mode: test"}, ["this phase does not train: there is never an evaluation"]),
+    ({"config": "mode: testing", "agents": "{name: ada, replay: [{}]}"}, ["no brain learns in a phase of mode `test`: `replay` has no effect"]),
+    ({"agents": "{name: ada, brain: dummy, sensors: [e.0], replay: [{}]}"}, []),
+    ({"agents": "{name: ada, brain: dummy}"}, ["agent `ada` has neither `sensors` nor `actuators`: it sees and sets nothing"]),
+    ({"agents": "{name: ada, load: {agent: ~, base: kept}}"}, ["`agent: ~` starts fresh: `base` has no effect"]),
+    ({"agents": "{name: ada, load: {}}"}, ["no earlier phase has the agent `ada`: it starts fresh"]),
     ({"config": "episodes: 1", "head": "x-a: 1"}, ["no `version`: expected the version of Ganglion it was written for, such as '0.1.0'"]),
     ({"config": "episodes: 1", "head": "version: 0.1"}, ["expected the version as text, found the number 0.1; write it in quotes"]),
     ({"config": "episodes: 1", "head": 'version: "0.2.0"'}, ["written for version 0.2.0, this is 0.1.0"]),
@@ -65,36 +69,14 @@ def test_warnings(parts: dict[str, Any], messages: list[str]) -> None:
     assert messages == warned(**parts)
 
 
-def phases(agents: str, more: str = "") -> str:
-    """Return a document of one phase with these agents, on line 8, and of those that follow, from line 10 on."""
-    return f"""uid: u
-seed: 1
-version: "0.1"
-run_config: {{condition: max_episodes}}
-schedule:
-  - one:
-      environments: [{{environment: {{uid: hill, name: dummy}}}}]
-      agents: [{agents}]
-      phase_config: {{episodes: 1}}
-{more}"""
+def test_notes_are_gathered_into_one() -> None:
+    """Notes of a document are one text with a line for each, none is none; a note alone says that it is one."""
+    notes = [Fault("note", "run.yml", line, 7, "x", f"`a{line}` is `b\x1b`") for line in (3, 5)]
 
-
-def test_replay_where_no_brain_learns(faults_of: Said) -> None:
-    """Recorded episodes are told to be in vain in a phase that tests, and not in one that trains."""
-    text = phases(
-        "{name: ada, muscle: dummy, brain: dummy, sensors: [hill.0], replay: [{base: kept}]}",
-        """  - two:
-      agents: [{name: ada, replay: [{phase: one}, {}]}]
-      phase_config: {mode: testing}
-""",
-    )
-    words = "no brain learns in a phase of mode `test`: `replay` has no effect"
-
-    assert [f"11:28: warning: {words}"] == faults_of(text)
-
-
-def test_agent_null_is_fresh_whatever_stands_beside_it(faults_of: Said) -> None:
-    """`agent: ~` starts fresh; a key that would say where a model comes from is told to be in vain."""
-    text = phases("{name: ada, muscle: dummy, load: {agent: ~, base: kept}}")
-
-    assert ["8:49: warning: `agent: ~` starts fresh: `base` has no effect"] == faults_of(text)
+    assert "run.yml:3:7: note: `a3` is `b�`" == str(notes[0])
+    assert gathered(notes).splitlines() == [
+        "run.yml: note: 2 names and keys of another project, read as ours:",
+        "  run.yml:3:7: `a3` is `b�`",
+        "  run.yml:5:7: `a5` is `b�`",
+    ]
+    assert "" == gathered([])

@@ -3,10 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ganglion.run.effect import Finish, Record
+from ganglion.run.effect import Finish
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import FlowSignal
@@ -21,19 +19,6 @@ def training(kit: Any, **more: Any) -> Any:
 def limited(kit: Any, episodes: int) -> list[Any]:
     """Return the condition that ends a phase after so many episodes of each worker."""
     return [("max_episodes", kit.FakeLimit(episodes), "phase")]
-
-
-def story(farm: Any) -> list[tuple[str, int]]:
-    """Return which episodes were recorded as ended, in order: mode and number, of worker 0."""
-    rows = [e.fields for e in farm.effects if getattr(e, "name", "") == "episode.ended"]
-    return [(row.get("mode", "train"), row["episode"]) for row in rows if row["worker"] == 0]
-
-
-def test_an_evaluation_runs_before_the_last_verdict(kit: Any) -> None:
-    """It runs also after the last episode, and the phase ends when it has come in."""
-    farm = kit.Farm(kit.plan(training(kit, evaluate_every=3)), limited(kit, 3)).begin().run()
-
-    assert [("train", 0), ("train", 1), ("train", 2), ("evaluate", 0)] == story(farm)
 
 
 def test_all_workers_evaluate_as_often_as_it_says(kit: Any) -> None:
@@ -58,33 +43,18 @@ def test_metrics_are_means_overlaid_by_the_brain(kit: Any) -> None:
     phase, agent, number, episodes, metrics, brain, _ = farm.records("evaluation")[0]
     assert (0, "ada", 0, 2, None) == (phase, agent, number, episodes, brain)
     assert {"objective": 1.0, "return": 3.0, "steps": 99.0, "skill": 0.5} == metrics
-    assert [ask.message.episodes for ask in farm.asks if ask.call == "brain.evaluate"] == [
-        [
-            {
-                "worker": 0,
-                "episode": 0,
-                "steps": 3,
-                "objective_mean": 1.0,
-                "objective_sum": 3.0,
-                "terminated": True,
-                "truncated": False,
-            }
-        ]
-    ]
+    row = {"worker": 0, "episode": 0, "steps": 3, "objective_mean": 1.0, "objective_sum": 3.0}
+    asked = [ask.message.episodes for ask in farm.asks if ask.call == "brain.evaluate"]
+    assert [[{**row, "terminated": True, "truncated": False}]] == asked
 
 
 class Successful(TerminationCondition):
     """Stop the phase when an evaluation reports skill 1."""
 
-    issuer = "evaluation_objective"
-    reason = "success"
-
-    def __init__(self) -> None:
-        self.views: list[tuple[tuple[int, ...], int]] = []
+    issuer, reason = "evaluation_objective", "success"
 
     def phase(self, view: PhaseView) -> Signal:
         """Look at the newest evaluation."""
-        self.views.append((tuple(view.asked), len(view.evaluations)))
         done = bool(view.evaluations) and view.evaluations[-1].metrics["ada"].get("skill") == 1.0
         return Signal.STOP_PHASE if done else Signal.CONTINUE
 
@@ -156,38 +126,3 @@ def test_pause_and_continue_reach_the_evaluation(kit: Any) -> None:
     assert farm.answers["again"].accepted
     assert Finish("finished", "completed", 0) == farm.finish
     assert stood < farm.steps
-
-
-def test_a_lost_evaluation_worker_fails_the_run(kit: Any) -> None:
-    """Its name and number are in the failure, and the others still close their episodes."""
-    farm = kit.Farm(kit.plan(training(kit, workers=2)), limited(kit, 4))
-    farm.begin().run(until=lambda: evaluating(farm))
-    farm.evaluators[1].state = "gone"
-    farm.evaluators[1].inbox.clear()
-    farm.obey(farm.governor.lost("farm-1/controller/e1", "killed", farm.now_s))
-    farm.run()
-
-    assert "controller (evaluation worker 1) is gone: killed" == farm.finish.failure.message
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), sync=st.sampled_from(["lockstep", "pipelined", "async"]))
-def test_any_order_of_arrival(kit: Any, data: Any, sync: str) -> None:
-    """Whatever arrives first, every worker finishes its episodes, every evaluation is whole, and rows are equal."""
-    lengths = data.draw(st.lists(st.integers(1, 4), min_size=8, max_size=8))
-    workers, every = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4))
-    phase = training(
-        kit, workers=workers, sync=sync, evaluate_every=every, evaluate_episodes=data.draw(st.integers(1, 2))
-    )
-    found = []
-    for seed in data.draw(st.lists(st.randoms(use_true_random=False), min_size=2, max_size=2)):
-        pick = lambda count, seed=seed: seed.randrange(count)  # noqa: E731
-        farm = kit.Farm(kit.plan(phase), limited(kit, 3), lambda w, e: lengths[(3 * w + e) % 8], pick=pick)
-        farm.begin().run()
-        assert Finish("finished", "completed", 0) == farm.finish
-        assert workers * 3 == len(farm.episodes)
-        assert len(farm.evaluation_episodes) == workers * phase.evaluate_episodes * len(farm.records("evaluation"))
-        records = [e.record for e in farm.effects if isinstance(e, Record)]
-        found.append(sorted(records, key=repr))
-    if sync != "async":
-        assert found[0] == found[1]

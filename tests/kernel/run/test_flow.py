@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from ganglion.limits import PAUSE_ANSWER_S
 from ganglion.run.effect import Answer
-from ganglion.run.flow import Flow
+from ganglion.run.flow import Flow, Judgement, Promises, Tally, Waits, refusal
 from ganglion.sdk.condition import PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal
@@ -43,25 +45,12 @@ class Overridden(Local):
         return Signal.CONTINUE
 
 
-def flow_of(kit: Any, conditions: Any = (), agents: Any = ("ada",), **more: Any) -> Flow:
-    """Return a flow whose workers have begun."""
-    flow = Flow("farm-1", kit.phase(**more), list(conditions), Seeds())
-    flow.begin(list(agents))
-    return flow
-
-
-def common(kit: Any, workers: int, conditions: Any = ()) -> Flow:
-    """Return a flow with a common boundary and one agent."""
-    phase = kit.phase(workers=workers, mode="train", agents=[kit.agent(brain="dummy")])
+def flow_of(kit: Any, conditions: Any = (), **more: Any) -> Flow:
+    """Return a flow whose workers have begun; those that train have a common boundary."""
+    phase = kit.phase(agents=[kit.agent(brain="dummy")], workers=2, **more)
     flow = Flow("farm-1", phase, list(conditions), Seeds())
     flow.begin(["ada"])
     return flow
-
-
-def stand(flow: Flow, worker: int, following: list[str] | None = None, causes: Any = ()) -> list[Any]:
-    """Let a worker stand at the boundary."""
-    names = ["ada"] if following is None else following
-    return flow.boundary(f"stand {worker}", Boundary(worker, 1, 1, bool(causes), names, list(causes)))
 
 
 def answers(effects: list[Any]) -> list[tuple[Any, Any]]:
@@ -100,7 +89,7 @@ def test_common_boundary_where_the_outcome_could_depend_on_speed(
 
 def test_pause_of_one_worker_makes_all_wait(kit: Any) -> None:
     """A PAUSE that a brain asks for holds the round until CONTINUE; then the round goes on, and so does the next."""
-    flow = common(kit, 2)
+    flow = flow_of(kit, mode="train")
     wish = {"signal": "PAUSE", "issuer": "brain:ada", "reason": ""}
 
     def both(causes: Any = ()) -> list[Any]:
@@ -127,7 +116,7 @@ def lose(flow: Flow, worker: int, episode: int = 0, round_: int = 1) -> list[Any
 
 def test_without_common_boundary_a_loss_is_nobody_elses_matter(kit: Any) -> None:
     """The worker goes on at once; conditions do not hear of it."""
-    flow = flow_of(kit, [("max_episodes", kit.FakeLimit(1), "phase")], workers=2)
+    flow = flow_of(kit, [("max_episodes", kit.FakeLimit(1), "phase")])
     [answer] = [e for e in lose(flow, 1) if isinstance(e, Answer)]
 
     assert ("RESTART", 1) == (answer.message.signal, answer.message.episode)
@@ -135,11 +124,145 @@ def test_without_common_boundary_a_loss_is_nobody_elses_matter(kit: Any) -> None
 
 def test_pause_counts_who_lost_its_episode_as_standing(kit: Any) -> None:
     """Who pauses a run is told that all stand, and CONTINUE lets all go on."""
-    flow = common(kit, workers=2)
+    flow = flow_of(kit, mode="train")
     flow.steer(FlowSignal("PAUSE", "operator"))
     lose(flow, 1)
-    assert [] == stand(flow, 0)
+    assert [] == flow.boundary("stand 0", Boundary(0, 1, 1, False, ["ada"], []))
     assert {0: (0, 1), 1: (0, 2)} == flow.standing
     effects = flow.steer(FlowSignal("CONTINUE", "operator"))
 
     assert ["lost 1", "stand 0"] == [e.token for e in effects if isinstance(e, Answer)]
+
+
+# -- orders, promises, waits -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("wish", "wanted", "text"),
+    [
+        (FlowSignal("DANCE", "operator", ""), None, "unknown signal 'DANCE'"),
+        (FlowSignal("RESET", "operator", ""), "7", "the running phase is 0 (phase 0)"),
+        (FlowSignal("RESET", "operator", "", worker=5), None, "no worker 5 is running; there are [0, 1]"),
+        (FlowSignal("RESET", "operator", "", steps=2), None, "steps: expected CONTINUE for at least one"),
+        (FlowSignal("CONTINUE", "operator", "", steps=0), None, "found CONTINUE for 0"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(kit: Any, wish: FlowSignal, wanted: str | None, text: str) -> None:
+    """A signal, phase, worker or number that is not there is named."""
+    assert text in refusal(wish, wanted, kit.phase(), [0, 1])
+
+
+def test_what_can_be_done_is_not_refused(kit: Any) -> None:
+    """An order for the running phase, by its index or name, is carried out."""
+    for wanted in (None, "0", "phase 0"):
+        assert "" == refusal(FlowSignal("RESET", "operator", "", worker=1), wanted, kit.phase(), [0, 1])
+    assert "" == refusal(FlowSignal("CONTINUE", "operator", "", steps=1), None, kit.phase(), [0])
+
+
+def told(effects: list[Any]) -> dict[str, tuple[bool, str]]:
+    """Return who was answered what."""
+    return {effect.token: (effect.message.accepted, effect.message.text) for effect in effects}
+
+
+def test_nobody_waits_for_ever() -> None:
+    """After its time a promise is kept with what is known: who does not stand is named."""
+    promises = Promises()
+    promises.give("all", None, 0.0)
+    workers = {0: (0, 2), 1: None}
+
+    assert {} == told(promises.keep(workers, "worker", PAUSE_ANSWER_S - 0.1))
+    text = told(promises.keep(workers, "worker", PAUSE_ANSWER_S))["all"][1]
+    assert "worker 1 has not reached its next step boundary within 20 s" in text
+
+
+def test_a_wait_is_told_at_doubling_times() -> None:
+    """A wait is told after 2, 4, 8, 16, 32, 64 seconds, then each minute, with what is left."""
+    waits = Waits()
+    waits.begin("k", "peer", "ada to join", 100.0, None)
+    told = [t for t in range(300) if waits.due(100.0 + t)]
+
+    assert [2, 4, 8, 16, 32, 64, 124, 184, 244] == told
+
+
+# -- what conditions see and say ---------------------------------------------------------------------------------------
+def report(worker: int, episode: int = 0, **more: Any) -> EpisodeEnded:
+    """Return the end of an episode."""
+    given = {"agents": {}, "causes": [], "ended": [], "next": [], **more}
+    return EpisodeEnded(worker, episode, 3, True, False, "terminated", **given)
+
+
+class Spy(TerminationCondition):
+    """Keep the views, answer what was given."""
+
+    def __init__(self, answer: Signal | Mapping[int, Signal] = Signal.CONTINUE, reason: str = "") -> None:
+        self.answer, self.reason = answer, reason
+        self.views: list[PhaseView] = []
+
+    def phase(self, view: PhaseView) -> Signal | Mapping[int, Signal]:
+        """Answer what was given."""
+        self.views.append(view)
+        return self.answer
+
+
+class EpisodeOnly(TerminationCondition):
+    """Have no phase part."""
+
+    def episode(self, view: Any) -> Signal:
+        """Never end."""
+        return Signal.CONTINUE
+
+
+def test_first_with_the_greatest_signal_gives_the_reason() -> None:
+    """Of two equal signals the first one's issuer and reason count."""
+    judgement = Judgement()
+    for name in ("one", "two"):
+        judgement.say(None, Signal.STOP_PHASE, f"condition:{name}", name)
+        judgement.say(0, Signal.RESTART, f"condition:{name}", name)
+
+    assert ("condition:one", "one") == (judgement.issuer, judgement.reason)
+    assert (Signal.RESTART, "condition:one", "one") == judgement.workers[0]
+
+
+def test_view_shows_what_is_counted(kit: Any) -> None:
+    """The view has every worker's finished episodes, who is asked, who runs, what ended, and what fired."""
+    spy = Spy()
+    tally = Tally(kit.phase(workers=3, episodes=7), [("spy", spy), ("none", EpisodeOnly())])
+    agents = {"ada": {"sum": 6.0, "mean": 2.0}, "bob": {"sum": 0.0, "mean": None}}
+    first = report(
+        0,
+        agents=agents,
+        ended=["hill"],
+        causes=[
+            {"signal": "RESET", "issuer": "condition:agent_objective", "reason": "agent_objective: ada"},
+            {"signal": "RESET", "issuer": "operator", "reason": ""},
+        ],
+    )
+    tally.count(first, False)
+    tally.count(report(2, 0), True)
+    tally.stop(1)
+    tally.judge({2: report(2), 0: first})
+    view = spy.views[0]
+
+    assert (0, 2) == view.asked
+    assert {"hill": True} == view.environments_ended
+    assert 7 == view.episodes
+    assert [True, False, True] == [worker.running for worker in view.workers]
+    assert {"ada": 2.0} == view.workers[0].finished[0].means
+    assert [(False, 3)], [(True, 3)] == [[(e.cut, e.steps) for e in view.workers[w].finished] for w in (0, 2)]
+    assert {"agent_objective": "agent_objective: ada"} == view.workers[0].fired
+    assert {} == view.workers[1].fired
+    assert (2, [0, 2]) == (tally.episodes(), tally.active)
+
+
+def test_causes_of_the_workers_count_without_being_recorded_twice(kit: Any) -> None:
+    """A strong cause of an episode acts on the phase; it was recorded with the episode already."""
+    causes = [
+        {"signal": "STOP_PHASE", "issuer": "brain:ada", "reason": "done"},
+        {"signal": "SHUTDOWN", "issuer": "operator", "reason": "", "known": True},
+    ]
+    judgement = Tally(kit.phase(), []).judge({0: report(0, causes=causes)})
+
+    assert (Signal.STOP_PHASE, "brain:ada", "done", []) == (
+        judgement.phase,
+        judgement.issuer,
+        judgement.reason,
+        judgement.issued,
+    )

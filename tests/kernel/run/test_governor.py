@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage, Steer
 from ganglion.run.plan import EnvironmentPlan, Recovery
-from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled
 
 
@@ -19,25 +15,9 @@ def learner(kit: Any, index: int = 0, **more: Any) -> Any:
     return kit.phase(index, agents=[kit.agent(brain="dummy")], mode="train", **more)
 
 
-def stop(worker: int, episode: int, step: int, signal: Signal, issuer: str = "brain:ada") -> Any:
-    """Return a script in which one worker wishes for a signal at one boundary."""
-    places = [(worker, episode, step)]
-
-    def wish(w: int, e: int, s: int) -> list[dict[str, Any]]:
-        if (w, e, s) not in places:
-            return []
-        places.clear()
-        return [{"signal": signal.name, "issuer": issuer, "reason": "enough"}]
-
-    return wish
-
-
 def running(farm: Any) -> bool:
     """Say whether the phase's workers have begun and made a step."""
     return farm.governor.stage is Stage.RUNNING and farm.steps > 2
-
-
-# -- golden flows -----------------------------------------------------------------------------------------------------
 
 
 # -- learning before acting -------------------------------------------------------------------------------------------
@@ -71,150 +51,7 @@ def test_recordings_that_do_not_fit_end_the_run_before_a_brain_is_set_up(kit: An
     assert index == sum(ask.call == "brain.setup" for ask in farm.asks)
 
 
-def trace(farm: Any) -> tuple[Any, ...]:
-    """Return what must not depend on the order of arrival."""
-    per_worker = [[row for row in farm.began if row[0] == w.number] for w in farm.workers]
-    rounds = [[row for row in farm.rounds if row[0] == w.number] for w in farm.workers]
-    verdicts = [[row for row in farm.verdicts if row[0] == w.number] for w in farm.workers]
-    records = [farm.records(kind) for kind in ("phase", "signal", "brain", "end")]
-    return per_worker, rounds, verdicts, farm.episodes, records, farm.steps, farm.finish
-
-
-@given(
-    seed=st.integers(0, 2**32),
-    workers=st.integers(1, 4),
-    episodes=st.integers(1, 3),
-    total=st.integers(1, 9),
-    lengths=st.lists(st.integers(1, 4), min_size=12, max_size=12),
-)
-@settings(max_examples=30)
-def test_arrival_changes_nothing(
-    kit: Any, seed: int, workers: int, episodes: int, total: int, lengths: list[int]
-) -> None:
-    """With a common boundary every order of arrival gives the same verdicts, rounds, records and episodes."""
-    conditions = [("limit", kit.FakeLimit(episodes), "phase"), ("total", kit.FakeTotal(total), "phase")]
-
-    def made(pick: Any) -> Any:
-        plan = kit.plan(learner(kit, workers=workers))
-        return kit.Farm(plan, conditions, lambda w, e: lengths[(3 * w + e) % 12], pick=pick).begin().run()
-
-    first, other = made(lambda count: 0), made(random.Random(seed).randrange)
-
-    assert first.finish == Finish("finished", "completed", 0)
-    assert trace(first) == trace(other)
-
-
-@given(
-    seed=st.integers(0, 2**32),
-    workers=st.integers(1, 5),
-    episodes=st.integers(1, 4),
-    learns=st.booleans(),
-    lengths=st.lists(st.integers(1, 6), min_size=20, max_size=20),
-)
-@settings(max_examples=40)
-def test_phase_ends_exactly_when_defined(
-    kit: Any, seed: int, workers: int, episodes: int, learns: bool, lengths: list[int]
-) -> None:
-    """Whatever the lengths and the order: every worker has exactly its episodes, none is cut, nothing hangs."""
-    length = lambda w, e: lengths[(4 * w + e) % 20]  # noqa: E731 - the script of this example
-    made = learner(kit, workers=workers) if learns else kit.phase(workers=workers)
-    farm = kit.Farm(
-        kit.plan(made), [("max_episodes", kit.FakeLimit(episodes), "phase")], length, pick=random.Random(seed).randrange
-    )
-    farm.begin().run()
-
-    assert Finish("finished", "completed", 0) == farm.finish
-    expected = [(w, e, length(w, e), "terminated") for w in range(workers) for e in range(episodes)]
-    assert expected == sorted(farm.episodes)
-    assert ["done"] * workers == [worker.state for worker in farm.workers]
-    assert (learns and workers > 1) == farm.workers[0].common
-    assert "max_episodes" == farm.records("phase")[-1][4]
-
-
-@given(
-    seed=st.integers(0, 2**32),
-    workers=st.integers(1, 4),
-    place=st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 4)),
-    signal=st.sampled_from([s for s in Signal if s >= Signal.RESET]),
-    learns=st.booleans(),
-)
-@settings(max_examples=40)
-def test_any_wish_at_any_boundary_is_survived(
-    kit: Any, seed: int, workers: int, place: tuple[int, int, int], signal: Signal, learns: bool
-) -> None:
-    """A signal of any force, of any worker, at any boundary: the run ends in order, with every worker judged."""
-    made = learner(kit, workers=workers) if learns else kit.phase(workers=workers)
-    farm = kit.Farm(
-        kit.plan(made, kit.phase(1)),
-        [("max_episodes", kit.FakeLimit(3), "phase")],
-        lambda w, e: 4,
-        stop(*place, signal),
-        pick=random.Random(seed).randrange,
-    )
-    farm.begin().run()
-    issued = place[0] < workers
-    stopped = issued and signal >= Signal.STOP_PHASE
-
-    assert farm.finish is not None
-    assert "finished" == farm.finish.status
-    assert ("shutdown" if issued and signal is Signal.SHUTDOWN else "completed") == farm.finish.reason
-    assert all(worker.state == "done" for worker in farm.workers[:workers])
-    reasons = {"brain: enough"} if stopped else {"max_episodes"}
-    if issued and signal is Signal.STOP_SIMULATION:
-        reasons.add("brain: enough")  # it may be the last worker
-    assert farm.records("phase")[1][4] in reasons
-    recorded = [row for row in farm.records("signal") if row[5] == "brain:ada"]
-    assert int(issued) == len(recorded)
-    if not stopped:
-        expected = 3 * workers - ((2 - place[1]) if issued and signal is Signal.STOP_SIMULATION else 0)
-        assert expected + 3 == len(farm.episodes)
-
-
-def test_stop_phase_cuts_the_others(kit: Any) -> None:
-    """STOP_PHASE of one worker ends the episodes of all at that boundary; the others' are cut by the phase's end."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=3)), [], lambda w, e: 10, stop(1, 0, 4, Signal.STOP_PHASE, "condition:goal")
-    )
-    farm.begin().run()
-
-    cut = "truncated: phase end"
-    assert [(0, 0, 4, cut), (1, 0, 4, "enough"), (2, 0, 4, cut)] == farm.episodes
-    assert [(w, "STOP_PHASE", "enough") for w in range(3)] == farm.verdicts
-    assert "enough" == farm.records("phase")[-1][4]
-
-
-def test_a_phase_condition_cuts_who_is_in_mid_episode(kit: Any) -> None:
-    """When the phase ends with one worker's episode, the others end theirs at the same boundary."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=3)), [("total", kit.FakeTotal(2), "phase")], lambda w, e: [5, 3, 3][w]
-    )
-    farm.begin().run()
-
-    assert [(1, 0, 3, "terminated"), (2, 0, 3, "terminated"), (0, 0, 3, "truncated: phase end")] == farm.episodes
-    assert "total: 2 episodes" == farm.records("phase")[-1][4]
-    assert [["condition:total", "total: 2 episodes"]] == [row[5:7] for row in farm.records("signal") if row[1] is None]
-
-
-def test_stop_simulation_ends_one_worker(kit: Any) -> None:
-    """STOP_SIMULATION takes one worker out; the phase goes on, and ends for its own reason."""
-    farm = kit.Farm(
-        kit.plan(learner(kit, workers=2)),
-        [("limit", kit.FakeLimit(3), "phase")],
-        lambda w, e: 4,
-        stop(0, 1, 2, Signal.STOP_SIMULATION, "condition:tired"),
-    )
-    # The limit asks for three episodes of every worker; worker 0 never has them, worker 1 stops for itself.
-    farm.begin().run()
-
-    stopped = [row for row in farm.verdicts if row[1] != "RESET"]
-    assert [(0, "STOP_SIMULATION", "enough"), (1, "STOP_SIMULATION", "max_episodes")] == stopped
-    assert [2, 3] == [sum(e[0] == w for e in farm.episodes) for w in (0, 1)]
-    assert "max_episodes" == farm.records("phase")[-1][4]
-
-
 # -- operators --------------------------------------------------------------------------------------------------------
-
-
 def _answer(farm: Any, wish: FlowSignal, phase: str | None = None) -> tuple[bool, str]:
     answer = farm.signal(wish, phase)
     return answer.accepted, answer.text
@@ -324,17 +161,6 @@ def failing(kit: Any, learns: bool) -> Any:
     return farm.begin().run(until=lambda: running(farm))
 
 
-def test_first_failure_counts(kit: Any) -> None:
-    """What fails because of the first failure does not change the reason."""
-    farm = failing(kit, False)
-    for peer in ("farm-1/environment/hill/0", "farm-1/controller/0", "farm-1/muscle/ada/0"):
-        farm.obey(farm.governor.lost(peer, "killed", farm.now_s))
-    farm.run()
-
-    assert farm.finish is not None
-    assert "farm-1/environment/hill/0" == farm.finish.peer
-
-
 def test_worker_that_does_not_close_is_not_awaited_for_ever(kit: Any) -> None:
     """Workers that do not close their episodes in time are left alone: the run ends by the clock."""
     farm = failing(kit, False)
@@ -357,22 +183,6 @@ def test_exit_status_of_what_never_began(kit: Any, kind: str, status: int) -> No
 
     assert farm.finish is not None
     assert status == farm.finish.exit_status
-
-
-def test_unknown_ids_fail_the_run_with_their_places(kit: Any) -> None:
-    """Ids that no environment declares end the run before the first step, all of them at once."""
-    bad = kit.agent(sensors=["hill.7"], actuators=["hil.0"], sensors_at=["farm.yml:9:3"])
-    farm = kit.Farm(kit.plan(kit.phase(agents=[bad]))).begin().run()
-
-    assert farm.finish is not None
-    assert farm.finish.failure is not None
-    assert 2 == farm.finish.exit_status
-    first, second = farm.finish.failure.message.splitlines()
-    assert (
-        "farm.yml:9:3: agent ada: sensors: 'hill.7' was not declared by its environment; did you mean 'hill.0'?"
-        == first
-    )
-    assert second.startswith("agent ada: actuators: 'hil.0' was not declared")
 
 
 def test_workers_that_declare_differently_fail_the_run(kit: Any) -> None:
@@ -408,8 +218,6 @@ def test_waits_are_told_and_end(kit: Any) -> None:
 
 def test_who_attaches_is_awaited_by_name_for_ever(kit: Any) -> None:
     """A program that somebody else starts is awaited without a deadline; the wait says what to do."""
-    from ganglion.run.plan import EnvironmentPlan
-
     farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", attach=True)])))
     farm.silent.add("farm-1/environment/hill/0")
     farm.begin().run()
@@ -496,14 +304,3 @@ def test_who_does_not_come_back_is_late(kit: Any) -> None:
 
     assert farm.finish is not None
     assert "environment hill (worker 0) to come back" in farm.finish.reason
-
-
-@pytest.mark.parametrize("role", ["controller", "store"])
-def test_others_are_not_begun_anew(kit: Any, role: str) -> None:
-    """Who has more to remember than an episode, and does not come back by himself, ends the run."""
-    farm = kit.Farm(kit.plan(kit.phase(on_loss="restart")), store="farm-1/store")
-    farm.begin().run(until=lambda: farm.governor.stage is Stage.RUNNING)
-    peer = "farm-1/store" if role == "store" else "farm-1/controller/0"
-    farm.obey(farm.governor.lost(peer, "exit 9", farm.now_s))
-
-    assert farm.governor.stage is not Stage.RUNNING

@@ -6,31 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.run.model import Keeper, continued, own, pick_phase, pick_run, wish_of
+from ganglion.run.model import Inheritance, Keeper, continued, own, pick_phase, pick_run, wish_of
+from ganglion.wire.messages import BrainStore
 
 WORDS = [
-    ({"phase": 0}, "the model of agent `ada` from this run (phase 0)"),
-    ({"agent": "bob"}, "the model of agent `bob` from this run (its latest earlier phase)"),
-    ({"phase": "p", "instance": "x-1"}, "the model of agent `ada` from run x-1 (phase `p`)"),
-    (
-        {"experiment_run": "x", "instance": "x-1"},
-        "the model of agent `ada` from run x-1 of `x` (the last phase that left one)",
-    ),
-    (
-        {"experiment_run": "x"},
-        "the model of agent `ada` from the newest finished run of `x` (the last phase that left one)",
-    ),
-    (
-        {"experiment_run": "farm", "phase": 1},
-        "the model of agent `ada` from this run or of the newest finished run of `farm` (phase 1)",
-    ),
+    ({"phase": 0}, "this run (phase 0)"),
+    ({"agent": "ada"}, "this run (its latest earlier phase)"),
+    ({"phase": "p", "instance": "x-1"}, "run x-1 (phase `p`)"),
+    ({"experiment_run": "x", "instance": "x-1"}, "run x-1 of `x` (the last phase that left one)"),
+    ({"experiment_run": "x"}, "the newest finished run of `x` (the last phase that left one)"),
+    ({"experiment_run": "farm", "phase": 1}, "this run or of the newest finished run of `farm` (phase 1)"),
 ]
 
 
 @pytest.mark.parametrize(("load", "words"), WORDS)
 def test_a_wish_is_told_in_words(load: Any, words: str) -> None:
     """What is looked for is said in one sentence."""
-    assert words == str(wish_of(load, "ada", "farm", "farm-2"))
+    assert f"the model of agent `ada` from {words}" == str(wish_of(load, "ada", "farm", "farm-2"))
 
 
 def phases(kit: Any, *agents: str) -> list[Any]:
@@ -126,3 +118,15 @@ def test_which_phase_of_another_run_is_meant(load: Any, having: list[int], picke
 
     assert wish is not None
     assert picked == pick_phase(wish, {0: "warm", 1: "rest", 2: "hot"}, having, "x-1")
+
+
+def test_where_nobody_learns_the_former_model_is_stored(kit: Any) -> None:
+    """A brain that learns stores what it has become; in a test phase it copies what it began with."""
+    place = lambda phase, agent, shelf=None: f"{shelf or '/results'}/{phase.index}/{agent}"  # noqa: E731
+    found, one = Inheritance(kit.FakeServices(lambda phase: []), place), kit.agent(brain="dummy", models="/shelf")
+    found.restore([[0, "ada", "/a"]])
+    found.enter(kit.phase(1, agents=[one]))
+    assert BrainStore(source="/a", models="/results/1/ada", second="/shelf/farm-1/1/ada") == found.request(one)
+
+    found.enter(kit.phase(2, agents=[one], mode="train"))
+    assert BrainStore(second="/shelf/farm-1/2/ada") == found.request(one)

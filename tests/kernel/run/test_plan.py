@@ -1,66 +1,34 @@
 from __future__ import annotations
 
-import json
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
-from ganglion.wire.codec import decode_map, encode_map
+from ganglion.limits import DEADLINES_S, RESTARTS_PER_NAME
+from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Recovery, span_s, widest
 
-FULL = Plan(
-    "farm",
-    "farms",
-    str(2**200),
-    [
-        PhasePlan(
-            0,
-            "warm-up",
-            [
-                EnvironmentPlan(
-                    "hill",
-                    PluginPlan("dummy", {"n": 1}, "continue", "f.yml:3:4"),
-                    params={"a": 1, "b": 2},
-                    per_worker=[{"b": 3}, {"c": 4}],
-                    reward=PluginPlan("slope"),
-                    transformer=PluginPlan("counting"),
-                ),
-                EnvironmentPlan("lake", command=["java", "Lake"], cwd="x", variables={"A": "1"}),
-                EnvironmentPlan("moor", attach=True, recovery=Recovery(run_as="bob")),
-            ],
-            [
-                AgentPlan(
-                    "ada",
-                    PluginPlan("m"),
-                    PluginPlan("b"),
-                    PluginPlan("o"),
-                    ["hill.*"],
-                    ["hill.0"],
-                    ["hill"],
-                    [PluginPlan("norm")],
-                    "models",
-                    {"phase": 0},
-                    ["f.yml:9:1"],
-                    ["f.yml:9:2"],
-                ),
-                AgentPlan("bob", PluginPlan("m"), None, PluginPlan("o"), [], [], load=False),
-            ],
-            PluginPlan("vanilla"),
-            [PluginPlan("max_steps", {"steps": 3})],
-            [PluginPlan("max_episodes")],
-            workers=2,
-            episodes=5,
-            deadlines_s={"act": 3.0, "attach": None},
-        )
-    ],
-    "f.yml",
-    "/docs",
-    "uid: farm",
-    ["mine"],
-)
+SPANS = st.none() | st.floats(0.1, 500.0)
+TABLES = st.lists(st.dictionaries(st.sampled_from(["act", "think", "update"]), SPANS), min_size=1, max_size=4)
 
 
-def test_plan_travels() -> None:
-    """A plan comes back from the map that it becomes, also over the wire and from a file."""
-    tree = FULL.to_map()
+def test_what_nobody_says() -> None:
+    """Without a word of a document the built-in numbers hold, and one constant says what a loss means."""
+    assert Recovery().on_loss == ON_LOSS
+    assert ON_LOSS in (RECOVER, RESTART, FAIL)
+    assert Recovery().restarts_max == RESTARTS_PER_NAME
 
-    assert FULL == Plan.from_map(tree)
-    assert FULL == Plan.from_map(decode_map(encode_map(tree)))
-    assert FULL == Plan.from_map(json.loads(json.dumps(tree)))
+
+@given(tables=TABLES, call=st.sampled_from(["muscle.act", "brain.think", "environment.update", "x.other"]))
+def test_who_waits_for_all_waits_for_the_slowest(tables: list[dict[str, float | None]], call: str) -> None:
+    """No call ends later by one of the tables than by all together, and by one table alone it ends as that says."""
+    spans_s = [span_s(call, table) for table in tables]
+    whole_s = span_s(call, widest(tables))
+
+    assert whole_s is None or all(span is not None and span <= whole_s for span in spans_s)
+    assert all(span_s(call, widest([table])) == span_s(call, table) for table in tables)
+
+
+@pytest.mark.parametrize("word", ["act", "attach"])
+def test_the_built_in_number_takes_part(word: str) -> None:
+    """A table that says nothing of a call allows the built-in time, and so do all together."""
+    assert DEADLINES_S[word] == widest([{word: 0.5}, {}])[word]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import StoreError
-from ganglion.run.effect import cut_text, read_cut
+from ganglion.run.effect import cut_text, placed, read_cut, record_of
+from ganglion.wire.messages import Failure, WorkerFailed
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
@@ -37,3 +38,30 @@ def test_what_is_no_cut_is_refused(text: str) -> None:
     """Text of any other kind is named as damaged, and nothing else is raised."""
     with pytest.raises(StoreError, match="the file is damaged"):
         read_cut(text, "x.json")
+
+
+def test_an_excuse_is_a_row_of_signals() -> None:
+    """It is a CONTINUE of the part, with the exception as its reason; the hook is beside it."""
+    excuse = {"issuer": "muscle:a", "hook": "update", "reason": "ValueError: no"}
+
+    assert ["signal", 2, 1, 3, 4, "CONTINUE", "muscle:a", "ValueError: no", {"hook": "update"}, 7, 0] == record_of(
+        excuse, 2, (1, 3, 4), (7, 0)
+    )
+    assert {"hook": "update", "mode": "evaluate"} == record_of(excuse, 2, (1, 3, 4), (7, 0), "evaluate")[8]
+
+
+def test_a_failure_of_a_worker_says_where() -> None:
+    """Worker, episode and step stand behind the place that the failure names itself."""
+    report = WorkerFailed(1, 2, 3, Failure("author", "it broke", "plant.py:4", "Traceback", data={"n": 1}))
+    found = placed(report)
+
+    assert ("author", "it broke", "plant.py:4 (worker 1, episode 2, step 3)") == (
+        found.kind,
+        found.message,
+        found.where,
+    )
+    assert ("Traceback", {"n": 1}) == (found.traceback, found.data)
+    assert (
+        "evaluation worker 1, episode 2, step 3"
+        == placed(WorkerFailed(1, 2, 3, Failure("author", "it broke"), evaluation=True)).where
+    )
