@@ -1,8 +1,9 @@
-"""The local launcher: forks participants from the warm parent, starts programs by exec under a keeper."""
+"""The local launcher: forks participants from the warm parent, starts programs under a reaper, watches all."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import signal
@@ -18,11 +19,10 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from ganglion.errors import LaunchError, PeerLost
-from ganglion.limits import DEADLINES_S
+from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.supervisor.child import Restarts, exit_text
 from ganglion.supervisor.linux import LINUX, adopt_orphans
 from ganglion.supervisor.output import Output
-from ganglion.supervisor.process import Process
 from ganglion.supervisor.warm import ORDER_BYTES
 
 if TYPE_CHECKING:
@@ -64,12 +64,103 @@ _PLACE = tuple(  # what tells a participant its place
     f"GANGLION_{word}"
     for word in ("ENDPOINT", "NAME", "TOKEN", "ROLE", "INCARNATION", "SERVER_KEY", "PUBLIC_KEY", "SECRET_KEY")
 )
-_PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes nobody's place
+_PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes no other's place
+_POLL_S = 0.05  # where the system cannot wake us when a process ends
+
+
+class Process:
+    """Watch one child of this process until it has ended.
+
+    The end is noticed at once by a descriptor of the process (Linux), else by polling. Then the rest of its group is
+    killed, its output is read to the end, and `on_exit` is called once with this object; `code` is the exit status or
+    the negative number of a signal, None if the system did not tell.
+    """
+
+    def __init__(self, name: str, pid: int, output: Output, on_exit: Callable[[Process], None]) -> None:
+        self.name = name
+        self.pid = pid
+        self.output = output
+        self.code: int | None = None
+        self.ended = asyncio.Event()
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = -1
+        if hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(pid)
+            self._loop.add_reader(self._pidfd, self.look)
+        else:
+            self._loop.call_later(_POLL_S, self._poll)
+        self._loop.add_reader(output.fd, self._read)
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to the process and its group; nothing is sent to one that has ended."""
+        if self.ended.is_set():
+            return
+        try:
+            os.killpg(self.pid, signum)
+        except (ProcessLookupError, PermissionError):  # it has not made its group yet (or macOS: is a zombie)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
+
+    def _read(self) -> None:
+        self.output.read()
+        if self.output.ended:
+            self._loop.remove_reader(self.output.fd)
+
+    def _poll(self) -> None:
+        self.look()
+        if not self.ended.is_set():
+            self._loop.call_later(_POLL_S, self._poll)
+
+    def look(self) -> None:
+        """Find out whether the process has ended; the loop does that by itself as soon as it is idle."""
+        if self.ended.is_set():
+            return
+        try:
+            info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            self._end(None)
+            return
+        if info is None:
+            return
+        # The number stays taken until the process is reaped: before that, the signal reaches its group and no other.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        self._end(os.waitstatus_to_exitcode(status))
+
+    def _end(self, code: int | None) -> None:
+        self.code = code
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if not self.output.ended:
+            self._loop.remove_reader(self.output.fd)
+        self.output.close()
+        self.ended.set()
+        self._on_exit(self)
+
+
+async def within(event: asyncio.Event, span_s: float | None) -> bool:
+    """Wait for an event for a time; say whether it has come."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), span_s)
+    return event.is_set()
+
+
+async def end(process: Process) -> None:
+    """End a process that has been asked to leave already: wait, SIGTERM, wait, SIGKILL."""
+    if not await within(process.ended, LEAVE_TERMINATE_S):
+        process.signal(signal.SIGTERM)
+        if not await within(process.ended, LEAVE_KILL_S):
+            process.signal(signal.SIGKILL)
+            await within(process.ended, LEAVE_KILL_S)
 
 
 @dataclass(slots=True)
 class _Order:
-    """One process that the warm parent is to start, with its descriptors, until it has answered."""
+    """Hold an order to the warm parent until it is answered: start one process, with these descriptors."""
 
     data: bytes
     fds: list[int]
@@ -91,13 +182,13 @@ class Launcher:
         self._logs = logs
         self._numbers = itertools.count(1)
         self._orders: dict[int, _Order] = {}  # that are not answered
-        self._unsent: deque[int] = deque()  # their numbers
+        self._unsent: deque[int] = deque()  # numbers of orders
         self._restarts = Restarts()
         self._came_up = self._closing = False
         self.on_warm_lost: Callable[[str], None] | None = None  # told how it ended, when another one is started
         self._channel: socket.socket | None = None
         self._warm: Process | None = None
-        self._exec: subprocess.Popen[bytes] | None = None
+        self._exec: subprocess.Popen[bytes] | None = None  # the same
         self._lifeline: tuple[int, int] | None = None
         self.processes: dict[int, Process] = {}
         self.adopted = adopt_orphans()
@@ -150,29 +241,25 @@ class Launcher:
         if self._exec is None or self._warm is not None:
             return
         assert self._channel is not None
-        output = Output(self._output, self._log("warm"))
-        self._warm = self._watch("warm", self._exec.pid, output, self._warm_ended)
-        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._answer)
+        output = Output(self._output, None if self._logs is None else self._logs / "warm.out")
+        self._warm = self._watch("warm", self._exec.pid, output, self._warm_ended, self._exec)
+        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._receive)
 
     def _warm_ended(self, process: Process) -> None:
-        """Start another one in the place of a warm parent that was killed; it gets the orders that are open.
+        """Start the successor of a warm parent that was killed; it gets the orders that are not answered.
 
-        Nobody who was started unanswered lives: a process waits for the answer to have been given.
+        A process that was started for such an order is gone: it begins when its order is answered.
         """
-        if self._exec is not None:
-            self._exec.returncode = process.code if process.code is not None else -1
         if self._channel is not None:
-            self._answer()  # it may have spoken before it ended
+            self._receive()  # it may have answered before it ended
         self._close_channel()
         self._exec = self._warm = None
         came_up, self._came_up = self._came_up, False
-        how = exit_text(process.code)
-        delay_s = None
+        how, delay_s = exit_text(process.code), None
         if came_up and not self._closing:
             delay_s = self._restarts.next_s("warm", asyncio.get_running_loop().time())
         if delay_s is None:
-            words = "".join(f"\n    {line}" for line in process.output.lines)
-            self._refuse_all(f"the warm parent has ended ({how}){words}")
+            self._refuse_all(f"the warm parent has ended ({how}){process.output.quoted()}")
             return
         self._unsent = deque(self._orders)
         if self.on_warm_lost is not None:
@@ -197,15 +284,15 @@ class Launcher:
         self._unsent.clear()
 
     def _close_channel(self) -> None:
-        if self._channel is None:
-            return
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._channel.fileno())
-        loop.remove_writer(self._channel.fileno())
-        self._channel.close()
-        self._channel = None
+        if self._channel is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._channel.fileno())
+            loop.remove_writer(self._channel.fileno())
+            self._channel.close()
+            self._channel = None
 
-    def _answer(self) -> None:
+    def _receive(self) -> None:
+        """Take the answers of the warm parent to its orders."""
         assert self._channel is not None
         while True:
             try:
@@ -228,6 +315,7 @@ class Launcher:
                 order.answer.set_exception(LaunchError(str(reason[0])))
 
     def _flush(self) -> None:
+        """Send the orders that are not sent."""
         channel = self._channel
         if channel is None:
             return
@@ -267,18 +355,16 @@ class Launcher:
         """
         if not (LINUX and self.adopted):
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
-            argv = [*_PYTHON, "-m", module]
             known = {**SINGLE_THREAD, **variables}
-            return self.execute(name, argv, known, on_exit, log, user=user, mask=mask)
+            return self.execute(name, [*_PYTHON, "-m", module], known, on_exit, log, user=user, mask=mask)
         self._take_warm()
-        read, write = os.pipe()
-        feed = os.open(os.devnull, os.O_RDONLY)
-        number = next(self._numbers)
         become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
+        number = next(self._numbers)
         data = msgpack.packb([number, entry, dict(variables), name, become, mask])
         if len(data) > ORDER_BYTES:
-            _close_all([read, write, feed])
             raise LaunchError(f"{name}: expected at most {ORDER_BYTES} bytes of variables, found {len(data)}")
+        read, write = os.pipe()
+        feed = os.open(os.devnull, os.O_RDONLY)
         order = self._orders[number] = _Order(data, [feed, write], asyncio.get_running_loop().create_future())
         self._unsent.append(number)
         self._flush()
@@ -304,32 +390,26 @@ class Launcher:
         user: User | None = None,
         mask: int | None = None,
     ) -> Process:
-        """Start a program under a keeper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
+        """Start a program under a reaper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
         assert self._lifeline is not None, "open() comes first"
         if cwd is not None and not Path(cwd).is_dir():
             raise LaunchError(f"cannot start {' '.join(argv)}: there is no folder {cwd}")
         lifeline = self._lifeline[0]
-        numbers = [] if user is None else [user.uid, user.gid, *user.groups]
-        words = [str(number) for number in (lifeline, *numbers)]
-        keeper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", *words, "--", *argv]
+        numbers, home = [lifeline], {}
+        if user is not None:
+            numbers += [user.uid, user.gid, *user.groups]
+            home = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+        reaper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", *map(str, numbers), "--", *argv]
+        known = {**_clean(os.environ), **home, **variables}
         read, write = os.pipe()
         try:
-            started = _popen(
-                keeper,
-                subprocess.DEVNULL,
-                write,
-                write,
-                {**_clean(os.environ), **_home(user), **variables},
-                cwd,
-                [lifeline],
-                mask,
-            )
+            started = _popen(reaper, subprocess.DEVNULL, write, write, known, cwd, [lifeline], mask)
         except LaunchError:
             os.close(read)
             raise
         finally:
             os.close(write)
-        return self._watch(name, started.pid, Output(read, log), _forgetting(started, on_exit))
+        return self._watch(name, started.pid, Output(read, log), on_exit, started)
 
     async def serve(
         self,
@@ -342,9 +422,9 @@ class Launcher:
     ) -> tuple[Process, bytes, int]:
         """Start a program of our own that reads one line and answers with one; return process, answer and lifeline.
 
-        The lifeline is the write end of its standard input: it ends when that is closed. The caller closes it.
-        `keep` are descriptors that it inherits under the same numbers. LaunchError if it ends or is silent instead of
-        answering, with its last words; PeerLost if somebody has killed it.
+        The lifeline is the write end of its standard input: the program ends when the caller closes it. `keep` are
+        descriptors that it inherits under the same numbers. LaunchError, with its last words, if it ends or is silent
+        instead of answering; PeerLost if it was killed.
         """
         feed, lifeline = os.pipe()
         answer_fd, answer_write = os.pipe()
@@ -356,7 +436,7 @@ class Launcher:
             raise
         finally:
             _close_all([feed, answer_write, write])
-        process = self._watch(name, started.pid, Output(read, log), _forgetting(started, on_exit))
+        process = self._watch(name, started.pid, Output(read, log), on_exit, started)
         # More than a pipe holds waits until it is read, and we are not to wait with it.
         writing = asyncio.create_task(asyncio.to_thread(_write_all, lifeline, first + b"\n"))
         try:
@@ -364,17 +444,17 @@ class Launcher:
         finally:
             os.close(answer_fd)
         if not answer:
-            ended = await _ends_soon(process)
+            ended = await within(process.ended, _LAST_BREATH_S)
             if not ended:
                 process.signal(signal.SIGKILL)
                 await process.ended.wait()
             await writing
             os.close(lifeline)
             how = exit_text(process.code) if ended else f"said nothing within {_START_S} s"
-            words = "".join(f"\n    {line}" for line in process.output.lines)
+            text = f"did not come up: {how}{process.output.quoted()}"
             if ended and (process.code or 0) < 0:
-                raise PeerLost(name, f"it did not come up: {how}{words}")
-            raise LaunchError(f"{name} did not come up: {how}{words}")
+                raise PeerLost(name, f"it {text}")
+            raise LaunchError(f"{name} {text}")
         await writing
         return process, answer, lifeline
 
@@ -382,34 +462,35 @@ class Launcher:
     async def close(self) -> list[str]:
         """End the warm parent and whatever is left; return what was found that should not have been there."""
         self._closing = True
-        found = [f"{p.name} (process {p.pid})" for p in self.processes.values() if p is not self._warm]
+        left = [process for process in self.processes.values() if process is not self._warm]
+        for process in left:
+            process.signal(signal.SIGKILL)
+        self._close_channel()  # end of file: the warm parent leaves
         for process in list(self.processes.values()):
-            if process is not self._warm:
+            if not await within(process.ended, 1.0):
                 process.signal(signal.SIGKILL)
-        if self._channel is not None:
-            self._close_channel()  # end of file: it leaves
-        for process in list(self.processes.values()):
-            try:
-                async with asyncio.timeout(1.0):
-                    await process.ended.wait()
-            except TimeoutError:
-                process.signal(signal.SIGKILL)
-                await asyncio.wait([asyncio.ensure_future(process.ended.wait())], timeout=1.0)
+                await within(process.ended, 1.0)
         if self._lifeline is not None:
             _close_all(self._lifeline)
             self._lifeline = None
-        return found
+        return [f"{process.name} (process {process.pid})" for process in left]
 
-    def _watch(self, name: str, pid: int, output: Output, on_exit: Callable[[Process], None]) -> Process:
+    def _watch(
+        self,
+        name: str,
+        pid: int,
+        output: Output,
+        on_exit: Callable[[Process], None],
+        started: subprocess.Popen[bytes] | None = None,
+    ) -> Process:
         def ended(process: Process) -> None:
             self.processes.pop(process.pid, None)
+            if started is not None:  # `subprocess` is told that its child has been reaped
+                started.returncode = process.code if process.code is not None else -1
             on_exit(process)
 
         process = self.processes[pid] = Process(name, pid, output, ended)
         return process
-
-    def _log(self, name: str) -> Path | None:
-        return None if self._logs is None else self._logs / f"{name}.out"
 
 
 def _popen(
@@ -437,16 +518,6 @@ def _popen(
         )
     except (OSError, ValueError) as error:
         raise LaunchError(f"cannot start {' '.join(argv)} in {cwd or '.'}: {error}") from error
-
-
-async def _ends_soon(process: Process) -> bool:
-    """Say whether a process that has closed its output ends by itself."""
-    try:
-        async with asyncio.timeout(_LAST_BREATH_S):
-            await process.ended.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 async def _line(fd: int) -> bytes:
@@ -481,20 +552,6 @@ def _write_all(fd: int, data: bytes) -> None:
             left = left[os.write(fd, left) :]
         except BrokenPipeError:
             return
-
-
-def _forgetting(started: subprocess.Popen[bytes], on_exit: Callable[[Process], None]) -> Callable[[Process], None]:
-    """Return `on_exit`, but tell `subprocess` first that its child has been reaped."""
-
-    def ended(process: Process) -> None:
-        started.returncode = process.code if process.code is not None else -1
-        on_exit(process)
-
-    return ended
-
-
-def _home(user: User | None) -> dict[str, str]:
-    return {} if user is None else {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:

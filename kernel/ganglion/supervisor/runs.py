@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import math
 import os
@@ -11,6 +10,7 @@ import secrets
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +26,10 @@ from ganglion.supervisor.child import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.connection import Connection, write_private
 from ganglion.supervisor.event import EXCUSED, PHASE_PAUSED, PHASE_RESUMED, PHASE_STARTED, STEPS_TAKEN, WAITING, WARNING
 from ganglion.supervisor.folder import Census, End, RunFolder, boot_id, life_of, log_name
-from ganglion.supervisor.launcher import CREDENTIALS, Launcher
+from ganglion.supervisor.launcher import CREDENTIALS, Launcher, Process
 from ganglion.supervisor.linux import PRIVATE, User, users_of
 from ganglion.supervisor.output import printable
-from ganglion.supervisor.process import Process
-from ganglion.supervisor.restart import Story
-from ganglion.wire.messages import PROTOCOL_VERSION, Admit, Ended, Failure, Lost, RunEvent
+from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
 
@@ -41,12 +39,12 @@ _DUMP_S = 0.2  # for the stacks
 class Member:
     """Carry out what the life of one participant decides.
 
-    `ask` is called to ask it to leave, `over` once when its process has ended (or could not be started). A member that
-    somebody else starts (`place.attached`) has no process of ours: its life is its connection.
+    `ask` is called to ask it to leave, `ended` once when its process has ended (or could not be started). A member
+    that somebody else starts (`place.attached`) has no process of ours: its life is its connection.
     """
 
     def __init__(
-        self, place: Place, run: str, incarnation: int, ask: Callable[[Member], None], over: Callable[[Member], None]
+        self, place: Place, run: str, incarnation: int, ask: Callable[[Member], None], ended: Callable[[Member], None]
     ) -> None:
         self.place = place
         self.run = run
@@ -56,23 +54,24 @@ class Member:
         self.process: Process | None = None
         self.joined = False
         self.here = asyncio.Event()  # it has joined, once
-        self.lost_reason = ""  # what the broker said
-        self.off = asyncio.Event()  # it has said so
-        self.idle = False  # and that nobody awaited an answer of it
-        self.heard_out = False  # its process has ended, and the broker had time to say so
+        self.lost_reason = ""  # why its connection ended, as the broker reported
+        self.off = asyncio.Event()  # the broker has reported that
+        self.idle = False  # nobody awaited an answer of it then
+        self.notice_awaited = False  # its process has ended, and the broker had time to report the connection's end
         self.asked = False  # to leave
         self.dismissed = False  # its end is wanted
         self.overdue = False
         self.returns = False  # a successor comes if it is lost, and others wait for it
-        self.tape: Path | None = None  # where it writes down what it hears
+        self.tape: Path | None = None  # its journal
         self.lost_s: float | None = None  # when its predecessor was lost, until it has joined
         self.lost_way = ""  # how
-        self.due_s: float | None = None  # when it must have come back
+        self.due_s: float | None = None  # when a successor must have joined
         self.gone = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.since_s = self._loop.time()
+        self.report_s: float | None = None  # when it is reported next that the run waits for it
         self._ask = ask
-        self._over = over
+        self._ended = ended
 
     @property
     def name(self) -> str:
@@ -81,37 +80,15 @@ class Member:
 
     @property
     def label(self) -> str:
-        """Return how a person is told of it."""
+        """Return the name for a person."""
         return self.place.label
 
     @property
-    def definition(self) -> tuple[object, ...]:
-        """Return what must be equal for a process to stay when a phase changes."""
-        return definition(self.place)
-
-    @property
     def stays(self) -> bool:
-        """Say whether it can go on to serve: it is not gone, not leaving, and has not lost its connection."""
+        """Say whether it can serve another phase: it is not gone, not leaving, and has not lost its connection."""
         if self.gone.is_set() or (self.lost_reason and not self.returns):
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
-
-    def admission(self, attach_token: str, attach_key: str | None = None) -> Admit:
-        """Return what the broker is told about this member; with a key it may come from another machine."""
-        token = attach_token if self.place.attached else self.token
-        return Admit(
-            self.name,
-            self.place.role.value,
-            self.run,
-            hashlib.sha256(token.encode()).digest(),
-            self.incarnation,
-            self.place.uid,
-            self.place.worker,
-            self.place.uid if self.place.attached else None,
-            evaluation=self.place.evaluation,
-            curve_key=attach_key if self.place.attached else None,
-            returns=self.returns,
-        )
 
     # -- its connection ----------------------------------------------------------------------------------------------
     def came(self) -> None:
@@ -121,7 +98,7 @@ class Member:
         self.here.set()
 
     def cut_off(self, lost: Lost) -> None:
-        """Take note of what the broker says of the end of its connection."""
+        """Take note that the broker reports the end of its connection."""
         self.joined, self.lost_reason, self.idle = False, lost.reason, lost.idle
         self.off.set()
 
@@ -145,7 +122,7 @@ class Member:
         self._receive(Event.EXITED, code=process.code)
 
     def leave(self, patience_s: float | None = None) -> None:
-        """Begin the ladder: ask it to leave if it can hear us, else end it by signal."""
+        """Ask it to leave if it has joined, else end it by signal; what follows is up to the clock."""
         self.dismissed = True
         if self.place.attached:
             if self.joined:
@@ -153,7 +130,7 @@ class Member:
             self.gone.set()
             return
         if self.process is not None:
-            self.process.look()  # who has ended before we ask has not ended because of it
+            self.process.look()  # a process that has ended before we ask has not ended because of it
         if self.child.gone:
             return
         if self.joined or self.child.state is not State.RUNNING:
@@ -161,34 +138,27 @@ class Member:
         else:
             self._receive(Event.END)
 
-    def end(self) -> None:
-        """Go on to SIGTERM at once."""
+    def end(self, event: Event = Event.END) -> None:
+        """Go on to SIGTERM at once, or to SIGKILL with the event KILL."""
         self.dismissed = True
         if not self.place.attached:
-            self._receive(Event.END)
+            self._receive(event)
 
-    def kill(self) -> None:
-        """Go on to SIGKILL at once."""
-        self.dismissed = True
-        if not self.place.attached:
-            self._receive(Event.KILL)
-
-    def shoot(self, why: str) -> None:
-        """Kill a process that nobody had asked to leave; its end counts as a loss, for the reason `why`."""
+    def kill_lost(self, why: str) -> None:
+        """Kill a process that was not asked to leave; its end counts as a loss, for the reason `why`."""
         self.child.why = why
         if self.process is not None:
             self.process.signal(signal.SIGKILL)
 
-    def dump_and_shoot(self, why: str) -> None:
-        """Have a process that hangs print the stacks of its threads, then kill it."""
+    def kill_hung(self, why: str) -> None:
+        """Have a process that hangs print the stacks of its threads (SIGABRT), then kill it as `kill_lost` does."""
         self.child.why = why
         if self.process is not None:
-            self.process.signal(signal.SIGABRT)  # Python peers print their stacks and end
-            self._loop.call_later(_DUMP_S, self.shoot, why)
+            self.process.signal(signal.SIGABRT)
+            self._loop.call_later(_DUMP_S, self.kill_lost, why)
 
     def _receive(self, event: Event, code: int | None = None, patience_s: float | None = None) -> None:
-        now_s = self._loop.time()
-        self._carry_out(self.child.receive(event, now_s, code=code, patience_s=patience_s))
+        self._carry_out(self.child.receive(event, self._loop.time(), code, patience_s))
 
     def _tick(self) -> None:
         self._carry_out(self.child.tick(self._loop.time()))
@@ -202,7 +172,7 @@ class Member:
                 self.overdue = True
             elif effect is Effect.REPORT:
                 self.gone.set()
-                self._over(self)
+                self._ended(self)
             elif effect is not Effect.START and self.process is not None:
                 self.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
         if self.child.deadline_s is not None:
@@ -231,14 +201,8 @@ def definition(place: Place) -> tuple[object, ...]:
     program = place.program
     if program is None:
         return (place.run_as,)  # its class comes with the set-up of each phase
-    return (
-        place.run_as,
-        place.attached,
-        tuple(program.command or ()),
-        program.cwd,
-        program.speaks,
-        tuple(program.variables.items()),
-    )
+    command, variables = tuple(program.command or ()), tuple(program.variables.items())
+    return (place.run_as, place.attached, command, program.cwd, program.speaks, variables)
 
 
 async def wait_gone(members: Sequence[Member], span_s: float) -> None:
@@ -346,6 +310,7 @@ FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 # Kinds of failures that a resume meets again; that of a damaged store says what is to be done before.
 _FAILS_AGAIN = frozenset({"author", "document", "plugin", "space", "store_damaged"})
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
+_LOSSES_LISTED = 20
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
 _HEARD_SPAN_S = 0.5  # a participant tells its steps once a second, a wait of its own ever more seldom
 _HEARD_CHARACTERS = 300
@@ -366,14 +331,6 @@ class Outcome:
     resumable: bool = True  # False: the same document and plugins would fail in the same way again
 
 
-@dataclass(slots=True)
-class Wait:
-    """Remember since when a member is awaited, and when that is told next."""
-
-    since_s: float
-    next_s: float
-
-
 class Run:
     """Keep the books of one run."""
 
@@ -386,8 +343,8 @@ class Run:
         self.keeper = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
         self.former: list[Member] = []  # members whose name has gone to a successor
-        self.losses: list[tuple[str, str, list[str]]] = []  # what was lost beside members: label, how, last words
-        self.lost: list[Member] = []
+        self.broker_losses: list[tuple[str, str, list[str]]] = []  # that ended the run: label, how, last words
+        self.lost: list[Member] = []  # members without a successor
         self.ended: Ended | None = None
         self.over = asyncio.Event()
         self.begun = False  # whether the governor has been started
@@ -399,15 +356,14 @@ class Run:
         self.paused: set[int] = set()  # workers
         self.outcome: Outcome | None = None
         self.started_s = time.monotonic()
-        self.started = time.time()
         self.defects: list[str] = []
-        self.waits: dict[str, Wait] = {}
         self.told: set[str] = set()  # events that the governor has told by itself
         self._heard_s: dict[tuple[str, str], float] = {}  # when each participant has last told which event
         self.excused: dict[str, int] = {}  # participant -> exceptions of authors that were excused in it
         self.phase = 0
         self.restarts = Restarts()
-        self.story = Story()
+        self.recent_losses: deque[str] = deque(maxlen=_LOSSES_LISTED)  # in words, for a report
+        self.incidents: deque[Incident] = deque()  # that the governor has not been told
         self.incarnations: dict[str, int] = {}  # name -> the newest
         self.taped = recovers(plan)
         self.noting = asyncio.Lock()
@@ -420,7 +376,6 @@ class Run:
         self.unheard = ""  # what a phase that has begun again was told before
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
-        self.on_rewind: Callable[[str, str], None] | None = None
         self.checkpoints = Checkpoints(self, lambda text: None)
 
     def places(self, phase: int) -> list[Place]:
@@ -446,10 +401,13 @@ class Run:
         known = [one for one in self.signals if one[0] >= self.phase - 1]
         self.signals = [*known, (phase, signal)][-_SIGNALS_KEPT:]
 
+    def needed(self) -> list[Place]:
+        """Return all processes that the present phase needs, the governor first, then the store."""
+        return [self.governor, *([self.keeper] if self.keeper else []), *self.places(self.phase)]
+
     def needs(self, name: str) -> bool:
         """Say whether the present phase needs a process of this name."""
-        places = [self.governor, *([self.keeper] if self.keeper else []), *self.places(self.phase)]
-        return any(place.name == name for place in places)
+        return any(place.name == name for place in self.needed())
 
     def member(self, place: Place, ask: Callable[[Member], None], over: Callable[[Member], None]) -> Member:
         """Return the next one to bear the name of a place, with what the present phase says of its loss."""
@@ -474,11 +432,6 @@ class Run:
         word = self.ended
         ended = None if word is None else End(word.status, word.reason, word.heads)
         return Census(boot_id(), me, self.phase, begun, stopping, found, tuple(self.signals), ended)
-
-    def rewind(self, reason: str, peer: str) -> None:
-        """Begin again where everybody stood alike, because a process does not do the same again."""
-        if self.on_rewind is not None:
-            self.on_rewind(reason, peer)
 
     def finish(self, ended: Ended) -> None:
         """Take the first word about the end; what comes later changes nothing."""
@@ -533,32 +486,21 @@ class Run:
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def unjoined(self) -> list[Member]:
-        """Return whose coming the governor does not await: itself, the store, successors, who is started by others."""
-        awaited = (State.PLANNED, State.STARTING, State.RUNNING)
-        return [
-            m
-            for m in self.members.values()
-            if not m.here.is_set()
-            and m.child.state in awaited
-            and (m.place.attached or m.due_s is not None or m.place.role in (Role.GOVERNOR, Role.STORE))
-        ]
+        """Return the members that the governor does not await: itself, the store, successors, attached programs."""
+        states, roles = (State.PLANNED, State.STARTING, State.RUNNING), (Role.GOVERNOR, Role.STORE)
+        coming = [m for m in self.members.values() if not m.here.is_set() and m.child.state in states]
+        return [m for m in coming if m.place.attached or m.due_s is not None or m.place.role in roles]
 
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
-        """Return whose wait is to be told now, with its length in seconds."""
+        """Return the members whose wait is to be reported now, with its length in seconds."""
         due: list[tuple[Member, float]] = []
-        names = set()
         for member in self.unjoined():
-            names.add(member.name)
             first_s = ATTACH_WAIT_REPORT_S if member.place.attached else WAIT_REPORT_S
-            wait = self.waits.setdefault(member.name, Wait(member.since_s, member.since_s + first_s))
-            if now_s >= wait.next_s:
-                length_s = now_s - wait.since_s
+            length_s = now_s - member.since_s
+            if length_s >= first_s and (member.report_s is None or now_s >= member.report_s):
                 due.append((member, length_s))
-                again_s = min(max(length_s, first_s), _REPORT_MAX_S)
                 # How to attach is told once; how long it takes is told by the governor.
-                wait.next_s = math.inf if member.place.attached else now_s + again_s
-        for name in self.waits.keys() - names:
-            del self.waits[name]
+                member.report_s = math.inf if member.place.attached else now_s + min(length_s, _REPORT_MAX_S)
         return due
 
     # -- the end in words ---------------------------------------------------------------------------------------------
@@ -609,9 +551,9 @@ class Run:
     def _story(self, ended: Ended) -> list[str]:
         lines: list[str] = []
         first = self._first(ended)
-        for label, how, words in self.losses:
+        for label, how, words in self.broker_losses:
             lines += [f"{label} {how}", *_quoted(words)]
-        if first is not None and not self.losses:
+        if first is not None and not self.broker_losses:
             lines += self._about(first, ended)
         elif ended.failure is not None:
             lines.append(_told(ended.failure))

@@ -20,17 +20,15 @@ from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
-from ganglion.supervisor.access import Access, remote_path
 from ganglion.supervisor.bus import Bus, Handler, Hub, Listener
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
 from ganglion.supervisor.checkpoints import Checkpoints, Moments, Way
-from ganglion.supervisor.child import State
-from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder
+from ganglion.supervisor.child import Event, State
+from ganglion.supervisor.connection import Access, Connection, connection_path, endpoint_folder, remote_path
 from ganglion.supervisor.folder import RunFolder, forget, write_census
-from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
-from ganglion.supervisor.process import Process
-from ganglion.supervisor.restart import Guests, Revival
+from ganglion.supervisor.restart import Restarter
 from ganglion.supervisor.resume import begin, prepare, rewind
 from ganglion.supervisor.runs import (
     FINISHED,
@@ -44,7 +42,7 @@ from ganglion.supervisor.runs import (
     start,
     wait_gone,
 )
-from ganglion.supervisor.watchdog import Vigil
+from ganglion.supervisor.watchdog import Watchdog
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
     Done,
@@ -61,13 +59,13 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import KERNEL, Role, topic
 
-_ENDED_KEPT = 32  # runs that have ended, for who asks how
+_ENDED_KEPT = 32  # runs that have ended, for operators who ask how
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
-"""Events that governors tell those who look on; here the supervisor knows more about them."""
+"""Events that governors tell observers; here the supervisor knows more about them."""
 _ANY_PORT = "tcp://127.0.0.1:0"
 _LOOK_S = 0.01
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
-_STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
+_STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store after every role that writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
     (Role.BRAIN,),
     (Role.GOVERNOR,),
@@ -77,13 +75,12 @@ _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after e
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hold what a supervisor is told once.
+    """Hold the settings of a supervisor.
 
     `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `tcp` asks for
     a loopback endpoint beside the socket file: any free port, or the one in `bind`, which may also be a further
-    socket file. `remote` is an endpoint that is
-    encrypted, for other machines. `allow` are packages that import paths may name. `logs` is where the broker's own
-    output goes.
+    socket file. `remote` is an encrypted endpoint for other machines. `allow` are packages that import paths may
+    name. `logs` is the folder for the broker's output.
     """
 
     results: Path
@@ -119,7 +116,7 @@ class Supervisor(Listener):
         self.connection: Connection | None = None
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
-        self._access = Access(settings.remote is not None)
+        self.access = Access(settings.remote is not None)
         self.bus: Bus | None = None
         self._report = report
         self._launcher = launcher or Launcher(logs=settings.logs)
@@ -128,51 +125,49 @@ class Supervisor(Listener):
         self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._spared: set[int] = set()
-        self._vigil = Vigil(self)
-        self.revival = Revival(self)
-        self._launcher.on_warm_lost = self.revival.warm_lost
+        self._watchdog = Watchdog(self)
+        self.restarter = Restarter(self)
+        self._launcher.on_warm_lost = self.restarter.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
     async def open(self) -> Connection:
         """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind."""
         name = self.settings.run or f"kernel-{os.getpid()}"
         dump_nothing()  # a core file would hold tokens and keys
-        # Children that are there already are somebody else's: the proof at the end leaves them alone.
+        # Children that are there already belong to somebody else: the proof at the end leaves them alone.
         self._spared = set(children_of(os.getpid())) - self._launcher.pids
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
             self.bus = Bus(self._handlers(), self)
             log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-            guests = Guests(self, self._access)
-            self._hub = Hub(self._launcher, self._access, guests, self.bus, self._vigil.words_of, log)
+            self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self._watchdog.end_text, log)
             remote = [self.settings.remote] if self.settings.remote else []
-            self._let_in(await self._hub.open([endpoint, *self.settings.further()], remote))
+            self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
             await self.close()
             raise
-        self._vigil.start()
+        self._watchdog.start()
         assert self.connection is not None
         return self.connection
 
-    def _let_in(self, answer: dict[str, list[str]]) -> None:
-        """Write down where the broker is, for those whom it lets in."""
+    def _write_connection(self, answer: dict[str, list[str]]) -> None:
         assert self._folder is not None
         bound = answer["endpoints"]
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
         results, run = str(self.settings.results.resolve()), self.settings.run
         place = Connection(PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store)
-        self.connection = self._access.local(place)
+        self.connection = self.access.local(place)
         self.connection_file = connection_path(self._folder, self.settings.results, run)
         self.connection.write(self.connection_file)
         for endpoint in answer.get("remote", []):
             self.remote_file = remote_path(self.connection_file)
-            self._access.remote(place, endpoint).write(self.remote_file)
+            self.access.remote(place, endpoint).write(self.remote_file)
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
         self._closing = True
-        self._vigil.stop()
+        self._watchdog.stop()
         for run in self.runs.values():
             if run.outcome is None:
                 run.interrupted("the kernel ends")
@@ -191,49 +186,40 @@ class Supervisor(Listener):
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
         assert self._folder is not None, "open() comes first"
         users = await asyncio.to_thread(check_users, plan, self.settings.results)
-        # One for each check: runs that begin at the same time are checked at the same time.
+        # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
-        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker hears us meanwhile
-        for user in users[:1]:  # their code is not for us to run; one of them does it for all
+        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker is answered meanwhile
+        user = users[0] if users else None  # their code is not for us to run; one of them checks for all
+        if user is not None:
             user.own(folder / PLAN)
             user.own_folder(folder)
-        process = await self._launcher.fork(
-            "ganglion-check",
-            {VARIABLE: str(folder)},
-            _ignore,
-            entry="check",
-            log=None,
-            user=users[0] if users else None,
-        )
-        try:
-            async with asyncio.timeout(DEADLINES_S["setup"]):
-                await process.ended.wait()
-        except TimeoutError:
+        variables = {VARIABLE: str(folder)}
+        process = await self._launcher.fork("ganglion-check", variables, lambda process: None, entry="check", user=user)
+        if not await within(process.ended, DEADLINES_S["setup"]):
             process.signal(signal.SIGKILL)
             await process.ended.wait()
         faults = read_faults(folder)
         shutil.rmtree(folder, ignore_errors=True)
         if faults is None:
-            words = "".join(f"\n    {line}" for line in process.output.lines)
+            words = process.output.quoted()
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
         return faults
 
     async def execute(self, plan: Plan, folder: RunFolder, store: str | None, way: Way | None = None) -> Outcome:
         """Carry out a run that `check` has passed, to its end; every process of it is gone when this returns.
 
-        With `way` it goes on: it was begun before. Raises LaunchError, StoreError or UsageError before anything of
-        the run was started.
+        With `way` a run that was begun before goes on. Raises LaunchError, StoreError or UsageError before anything
+        of the run was started.
         """
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         run.checkpoints = Checkpoints(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
-        run.on_rewind = lambda reason, peer: self._spawn(rewind(self, run, reason, peer))
         try:
             await asyncio.to_thread(check_size, folder.run, plan)
             check_store(plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
-                os.umask(run.mask)  # from now on: who may see one run of this kernel may not see the next
+                os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
             if way is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
             else:
@@ -245,7 +231,7 @@ class Supervisor(Listener):
             raise
         try:
             await self._carry_out(run)
-            # How it ends, before anybody's tape holds that; a disk that hangs keeps nobody from leaving.
+            # How it ends, before a journal holds that; a disk that hangs delays no process.
             noting = asyncio.ensure_future(self.note(run, must=False))
             await asyncio.wait([noting], timeout=LEAVE_KILL_S)
         finally:
@@ -261,6 +247,10 @@ class Supervisor(Listener):
         for former in ended[:-_ENDED_KEPT]:  # a daemon lives for months; `ganglion runs` lists them from the store
             del self.runs[former]
         return outcome
+
+    def rewind(self, run: Run, reason: str, peer: str) -> None:
+        """Begin a run again from a phase's begin, because results of a restarted process differ."""
+        self.spawn(rewind(self, run, reason, peer))
 
     async def _carry_out(self, run: Run) -> None:
         """Begin a run and wait until it is over; whatever prevents the beginning fails it."""
@@ -293,7 +283,7 @@ class Supervisor(Listener):
         await run.checkpoints.watch()
 
     async def wait_joined(self, run: Run, names: Sequence[str], span_s: float) -> None:
-        """Wait until these have joined, or their successors."""
+        """Wait until these members have joined, or their successors."""
         try:
             async with asyncio.timeout(span_s):
                 for name in names:
@@ -313,45 +303,47 @@ class Supervisor(Listener):
             raise DeadlineExceeded(f"{late} did not join within {span_s:.0f} s") from error
 
     async def ensure(self, run: Run, places: Sequence[Place]) -> None:
-        """Let the processes that are needed be there, and those that are not be gone; return when all are admitted."""
+        """Start the processes that are needed, end the others; return when all that are needed are admitted."""
         assert self.bus is not None
-        assert self.connection is not None
         needed = {place.name for place in places} | {run.governor.name} | ({run.keeper.name} if run.keeper else set())
-        fresh, others = [], []
+        phase = run.plan.phases[run.phase]
+        fresh, changed = [], []
         for place in places:
             former = run.members.get(place.name)
             if former is not None:
                 if former in run.lost:
-                    continue  # the run fails by its name; a successor would hide who it was
+                    continue  # the run fails by its name; a successor would hide it
                 if former.lost_s is not None and former.gone.is_set():
                     former.place = place  # its successor is about to be started
                     continue
-                if former.definition == definition(place) and former.stays:
+                if definition(former.place) == definition(place) and former.stays:
                     former.place = place
-                    if former.returns != (loss_of(run.plan.phases[run.phase], place) is Loss.RETURNS):
+                    if former.returns != (loss_of(phase, place) is Loss.RETURNS):
                         former.returns = not former.returns
-                        others.append(former)
+                        changed.append(former)
                     continue
-                await self._retire(run, former)
+                former.leave()
+                await former.gone.wait()  # two processes of one name never exist
+                run.former.append(former)
             if run.over.is_set():
                 raise UsageError(f"run {run.id} is over: nobody is started for it any more")
             run.members[place.name] = member = self.member(run, place)
             fresh.append(member)
         leaving = [m for name, m in run.members.items() if name not in needed]
-        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in others])
+        await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in changed])
         await self.bring_up(run, fresh)
         for member in leaving:
             member.leave()
 
     def member(self, run: Run, place: Place) -> Member:
-        """Return the next one to bear the name of a place."""
-        return run.member(place, self._bid_leave, self.revival.over)
+        """Return a new member for a place, the next incarnation of its name."""
+        return run.member(place, self._bid_leave, self.restarter.ended)
 
     async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
-        """Admit members and start their processes, once it is written down who they are."""
+        """Write the process table, admit members, and start their processes."""
         assert self.bus is not None
         await self.note(run)
-        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in members])
+        await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in members])
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
         assert self.connection is not None
         assert self._folder is not None
@@ -360,32 +352,26 @@ class Supervisor(Listener):
             *(start(self._launcher, home, run, member) for member in members if not member.place.attached)
         )
         await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
-        self._spawn(self.note(run, must=False))
+        self.spawn(self.note(run, must=False))
 
     async def note(self, run: Run, must: bool = True) -> None:
-        """Write down who lives for a run; LaunchError, or a warning unless it `must` be, if that cannot be done."""
+        """Write the process table of a run; LaunchError if that fails, or a warning where it is no `must`."""
         async with run.noting:
             if run.outcome is not None:
                 return
             try:
                 await asyncio.to_thread(write_census, run.folder.path, run.census())
             except OSError as error:
-                text = f"run {run.id}: who takes part cannot be written down: {error}"
+                text = f"run {run.id}: the process table cannot be written: {error}"
                 if must:
                     raise LaunchError(text) from error
                 self.tell(run, event.WARNING, {"text": text})
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that nobody waits for."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _retire(self, run: Run, member: Member) -> None:
-        """Wait until a member whose definition has changed is gone: two of one name are never there."""
-        member.leave()
-        await member.gone.wait()
-        run.former.append(member)
 
     # -- ending a run -------------------------------------------------------------------------------------------------
     def interrupt(self, run: Run, now: bool = False, reason: str = "operator") -> None:
@@ -396,14 +382,14 @@ class Supervisor(Listener):
             run.kill = True
             run.interrupted(f"{reason}, killed")
             for member in run.members.values():
-                member.kill()
+                member.end(Event.KILL)
         elif run.over.is_set():
             for member in run.members.values() if run.interrupts == 2 else []:
                 member.end()
         elif not run.begun:
             run.interrupted(reason)
         else:
-            self._spawn(self.ask_stop(run))
+            self.spawn(self.ask_stop(run))
 
     async def ask_stop(self, run: Run) -> None:
         """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
@@ -419,14 +405,14 @@ class Supervisor(Listener):
             loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")
         try:
             await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S)
-            if now and not await _over_within(run, _STOP_NOW_S / 2):
+            if now and not await within(run.over, _STOP_NOW_S / 2):
                 reason = f"{run.reason}; {await self._silent(run)} did not answer"
                 await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, True, reason), LEAVE_ASK_S)
         except GanglionError as error:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
 
     async def _silent(self, run: Run) -> str:
-        """Return for whom the others of a run wait who waits for nobody, in words."""
+        """Return the members that others wait for and that wait for nobody, in words."""
         assert self.bus is not None
         peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
@@ -444,7 +430,7 @@ class Supervisor(Listener):
             left_s = max(slot_s, begun_s + LEAVE_ASK_S - loop.time())
             for member in stage:
                 if run.kill:
-                    member.kill()
+                    member.end(Event.KILL)
                 else:
                     member.leave(patience_s=left_s)
             await wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
@@ -468,11 +454,11 @@ class Supervisor(Listener):
         member, run = self._member(joined.peer)
         if member is None or run is None:
             return
-        known = member.here.is_set()  # it has come again, to the same broker or another one
+        known = member.here.is_set()  # it has joined again, the same broker or another one
         member.came()
         if not known:
             self.tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
-        self.revival.joined(run, member)
+        self.restarter.joined(run, member)
 
     def peer_lost(self, lost: Lost) -> None:
         """Take note of a member whose connection has ended."""
@@ -483,12 +469,12 @@ class Supervisor(Listener):
         if not run.over.is_set() and not member.place.attached:
             asyncio.get_running_loop().call_later(LEAVE_KILL_S, self.end_cut_off, run, member)
         if member.place.attached and not run.over.is_set() and not member.gone.is_set():
-            self.revival.left(run, member)
+            self.restarter.left(run, member)
 
     def end_cut_off(self, run: Run, member: Member) -> None:
         """End a process that has lost its connection and lives on: it hangs, or does not know what to do."""
         if not run.over.is_set() and member.child.state is State.RUNNING and not member.joined:
-            member.dump_and_shoot(f"its connection was lost: {member.lost_reason}")
+            member.kill_hung(f"its connection was lost: {member.lost_reason}")
 
     def told(self, peer: str, news: RunEvent) -> None:
         """Hand on an event of a run; our own have been handed on already."""
@@ -500,7 +486,7 @@ class Supervisor(Listener):
             run.begun = True  # the governor's word may be here before its answer
         if shown is not None and shown.event not in _OURS:
             self._report(run.id, shown)
-            if peer != run.governor.name and self.bus is not None:  # others look on at the governor and at us alone
+            if peer != run.governor.name and self.bus is not None:  # observers listen to the governor and to us alone
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
     def bus_closed(self, reason: str) -> bool:
@@ -512,14 +498,14 @@ class Supervisor(Listener):
         return (run.members.get(name), run) if run is not None else (None, None)
 
     def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
-        """Tell an event of a run, to whoever has started us and to those who look on."""
+        """Tell an event of a run, to the caller that has started us and to observers."""
         news = RunEvent(name, {"run": run.id, **fields}, time.time())
         self._report(run.id, news)
         if self.bus is not None and name not in run.told:
             self.bus.tell(topic(run.id, event.TOPIC), news)
 
     def tell_wait(self, run: Run, member: Member, length_s: float) -> None:
-        """Say for whom a run waits."""
+        """Report that a run waits for a member."""
         if member.place.attached:
             text = (
                 f"waiting {length_s:.0f} s for peer {member.place.uid} to attach: nobody of that name has spoken; "
@@ -540,7 +526,7 @@ class Supervisor(Listener):
         ours: dict[str, Handler] = {
             "kernel.need": self._need,
             "kernel.ended": self._ended,
-            "kernel.overdue": self.revival.overdue,
+            "kernel.overdue": self.restarter.overdue,
         }
         return {**self.settings.handlers, **ours}
 
@@ -565,7 +551,7 @@ class Supervisor(Listener):
             raise PeerLost(caller, f"it governs no run {name!r}")
         return run
 
-    # -- for the vigil ------------------------------------------------------------------------------------------------
+    # -- for the watchdog ---------------------------------------------------------------------------------------------
     @property
     def broker(self) -> Process | None:
         """Return the broker's process."""
@@ -573,8 +559,8 @@ class Supervisor(Listener):
 
     @property
     def kills(self) -> bool:
-        """Say whether who is silent or stopped is killed."""
-        return self._vigil.kills
+        """Say whether processes that are silent or stopped are killed."""
+        return self._watchdog.kills
 
     def disturbed_since(self, moment_s: float) -> bool:
         """Say whether there was a moment without a broker since then, by the loop's clock."""
@@ -582,19 +568,8 @@ class Supervisor(Listener):
 
     @property
     def known(self) -> set[int]:
-        """Return the numbers of all processes that we know of."""
+        """Return the numbers of all processes that are known."""
         return self._launcher.pids | self._spared
-
-
-async def _over_within(run: Run, span_s: float) -> bool:
-    """Say whether a run is over within a time."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(run.over.wait(), span_s)
-    return run.over.is_set()
-
-
-def _ignore(process: Process) -> None:
-    """Take no note: whoever started the process waits for it."""
 
 
 async def _sealed(run: Run, outcome: Outcome) -> Outcome:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import UsageError
-from ganglion.supervisor.access import Access, advertised, remote_path
-from ganglion.supervisor.connection import Connection, read_connection
+from ganglion.supervisor.connection import Access, Connection, advertised, read_connection, remote_path
 
 PLACE = Connection(1, 1, "ipc:///x/bus", "tcp://127.0.0.1:9", "", "", "", "demo-1", "/r", None)
 

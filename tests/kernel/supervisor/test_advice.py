@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.advice import advise, inspect
+from ganglion.supervisor.check import advise, inspect
 
 HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
 CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"

@@ -148,7 +148,7 @@ def test_end_of_the_broker_answers_everything() -> None:
     async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[str]:
         asked = asyncio.create_task(bus.ask("", "kernel.info", Nothing()))
         await asyncio.sleep(0)
-        bus._lost("it has gone")
+        bus.lose("it has gone")
         with pytest.raises(PeerLost, match="it has gone"):
             await asked
         with pytest.raises(PeerLost, match="it has gone"):

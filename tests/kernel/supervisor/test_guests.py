@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
-from ganglion.supervisor.access import Access
 from ganglion.supervisor.child import State
+from ganglion.supervisor.connection import Access
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.restart import Guests
+from ganglion.supervisor.restart import Restarter
 from ganglion.supervisor.runs import Run
 
 NOTHING = PluginPlan("dummy")
@@ -34,11 +34,19 @@ class House:
         self.settings = SimpleNamespace(run=run)
         self.runs: dict[str, Run] = {}
         self.events: list[tuple[str, str]] = []
-        self.incidents: list[tuple[str, int, str]] = []
         self.missed: list[str] = []
-        self.revival = SimpleNamespace(report_broker=lambda run, *rest: self.incidents.append((run.id, *rest[:2])))
-        self.guests = Guests(self, Access())  # type: ignore[arg-type]
+        self.access = Access()
+        self.restarter = Restarter(self)  # type: ignore[arg-type]
         self._folder = folder
+
+    @property
+    def incidents(self) -> list[tuple[str, int, str]]:
+        """Return what governors are to be told."""
+        return [(run.id, one.incarnation, one.kind) for run in self.runs.values() for one in run.incidents]
+
+    def spawn(self, work: Any) -> None:
+        """Let nothing be told: there is no governor."""
+        work.close()
 
     def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
         """Take down an event."""
@@ -80,14 +88,14 @@ def test_who_outlives_a_broker(tmp_path: Path, own: str, agent: str | None, outl
     def body() -> None:
         house = House(tmp_path)
         run = house.begin("r-1", plan(own, agent))
-        assert outlives is house.guests.wants_broker()
-        house.guests.broker_lost("was killed by SIGKILL", ["last word"], True)
+        assert outlives is house.restarter.wants_broker()
+        house.restarter.broker_lost("was killed by SIGKILL", ["last word"], True)
         assert outlives is not run.over.is_set()
         if outlives:
             assert ([("peer.lost", "broker")], [("r-1", 1, "lost")]) == (house.events, house.incidents)
             assert not any(member.joined for member in run.members.values())
         else:
-            assert [("broker", "was killed by SIGKILL", ["last word"])] == run.losses
+            assert [("broker", "was killed by SIGKILL", ["last word"])] == run.broker_losses
             assert run.ended is not None
             assert "failed: broker was killed by SIGKILL" == run.ended.reason
 
@@ -99,12 +107,12 @@ def test_runs_fare_each_by_itself(tmp_path: Path) -> None:
 
     def body() -> None:
         house = House(tmp_path, run=None)
-        assert house.guests.wants_broker()
+        assert house.restarter.wants_broker()
         failing, going = house.begin("a-1", plan("fail")), house.begin("b-1", plan("recover"))
-        house.guests.broker_lost("was killed by SIGKILL", [], True)
+        house.restarter.broker_lost("was killed by SIGKILL", [], True)
         assert (True, False) == (failing.over.is_set(), going.over.is_set())
-        assert {"b-1"} == {admit.run for admit in house.guests.admissions()} - {""}
-        house.guests.broker_back(0.3)
+        assert {"b-1"} == {admit.run for admit in house.restarter.admissions()} - {""}
+        house.restarter.broker_back(0.3)
         assert [("peer.lost", "broker"), ("peer.restarted", "broker")] == house.events
         assert [("b-1", 1, "lost"), ("b-1", 2, "restarted")] == house.incidents
 
@@ -116,10 +124,10 @@ def test_a_run_that_is_to_come_wants_a_broker(tmp_path: Path) -> None:
 
     def body() -> None:
         house = House(tmp_path)
-        assert house.guests.wants_broker()
-        house.guests.broker_lost("was killed by SIGKILL", [], True)
+        assert house.restarter.wants_broker()
+        house.restarter.broker_lost("was killed by SIGKILL", [], True)
         house.begin("r-1", plan("recover"))
-        house.guests.broker_back(0.3)
+        house.restarter.broker_back(0.3)
         assert ([], []) == (house.events, house.incidents)
 
     _inside(body)
@@ -135,11 +143,11 @@ def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
         run.members[muscle.name] = run.member(muscle, lambda one: None, lambda one: None)
         leaving = next(member for name, member in run.members.items() if "/controller/" in name)
         leaving.dismissed = True
-        table = {admit.name: admit for admit in house.guests.admissions()}
+        table = {admit.name: admit for admit in house.restarter.admissions()}
         assert {"operator/*", "observer/*", "attach", *run.members} == set(table)
         assert (2, True) == (table[muscle.name].incarnation, table[muscle.name].returns)
         assert (1, False) == (table[leaving.name].incarnation, table[leaving.name].returns)
-        topics, watched = house.guests.interests()
+        topics, watched = house.restarter.interests()
         assert (["@r-1/events", "@r-1/waits"], list(run.members)) == (topics, watched)
 
     _inside(body)
@@ -152,11 +160,11 @@ def test_who_does_not_come_back_is_missed(tmp_path: Path, attach: bool) -> None:
     def body() -> None:
         house = House(tmp_path)
         run = house.begin("r-1", plan("recover", attach=attach))
-        house.guests.broker_lost("was killed by SIGKILL", [], True)
-        house.guests.broker_back(0.3)
+        house.restarter.broker_lost("was killed by SIGKILL", [], True)
+        house.restarter.broker_back(0.3)
         for member in run.members.values():
             member.joined = "/environment/" not in member.name
-            house.guests._miss(run, member)
+            house.restarter.missed(run, member)
         assert ["r-1/environment/grid/0"] == house.missed
         assert all(member.child.state is State.PLANNED for member in run.members.values())
 

@@ -13,9 +13,9 @@ import pytest
 
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import RESTARTS_PER_NAME
-from ganglion.supervisor.access import Access
 from ganglion.supervisor.bus import Bus, Hub, Listener
 from ganglion.supervisor.child import exit_text
+from ganglion.supervisor.connection import Access
 from ganglion.supervisor.launcher import Launcher
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.wire.codec import codec_of

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.errors import LaunchError
-from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.process import Process
+from ganglion.supervisor.launcher import Launcher, Process
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the warm parent works on Linux")
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
-from ganglion.supervisor.child import State
-from ganglion.supervisor.runs import Member
+from ganglion.supervisor.child import Event, State
+from ganglion.supervisor.runs import Member, definition
 from ganglion.wire.name import Role
 
 PLUGIN = EnvironmentPlan("grid", PluginPlan("dummy"))
@@ -33,9 +33,8 @@ def test_definition_of_a_program_is_its_command() -> None:
         other = EnvironmentPlan("grid", PluginPlan("other"))
         first, second = (EnvironmentPlan("grid", command=["sim", word]) for word in "ab")
 
-        assert _member()[0].definition == _member(other)[0].definition
-        assert _member(first)[0].definition != _member(second)[0].definition
-        assert _member(first)[0].definition == _member(first, worker=0)[0].definition
+        assert definition(_member()[0].place) == definition(_member(other)[0].place)
+        assert definition(_member(first)[0].place) != definition(_member(second)[0].place)
 
     _on_loop(body)
 
@@ -61,7 +60,7 @@ def test_who_attached_is_asked_and_not_waited_for() -> None:
         member.joined = True
         assert member.stays
         member.leave()
-        member.kill()
+        member.end(Event.KILL)
         member.end()
 
         assert ["ask"] == said

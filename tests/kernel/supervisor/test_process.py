@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 
+from ganglion.supervisor.launcher import Process, end
 from ganglion.supervisor.output import Output
-from ganglion.supervisor.process import Process, end
 
 GROUP = "import os, time; os.fork() or time.sleep(600); print('ready', flush=True)"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.supervisor.process import Process
+from ganglion.supervisor.launcher import Process
 from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import Overdue
 
@@ -67,8 +67,8 @@ def test_who_is_killed_when_nobody_needs_it_any_more_is_told_of(make_farm: Any) 
     reported = []
 
     async def kill_leaving(run: Run) -> None:
-        report = farm.supervisor.revival.report
-        farm.supervisor.revival.report = lambda run, one: (reported.append(one), report(run, one))
+        report = farm.supervisor.restarter.report
+        farm.supervisor.restarter.report = lambda *told: (reported.append(told), report(*told))
         leaving = member(run, "muscle/ada/1")
         assert leaving.process is not None
         leaving.process.signal(signal.SIGSTOP)  # it does not leave by itself
@@ -85,8 +85,8 @@ def test_who_is_killed_when_nobody_needs_it_any_more_is_told_of(make_farm: Any) 
     assert ["note: muscle ada (worker 1), asked to leave, was killed by SIGKILL"] == outcome.story
     assert [("muscle ada (worker 1)", 1, "SIGKILL")] == told(farm)
     text = "was killed by SIGKILL when it had been asked to leave"
-    assert [("muscle/ada/1", "lost", text)] == [(one.name, one.kind, one.detail) for one in reported]
-    assert not farm.supervisor.runs["farm-1"].story.untold
+    assert [("muscle/ada/1", "lost", text)] == [(name, kind, detail) for _, name, _, kind, detail in reported]
+    assert not farm.supervisor.runs["farm-1"].incidents
 
 
 def test_too_many_losses_end_the_run_with_their_list(make_farm: Any) -> None:
@@ -131,7 +131,7 @@ def test_who_does_not_answer_in_time_is_killed_and_comes_back(make_farm: Any) ->
     farm, refused = make_farm(), []
 
     async def accuse(run: Run) -> None:
-        overdue = farm.supervisor.revival.overdue
+        overdue = farm.supervisor.restarter.overdue
         for peer in ("nobody/muscle/ada/0", f"{run.id}/muscle/eve/0"):
             with pytest.raises(RemoteProtocolError, match="expected a participant of your run"):
                 await overdue(f"{run.id}/controller/0", Overdue(peer, "muscle.act", 1.0))

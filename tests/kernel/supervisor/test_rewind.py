@@ -16,11 +16,18 @@ from ganglion.supervisor.runs import Run
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are stopped and watched as on Linux")
 
 
+def back(farm: Any, run: Run) -> None:
+    """Have a run begin its phase again."""
+    farm.supervisor.rewind(run, "brain ada: it differs", run.governor.name)
+
+
 def test_a_second_difference_ends_the_run_by_name(make_farm: Callable[..., Any]) -> None:
     """What does not do the same twice is a finding: exit 1, and nobody is left."""
     farm = make_farm()
     for number in (1, 3):
-        farm.deeds["episode.ended", number] = lambda run: run.rewind("brain ada: it differs", run.governor.name)
+        farm.deeds["episode.ended", number] = lambda run: farm.supervisor.rewind(
+            run, "brain ada: it differs", run.governor.name
+        )
     outcome = farm.carry_out()
 
     assert ("failed", 1) == (outcome.status, outcome.exit_status)
@@ -107,19 +114,19 @@ def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(make
     """Nobody knows at which step it was heard: who wants it signals again; signals of earlier phases stay."""
     farm, reported = make_farm(), []
 
-    def back(run: Run) -> None:
+    def signalled(run: Run) -> None:
         run.signals = [(0, "RESET"), (1, "STOP_PHASE"), (1, "RESET")]
-        report = farm.supervisor.revival.report
-        farm.supervisor.revival.report = lambda run, one: (reported.append(one), report(run, one))
-        run.rewind("brain ada: it differs", run.governor.name)
+        report = farm.supervisor.restarter.report
+        farm.supervisor.restarter.report = lambda *told: (reported.append(told), report(*told))
+        back(farm, run)
 
-    farm.deeds["episode.ended", 3] = back
+    farm.deeds["episode.ended", 3] = signalled
     outcome = farm.carry_out()
 
     assert "finished" == outcome.status, outcome.story
     text = "phase 1 begins again without what operators have signalled in it (STOP_PHASE, RESET)"
     assert [text] == [t for f in farm.fields("warning") if (t := f["text"].partition(":")[0]).startswith("phase")]
     assert [("operator", "signals lost", text)] == [
-        (one.name, one.kind, one.detail.partition(":")[0]) for one in reported if one.kind != "rewound"
+        (name, kind, detail.partition(":")[0]) for _, name, _, kind, detail in reported if kind != "rewound"
     ]
     assert [(0, "RESET")] == farm.supervisor.runs["farm-1"].signals

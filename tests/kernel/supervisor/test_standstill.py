@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.linux import stopped
-from ganglion.supervisor.watchdog import standstill
+from ganglion.supervisor.linux import quiesced, stopped
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who is stopped is read in /proc")
 
@@ -46,7 +45,7 @@ def test_who_was_stopped_by_others_stays_so(writers: list[tuple[subprocess.Popen
     os.kill(pids[1], signal.SIGSTOP)
     while not stopped(pids[1]):
         pass
-    with standstill(pids) as stand:
+    with quiesced(pids) as stand:
         assert not stand
         assert not stopped(pids[0])
     assert stopped(pids[1])
@@ -57,6 +56,6 @@ def test_who_has_ended_does_not_stand(writers: list[tuple[subprocess.Popen[bytes
     (one, _), (two, _) = writers
     two.kill()
     os.waitid(os.P_PID, two.pid, os.WEXITED | os.WNOWAIT)
-    with standstill([one.pid, two.pid]) as stand:
+    with quiesced([one.pid, two.pid]) as stand:
         assert not stand
     assert not stopped(one.pid)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.supervisor.watchdog import Vigil
+from ganglion.supervisor.watchdog import Watchdog
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the vigil reads /proc")
 
@@ -25,17 +25,17 @@ class FakeMember:
         self.why = ""
         self.due_s: float | None = None
 
-    def shoot(self, why: str) -> None:
+    def kill_lost(self, why: str) -> None:
         self.why = why
 
-    dump_and_shoot = shoot
+    kill_hung = kill_lost
 
 
-def _vigil(member: FakeMember) -> tuple[Vigil, Any]:
+def _vigil(member: FakeMember) -> tuple[Watchdog, Any]:
     run = SimpleNamespace(over=SimpleNamespace(is_set=lambda: False), waits_due=lambda now_s: [], members={"x": member})
     known = {member.process.pid}
     supervisor: Any = SimpleNamespace(runs={"r": run}, broker=None, bus=None, known=known)
-    return Vigil(supervisor), supervisor
+    return Watchdog(supervisor), supervisor
 
 
 @pytest.mark.parametrize("here", [False, True])
@@ -71,4 +71,4 @@ def test_silent_broker_is_shot() -> None:
         process.kill()
 
     assert [signal.SIGKILL] == sent
-    assert "killed by SIGKILL (it was silent for 2.1 s)" == vigil.words_of(supervisor.broker)
+    assert "killed by SIGKILL (it was silent for 2.1 s)" == vigil.end_text(supervisor.broker)
