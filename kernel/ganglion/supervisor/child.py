@@ -17,8 +17,6 @@ from ganglion.limits import (
     RESTARTS_WITHIN_S,
 )
 
-_HISTORY = 32  # events kept for the post-mortem; a life has fewer
-
 
 class State(Enum):
     """Say how far a process has come."""
@@ -49,7 +47,6 @@ class Event(Enum):
 class Effect(Enum):
     """Say what the supervisor has to do."""
 
-    START = "start"
     ASK = "ask"
     TERMINATE = "terminate"  # SIGTERM to the process group
     KILL = "kill"  # SIGKILL to the process group
@@ -66,10 +63,7 @@ _END: Row = {
     Event.EXITED: (State.GONE, (Effect.REPORT,)),
 }
 TRANSITIONS: dict[State, Row] = {
-    State.PLANNED: {
-        Event.START: (State.STARTING, (Effect.START,)),
-        **dict.fromkeys(_UNWANTED, (State.GONE, (Effect.REPORT,))),
-    },
+    State.PLANNED: {Event.START: (State.STARTING, ()), **dict.fromkeys(_UNWANTED, (State.GONE, (Effect.REPORT,)))},
     State.STARTING: {
         Event.STARTED: (State.RUNNING, ()),
         Event.FAILED: (State.GONE, (Effect.REPORT,)),
@@ -141,7 +135,6 @@ class Child:
         self.deadline_s: float | None = None
         self.why = ""  # why it was killed or could not be started, where that is known
         self.lost = False  # it ended although it was not asked to, or crashed
-        self.history: deque[tuple[float, Event, State]] = deque(maxlen=_HISTORY)
 
     def receive(
         self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None
@@ -155,7 +148,6 @@ class Child:
         row = TRANSITIONS[former]
         assert event in row, f"{self.name}: {event.value} cannot happen to a process that is {former.value}"
         self.state, effects = row[event]
-        self.history.append((now_s, event, self.state))
         self.started |= event is Event.STARTED
         if event in (Event.EXITED, Event.FAILED):
             self.code = code

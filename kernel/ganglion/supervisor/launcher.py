@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
@@ -59,6 +56,7 @@ CREDENTIALS = (  # ways into a database or a kernel: for those who keep rows, an
     "PGSERVICEFILE",
 )
 _START_S = DEADLINES_S["join"] or 30.0
+_ORDER_MAX_BYTES = ORDER_BYTES - 16  # without its number
 _LAST_BREATH_S = 0.5  # between the end of its output and that of a process
 _PLACE = tuple(  # what tells a participant its place
     f"GANGLION_{word}"
@@ -158,15 +156,6 @@ async def end(process: Process) -> None:
             await within(process.ended, LEAVE_KILL_S)
 
 
-@dataclass(slots=True)
-class _Order:
-    """Hold an order to the warm parent until it is answered: start one process, with these descriptors."""
-
-    data: bytes
-    fds: list[int]
-    answer: asyncio.Future[int]
-
-
 class Launcher:
     """Start processes of this machine, each in a session of its own, and watch them.
 
@@ -180,15 +169,16 @@ class Launcher:
         self._entries = dict(ENTRIES if entries is None else entries)
         self._preload = tuple(preload)
         self._logs = logs
-        self._numbers = itertools.count(1)
-        self._orders: dict[int, _Order] = {}  # that are not answered
-        self._unsent: deque[int] = deque()  # numbers of orders
         self._restarts = Restarts()
-        self._came_up = self._closing = False
-        self.on_warm_lost: Callable[[str], None] | None = None  # told how it ended, when another one is started
-        self._channel: socket.socket | None = None
+        self._closing = False
+        self._channel: socket.socket | None = None  # to the warm parent
         self._warm: Process | None = None
-        self._exec: subprocess.Popen[bytes] | None = None  # the same
+        self._exec: subprocess.Popen[bytes] | None = None  # the same, before there is a loop
+        self._came_up = False  # the warm parent has spoken
+        self._ordering = asyncio.Lock()
+        self._number = 0  # of the order that is being carried out
+        self._answer: asyncio.Future[int] | None = None  # to it
+        self.on_warm_lost: Callable[[str], None] | None = None  # told how it ended
         self._lifeline: tuple[int, int] | None = None
         self.processes: dict[int, Process] = {}
         self.adopted = adopt_orphans()
@@ -246,53 +236,32 @@ class Launcher:
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._receive)
 
     def _warm_ended(self, process: Process) -> None:
-        """Start the successor of a warm parent that was killed; it gets the orders that are not answered.
+        """Refuse the order that is being carried out; one that was lost with its warm parent is given to another.
 
-        A process that was started for such an order is gone: it begins when its order is answered.
+        A process that was started for it is gone: it begins when its order is answered.
         """
         if self._channel is not None:
             self._receive()  # it may have answered before it ended
         self._close_channel()
         self._exec = self._warm = None
         came_up, self._came_up = self._came_up, False
-        how, delay_s = exit_text(process.code), None
+        how = exit_text(process.code)
+        error: Exception = LaunchError(f"the warm parent has ended ({how}){process.output.quoted()}")
         if came_up and not self._closing:
-            delay_s = self._restarts.next_s("warm", asyncio.get_running_loop().time())
-        if delay_s is None:
-            self._refuse_all(f"the warm parent has ended ({how}){process.output.quoted()}")
-            return
-        self._unsent = deque(self._orders)
-        if self.on_warm_lost is not None:
-            self.on_warm_lost(how)
-        asyncio.get_running_loop().call_later(delay_s, self._replace_warm)
-
-    def _replace_warm(self) -> None:
-        if self._closing:
-            return
-        try:
-            self._take_warm()
-        except LaunchError as error:
-            self._refuse_all(str(error))
-            return
-        self._flush()
-
-    def _refuse_all(self, why: str) -> None:
-        for order in self._orders.values():
-            if not order.answer.done():
-                order.answer.set_exception(LaunchError(why))
-        self._orders.clear()
-        self._unsent.clear()
+            error = PeerLost("warm parent", how)
+            if self.on_warm_lost is not None:
+                self.on_warm_lost(how)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
 
     def _close_channel(self) -> None:
         if self._channel is not None:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._channel.fileno())
-            loop.remove_writer(self._channel.fileno())
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
             self._channel.close()
             self._channel = None
 
     def _receive(self) -> None:
-        """Take the answers of the warm parent to its orders."""
+        """Take the answers of the warm parent."""
         assert self._channel is not None
         while True:
             try:
@@ -304,34 +273,33 @@ class Launcher:
             if not data:  # the end itself is noticed by the process's descriptor
                 asyncio.get_running_loop().remove_reader(self._channel.fileno())
                 return
-            number, pid, *reason = msgpack.unpackb(data)
             self._came_up = True
-            order = self._orders.pop(number, None)
-            if order is None or order.answer.done():
-                continue
+            number, pid, *reason = msgpack.unpackb(data)
+            if number != self._number or self._answer is None or self._answer.done():
+                continue  # its first word, or too late
             if pid:
-                order.answer.set_result(pid)
+                self._answer.set_result(pid)
             else:
-                order.answer.set_exception(LaunchError(str(reason[0])))
+                self._answer.set_exception(LaunchError(str(reason[0])))
 
-    def _flush(self) -> None:
-        """Send the orders that are not sent."""
-        channel = self._channel
-        if channel is None:
-            return
+    async def _order(self, words: Sequence[Any], fds: Sequence[int]) -> int:
+        """Have the warm parent start a process, or its successor if it is lost; return the process's number."""
         loop = asyncio.get_running_loop()
-        while self._unsent:
-            order = self._orders.get(self._unsent[0])
-            try:
-                if order is not None:
-                    socket.send_fds(channel, [order.data], order.fds)
-            except BlockingIOError:
-                loop.add_writer(channel.fileno(), self._flush)
-                return
-            except OSError:
-                return  # it has just ended; `_warm_ended` sees to it
-            self._unsent.popleft()
-        loop.remove_writer(channel.fileno())
+        async with self._ordering:
+            while True:
+                self._take_warm()
+                assert self._channel is not None
+                self._number += 1
+                self._answer = loop.create_future()
+                try:
+                    with contextlib.suppress(OSError):  # it has just ended: `_warm_ended` answers
+                        socket.send_fds(self._channel, [msgpack.packb([self._number, *words])], fds)
+                    return await self._answer
+                except PeerLost as error:
+                    delay_s = self._restarts.next_s("warm", loop.time())
+                    if delay_s is None:
+                        raise LaunchError(str(error)) from error
+                await asyncio.sleep(delay_s)
 
     @property
     def pids(self) -> set[int]:
@@ -357,26 +325,21 @@ class Launcher:
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
             known = {**SINGLE_THREAD, **variables}
             return self.execute(name, [*_PYTHON, "-m", module], known, on_exit, log, user=user, mask=mask)
-        self._take_warm()
         become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
-        number = next(self._numbers)
-        data = msgpack.packb([number, entry, dict(variables), name, become, mask])
-        if len(data) > ORDER_BYTES:
-            raise LaunchError(f"{name}: expected at most {ORDER_BYTES} bytes of variables, found {len(data)}")
+        words = [entry, dict(variables), name, become, mask]
+        size = len(msgpack.packb(words))
+        if size > _ORDER_MAX_BYTES:
+            raise LaunchError(f"{name}: expected at most {_ORDER_MAX_BYTES} bytes of variables, found {size}")
         read, write = os.pipe()
         feed = os.open(os.devnull, os.O_RDONLY)
-        order = self._orders[number] = _Order(data, [feed, write], asyncio.get_running_loop().create_future())
-        self._unsent.append(number)
-        self._flush()
         try:
             async with asyncio.timeout(_START_S):
-                pid = await order.answer
+                pid = await self._order(words, [feed, write])
         except (LaunchError, TimeoutError) as error:
             os.close(read)
             raise LaunchError(f"cannot start {name}: {str(error) or f'no answer within {_START_S} s'}") from error
         finally:
-            self._orders.pop(number, None)
-            _close_all(order.fds)
+            _close_all([feed, write])
         return self._watch(name, pid, Output(read, log), on_exit)
 
     def execute(

@@ -173,7 +173,7 @@ class Member:
             elif effect is Effect.REPORT:
                 self.gone.set()
                 self._ended(self)
-            elif effect is not Effect.START and self.process is not None:
+            elif self.process is not None:
                 self.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
         if self.child.deadline_s is not None:
             self._loop.call_at(self.child.deadline_s + 0.001, self._tick)

@@ -9,7 +9,7 @@ from ganglion.supervisor.child import TRANSITIONS, Child, Effect, Event, State, 
 def _running() -> Child:
     """Return a child that runs since the time 0."""
     child = Child("run/muscle/ada/0")
-    assert (Effect.START,) == child.receive(Event.START, 0.0)
+    assert () == child.receive(Event.START, 0.0)
     assert () == child.receive(Event.STARTED, 0.0)
     return child
 
