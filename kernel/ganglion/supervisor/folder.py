@@ -14,6 +14,7 @@ import signal
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -60,24 +61,18 @@ def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
             results.chmod(results.stat().st_mode | _PASS)
     except OSError as error:
         raise UsageError(f"results folder {results}: cannot be made: {error.strerror}") from error
-    if name is not None:
-        if not _NAME.match(name):
-            raise UsageError(f"--name: expected small letters, digits, `.` and `-`, at most 47, found {name!r}")
-        return _make(results, [name])
-    return _make(results, (f"{run_id(uid)}-{number}" for number in range(1, _NUMBERS_MAX)))
-
-
-def _make(results: Path, names: Any) -> RunFolder:
-    name = ""
-    for name in names:
+    if name is not None and not _NAME.match(name):
+        raise UsageError(f"--name: expected small letters, digits, `.` and `-`, at most 47, found {name!r}")
+    for number in range(1, _NUMBERS_MAX if name is None else 2):
+        run = name or f"{run_id(uid)}-{number}"
         try:
-            (results / name).mkdir()
+            (results / run).mkdir()
         except FileExistsError:
             continue
         except OSError as error:
             raise UsageError(f"results folder {results}: cannot be written: {error.strerror}") from error
-        return RunFolder(name, results / name)
-    raise UsageError(f"run {name} exists already in {results}; nothing is overwritten")
+        return RunFolder(run, results / run)
+    raise UsageError(f"run {run} exists already in {results}; nothing is overwritten")
 
 
 def log_name(process: Process) -> str:
@@ -86,7 +81,7 @@ def log_name(process: Process) -> str:
 
 
 class RunFolder:
-    """Be the folder of one run."""
+    """Write the files of one run."""
 
     def __init__(self, run: str, path: Path) -> None:
         self.run = run
@@ -102,10 +97,7 @@ class RunFolder:
                 folder.rmdir()
 
     def fill(self, plan: Plan, argv: Sequence[str], store: str | None, allow: Sequence[str] = ()) -> None:
-        """Write what was given and what it became; UsageError if it cannot be written.
-
-        `allow` are packages that import paths may name beside those of the plan.
-        """
+        """Write document, plan and manifest, with the packages that import paths may name; UsageError if that fails."""
         try:
             self.logs.mkdir(exist_ok=True)
             origin = origin_bytes(plan, allow)
@@ -119,7 +111,7 @@ class RunFolder:
             raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
 
     def tape(self, process: Process) -> Path:
-        """Return where a participant writes down what it hears."""
+        """Return the journal of a participant."""
         folder = self.path / "tapes" if process.run_as is None else self.own(user_of(process.run_as))
         return folder / f"{log_name(process)}.tape"
 
@@ -128,11 +120,11 @@ class RunFolder:
         return self.path / "users" / str(user.uid)
 
     def open_ways(self) -> None:
-        """Let the users of this run pass to what is theirs, and read nothing else."""
+        """Let the users of this run pass to their own files, and read no others."""
         open_ways([self.path, self.logs, *(self.path / name for name in ("brains", "tapes", "users"))])
 
     def give(self, process: Process) -> User | None:
-        """Give a process that runs under another name the files that it writes; return whose they are."""
+        """Give a process that runs as another user the files that it writes; return the user."""
         if process.run_as is None:
             return None
         user = user_of(process.run_as)
@@ -141,18 +133,18 @@ class RunFolder:
         return user
 
     def reopen(self, words: str, others: Sequence[str]) -> None:
-        """Note in the manifest that the run goes on: how, in `words`, and in what the installation is another.
+        """Take the seal off the manifest of a run that goes on; note how, and what of the installation is another.
 
         Raises:
-            StoreError: That cannot be written.
+            StoreError: The manifest cannot be read or written; the old one stays.
         """
-        note: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "how": words}
-        reopen(self.path, note | ({"accepted": list(others)} if others else {}))
+        note = {"at": _now(), "how": words, **({"accepted": list(others)} if others else {})}
+        with _rewritten(self.path, "written") as manifest:
+            manifest["resumed"] = [*manifest.get("resumed", []), note]
 
     def seal(self, status: str, reason: str, heads: Mapping[str, Any] | None) -> None:
         """Complete the manifest when the run has ended; StoreError if that cannot be written."""
-        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-        seal(self.path, status, reason, ended, heads)
+        seal(self.path, status, reason, _now(), heads)
 
     def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
         return {
@@ -160,7 +152,7 @@ class RunFolder:
             "uid": plan.uid,
             "experiment": plan.experiment,
             "seed": plan.seed,
-            "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "started": _now(),
             "protocol": PROTOCOL_VERSION,
             **fingerprint(),
             "platform": {"system": _system(), "cpus": os.cpu_count()},
@@ -169,6 +161,10 @@ class RunFolder:
             "store": None if store is None else without_password(store),
             "argv": [without_password(argument) for argument in argv],
         }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _system() -> str:
@@ -193,18 +189,14 @@ def _git(folder: Path) -> str | None:
 
 
 def participants(processes: Sequence[Process]) -> str:
-    """Return processes in words: `2 controllers, 2 environments, 4 muscles, 1 brain`."""
-    counts: dict[Role, int] = {}
-    for process in processes:
-        counts[process.role] = counts.get(process.role, 0) + 1
-    order = (Role.GOVERNOR, Role.STORE, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)
-    return ", ".join(_count(counts[role], role.value) for role in order if role in counts)
-
-
-def _count(number: int, word: str) -> str:
-    if word in ("governor", "store"):
-        return word
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    """Return processes in words: `governor, 2 controllers, 2 environments, 4 muscles, 1 brain`."""
+    counts, words = Counter(process.role for process in processes), []
+    for role in (Role.GOVERNOR, Role.STORE, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN):
+        if role in counts:
+            single = role in (Role.GOVERNOR, Role.STORE)
+            plural = "" if counts[role] == 1 else "s"
+            words.append(role.value if single else f"{counts[role]} {role.value}{plural}")
+    return ", ".join(words)
 
 
 _KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", "rich", "structlog", "uvloop")
@@ -224,7 +216,7 @@ def fingerprint() -> dict[str, Any]:
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return where two fingerprints differ, a line for each: `package numpy: 2.0 then, 2.1 now`."""
-    before, after = dict(_lines(then)), dict(_lines(now))
+    before, after = _flat(then), _flat(now)
     return [
         f"{name}: {before.get(name) or 'none'} then, {after.get(name) or 'none'} now"
         for name in dict.fromkeys([*before, *after])
@@ -232,16 +224,14 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _lines(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from ((f"package {package}", str(version)) for package, version in value.items())
-        else:
-            yield name, str(value)
+def _flat(tree: Mapping[str, Any]) -> dict[str, str]:
+    found = {name: str(value) for name, value in tree.items() if not isinstance(value, Mapping)}
+    packages = [value for value in tree.values() if isinstance(value, Mapping)]
+    return found | {f"package {name}": str(version) for versions in packages for name, version in versions.items()}
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of what a result may depend on: our dependencies, and all distributions with plugins."""
+    """Return the versions of packages that a result may depend on: our dependencies, and all with plugins."""
     found = {e.distribution: e.version for group in registry.GROUPS for e in registry.entries(group)}
     for name in _KERNEL_PACKAGES:
         found[name] = importlib.metadata.version(name)
@@ -269,10 +259,10 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One name: its newest incarnation, and the process of it.
+    """Hold the newest incarnation of a name, and its process.
 
-    `pid` is None before it was started; `started` is when, in ticks since the machine began: the number of a process
-    that has ended is given again.
+    `pid` is None before it was started; `started` is its start time in ticks since the machine was booted, because
+    the number of a process that has ended is given again.
     """
 
     incarnation: int
@@ -282,7 +272,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Say how a run has ended, as its manifest will: status, reason, heads of its chains if it has a store."""
+    """Hold how a run has ended, for its manifest: status, reason, heads of its chains if it has a store."""
 
     status: str
     reason: str
@@ -291,12 +281,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Hold who lives for a run: its present phase, whether its governor was told to begin, each name of it.
+    """Hold the process table of a run: its present phase, whether its governor has begun, each name.
 
-    `stopping` says that the run has been interrupted: from then on episodes end otherwise than they would have.
-    `signals` are those of operators, with the phase that took each: a phase that begins again has not heard them.
-    `ended` is there from when the governor knows that its word about the end was heard: it does not say it again.
-    `boot` names the time since the machine began; empty where the system does not tell.
+    `stopping` says that the run has been interrupted: from then on episodes end early. `signals` are those of
+    operators, each with the phase that took it: they are lost for a phase that begins again. `ended` is set before
+    the governor's word about the end is answered: it does not repeat it. `boot` identifies the boot of the machine;
+    empty where the system does not tell.
     """
 
     boot: str
@@ -310,7 +300,7 @@ class Census:
 
 
 def boot_id() -> str:
-    """Return what names the time since this machine began, empty where the system does not tell."""
+    """Return the identifier of this boot of the machine, empty where the system does not tell."""
     try:
         return _BOOT.read_text().strip()
     except OSError:
@@ -323,7 +313,7 @@ def life_of(incarnation: int, pid: int | None) -> Life:
 
 
 def lives(life: Life) -> bool:
-    """Say whether the process of an incarnation is still there; only where the machine has not begun anew."""
+    """Say whether the process of an incarnation is still there; only if the machine was not booted again."""
     if life.pid is None:
         return False
     try:
@@ -336,12 +326,12 @@ def lives(life: Life) -> bool:
 
 
 def write_census(folder: Path, census: Census) -> None:
-    """Write it into a run's folder, synced; OSError if that cannot be done."""
+    """Write the process table into a run's folder, synced; OSError if that cannot be done."""
     write_synced(folder / CENSUS, json.dumps(asdict(census), indent=1).encode(), 0o600)
 
 
 def read_census(folder: Path) -> Census | None:
-    """Return what is in a run's folder, None if there is none; StoreError if it cannot be read."""
+    """Return the process table in a run's folder, None if there is none; StoreError if it cannot be read."""
     path = folder / CENSUS
     try:
         tree = json.loads(path.read_bytes())
@@ -358,7 +348,7 @@ def read_census(folder: Path) -> Census | None:
 
 
 def forget(folder: Path) -> None:
-    """Remove what only a run that goes on needs: census and tapes."""
+    """Remove what only a run that goes on needs: process table and journals."""
     (folder / CENSUS).unlink(missing_ok=True)
     shutil.rmtree(folder / "tapes", ignore_errors=True)
     for tape in folder.glob("users/*/*.tape"):
@@ -375,13 +365,10 @@ def _started(pid: int) -> int | None:
 
 
 _LOOK_S = 0.005
-_OURS = (CONNECTION, REMOTE)  # what may lie beside a socket
 
 
 def end_remains(run: str, census: Census) -> list[str]:
-    """Kill what is left of a run, each process with its group, and wait until it is gone; return the names.
-
-    A process is known by its number and by when it was started, in the present life of the machine.
+    """Kill the processes that are left of a run, each with its group; wait until they are gone, return their names.
 
     Raises:
         UsageError: The supervisor of the run lives: it goes on already.
@@ -408,7 +395,7 @@ def end_remains(run: str, census: Census) -> list[str]:
 def remove_connection(results: Path, run: str) -> None:
     """Remove the connection file of a run whose supervisor is gone, and the folder with its socket.
 
-    The file may have come with the results from elsewhere: of the folder that it names goes what we put into one.
+    The file may have come with the results from elsewhere: only files that a supervisor makes are removed.
     """
     for place in places(results):
         path = place / run / CONNECTION
@@ -416,35 +403,24 @@ def remove_connection(results: Path, run: str) -> None:
             connection = read_connection(path)
         except UsageError:
             continue  # there is none, or it is not ours
-        socket = Path(connection.endpoint.removeprefix("ipc://"))
+        folder = Path(connection.endpoint.removeprefix("ipc://")).parent
         path.unlink(missing_ok=True)
-        if connection.run == run and socket.is_absolute() and _is_ours(socket.parent, run):
-            _empty(socket.parent)
-
-
-def _empty(folder: Path) -> None:
-    """Remove sockets, connection files, and the folder if there is nothing else in it."""
-    with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            if path.is_socket() or path.name in _OURS:
-                path.unlink()
-        folder.rmdir()
-
-
-def _is_ours(folder: Path, run: str) -> bool:
-    """Say whether a folder is one that a supervisor makes for its socket."""
-    try:
-        mine = folder.stat().st_uid == os.getuid()
-    except OSError:
-        return False
-    return mine and (folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run))
+        if connection.run != run or not folder.is_absolute():
+            continue
+        with contextlib.suppress(OSError):
+            named = folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run)
+            if named and folder.stat().st_uid == os.getuid():
+                for file in folder.iterdir():
+                    if file.is_socket() or file.name in (CONNECTION, REMOTE):
+                        file.unlink()
+                folder.rmdir()
 
 
 ORIGIN = "plan.msgpack"
 
 
 def origin_bytes(plan: Plan, allow: Sequence[str]) -> bytes:
-    """Return the bytes of the file: the plan, and the packages that import paths may name beside those of the plan."""
+    """Return the bytes of the file: the plan, and further packages that import paths may name."""
     data: bytes = msgpack.packb({"plan": plan.to_map(), "allow": list(allow)})
     return data
 
@@ -497,6 +473,18 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextlib.contextmanager
+def _rewritten(folder: Path, verb: str) -> Iterator[dict[str, Any]]:
+    """Yield the manifest of a run without its seal and write what it has become; StoreError if it cannot be `verb`."""
+    path = folder / MANIFEST
+    try:
+        manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
+        yield manifest
+        write_synced(path, text_of(manifest).encode())
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise StoreError(f"manifest {path}: cannot be {verb}: {error}") from error
+
+
 def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str, Any] | None) -> None:
     """Complete the manifest of a run that has ended; an earlier seal is replaced.
 
@@ -508,31 +496,11 @@ def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str,
     Raises:
         StoreError: It cannot be read or written; the old one stays.
     """
-    path = folder / MANIFEST
-    try:
-        manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
+    with _rewritten(folder, "sealed") as manifest:
         manifest |= {"status": status, "reason": reason, "ended": ended}
         manifest["chain"] = None if chain is None else dict(chain)
         manifest["files"] = {name: _row(folder / name) for name in _SEALED if (folder / name).exists()}
         manifest[_SEAL] = _own_digest(manifest)
-        write_synced(path, text_of(manifest).encode())
-    except (OSError, ValueError, AttributeError) as error:
-        raise StoreError(f"manifest {path}: cannot be sealed: {error}") from error
-
-
-def reopen(folder: Path, note: Mapping[str, Any]) -> None:
-    """Take the seal off the manifest of a run that goes on, and add how that was done to its `resumed`.
-
-    Raises:
-        StoreError: It cannot be read or written; the old one stays.
-    """
-    path = folder / MANIFEST
-    try:
-        manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
-        manifest["resumed"] = [*manifest.get("resumed", []), dict(note)]
-        write_synced(path, text_of(manifest).encode())
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise StoreError(f"manifest {path}: cannot be written: {error}") from error
 
 
 def _row(path: Path) -> dict[str, Any]:
@@ -554,8 +522,8 @@ def _text(path: Path) -> str:
 def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
     """Return the manifest of a run, and what is wrong with it: empty if nothing is.
 
-    A manifest without a seal is nothing wrong by itself: the run goes on, or was killed with everything. Whatever
-    byte of a sealed one is another, it is found.
+    A manifest may have no seal: the run goes on, or was killed with everything. Any changed byte of a sealed one is
+    found.
     """
     path = folder / MANIFEST
     try:
@@ -603,7 +571,7 @@ class Files:
             yield name, f"it cannot be read: {error.strerror or error}"
 
     def model(self, path: str, sha256: Any) -> Iterator[tuple[str, str]]:
-        """Check a file of a model by the path that it was stored under, also if the results were moved since."""
+        """Check a file of a model by the path under which it was stored, also if the results were moved since."""
         parts = PurePosixPath(path).parts[-4:]  # brains/<phase>/<agent>/<file>
         if len(parts) < 4 or parts[0] != "brains":
             yield path[:200], "its path leaves the folder of the run"
