@@ -219,7 +219,7 @@ _STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where processes are born: how they reach the broker, the supervisor's private folder, the results.
+    """Hold what processes are started with: ways to the broker, the supervisor's private folder, the results.
 
     `allow` are packages that import paths may name beside those of the plan.
     """
@@ -231,7 +231,7 @@ class Home:
 
 
 async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> None:
-    """Start the process of a member; if that cannot be done the member says why."""
+    """Start the process of a member; if that cannot be done the member holds the reason."""
     if run.over.is_set():
         return  # it ended while this one was being announced
     member.start()
@@ -256,9 +256,9 @@ async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> Non
 
 
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
-    """Return what a process is told of its place; a program that speaks for itself gets no more than it needs."""
+    """Return the variables of a process; a program that speaks for itself gets no more than it needs."""
     foreign = member.place.program is not None
-    outside = foreign or member.place.run_as is not None  # who may not open our socket file
+    outside = foreign or member.place.run_as is not None  # it may not open our socket file
     variables = {
         "GANGLION_ENDPOINT": (home.connection.tcp or "") if outside else home.connection.endpoint,
         "GANGLION_NAME": member.name,
@@ -269,13 +269,13 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     }
     if foreign:
         return variables
-    if member.place.role in _STORED:  # nobody else needs to know where rows and models of all runs are
+    if member.place.role in _STORED:  # no other process needs to know where rows and models of all runs are
         variables |= {"GANGLION_RESULTS": str(home.results.resolve())}
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.tape is not None:
         variables["GANGLION_TAPE"] = str(member.tape)
-        if run.rewound:  # an object was not what its attributes were: none is taken by them again
+        if run.rewound:  # an object had more state than its attributes: none is saved by them again
             variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:
         variables |= run.withdrawal
@@ -320,7 +320,7 @@ _SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Say how a run ended; `story` is what a person is told of a failure, line by line."""
+    """Hold how a run ended; `story` tells a person of a failure, line by line."""
 
     run: str
     status: str
@@ -332,7 +332,7 @@ class Outcome:
 
 
 class Run:
-    """Keep the books of one run."""
+    """Hold the state of one run."""
 
     def __init__(self, plan: Plan, folder: RunFolder, store: str | None) -> None:
         self.id = folder.run
@@ -342,7 +342,7 @@ class Run:
         self.governor = Place(peer_name(self.id, Role.GOVERNOR), Role.GOVERNOR)
         self.keeper = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
-        self.former: list[Member] = []  # members whose name has gone to a successor
+        self.former: list[Member] = []  # members with a successor
         self.broker_losses: list[tuple[str, str, list[str]]] = []  # that ended the run: label, how, last words
         self.lost: list[Member] = []  # members without a successor
         self.ended: Ended | None = None
@@ -367,13 +367,13 @@ class Run:
         self.incarnations: dict[str, int] = {}  # name -> the newest
         self.taped = recovers(plan)
         self.noting = asyncio.Lock()
-        self.changing = asyncio.Lock()  # held while it is decided who lives
+        self.changing = asyncio.Lock()  # held while the members change
         self.way: Way | None = None  # how it goes on, if it was begun before
         self.beginning: asyncio.Future[None] | None = None
         self.rewound = False
-        self.withdrawal: dict[str, str] = {}  # variables that tell the store what does not count any more
+        self.withdrawal: dict[str, str] = {}  # variables that tell the store what it takes back
         self.signals: list[tuple[int, str]] = []  # of operators: phase, signal
-        self.unheard = ""  # what a phase that has begun again was told before
+        self.unheard = ""  # which of them are lost with a phase that has begun again
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
         self.checkpoints = Checkpoints(self, lambda text: None)
@@ -384,20 +384,20 @@ class Run:
 
     @property
     def mask(self) -> int | None:
-        """Return what new files of this run are not for, None where all its processes are ours."""
+        """Return the umask for new files of this run, None where all its processes run as our user."""
         return PRIVATE if users_of(self.plan) else None
 
     def keeps(self, phase: int) -> bool:
-        """Say whether what was sealed of a phase stays as it is, and is compared with nothing."""
+        """Say whether sealed episodes of a phase stay as they are, and are compared with nothing."""
         return self.kept is not None and phase >= self.kept
 
     @property
     def compared(self) -> bool:
-        """Say whether what comes may have been sealed before, and is compared: its episodes must end as they did."""
+        """Say whether episodes may have been sealed before, and are compared: they must end as they did."""
         return self.again is not None and self.again == self.phase
 
     def signalled(self, phase: int, signal: str) -> None:
-        """Take note of an operator's signal, as long as the phase that has taken it may begin again."""
+        """Take note of an operator's signal, for as long as the phase that took it may begin again."""
         known = [one for one in self.signals if one[0] >= self.phase - 1]
         self.signals = [*known, (phase, signal)][-_SIGNALS_KEPT:]
 
@@ -409,51 +409,50 @@ class Run:
         """Say whether the present phase needs a process of this name."""
         return any(place.name == name for place in self.needed())
 
-    def member(self, place: Place, ask: Callable[[Member], None], over: Callable[[Member], None]) -> Member:
-        """Return the next one to bear the name of a place, with what the present phase says of its loss."""
+    def member(self, place: Place, ask: Callable[[Member], None], ended: Callable[[Member], None]) -> Member:
+        """Return a new member for a place, the next incarnation of its name."""
         number = self.incarnations[place.name] = self.incarnations.get(place.name, 0) + 1
-        member = Member(place, self.id, number, ask, over)
-        member.returns = loss_of(self.plan.phases[self.phase], place) is Loss.RETURNS
-        member.tape = self.folder.tape(place).resolve() if self.taped and ours(place) else None
-        if member.tape is not None and place.run_as is None:
-            member.tape.parent.mkdir(mode=0o700, exist_ok=True)
-        if member.tape is not None and loss_of(self.plan.phases[self.phase], place) is Loss.EPISODE:
-            member.tape.unlink(missing_ok=True)  # who would not do the same again begins anew
+        member, loss = Member(place, self.id, number, ask, ended), loss_of(self.plan.phases[self.phase], place)
+        member.returns = loss is Loss.RETURNS
+        if self.taped and ours(place):
+            member.tape = self.folder.tape(place).resolve()
+            if place.run_as is None:
+                member.tape.parent.mkdir(mode=0o700, exist_ok=True)
+            if loss is Loss.EPISODE:
+                member.tape.unlink(missing_ok=True)  # it does not repeat its predecessor, and begins anew
         return member
 
     def census(self) -> Census:
-        """Return who lives for it, whose incarnations have been given out, and how it has ended."""
+        """Return the process table, with all incarnations that were given out, and how the run has ended."""
         pids = {name: member.process.pid for name, member in self.members.items() if member.process}
         found = {name: life_of(number, pids.get(name)) for name, number in self.incarnations.items()}
         begun = self.begun or (self.way is not None and self.way.cut is None and not self.rewound)
         stopped = self.way is not None and self.way.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
-        me = life_of(0, os.getpid())
-        word = self.ended
+        word, us = self.ended, life_of(0, os.getpid())
         ended = None if word is None else End(word.status, word.reason, word.heads)
-        return Census(boot_id(), me, self.phase, begun, stopping, found, tuple(self.signals), ended)
+        return Census(boot_id(), us, self.phase, begun, stopping, found, tuple(self.signals), ended)
 
     def finish(self, ended: Ended) -> None:
-        """Take the first word about the end; what comes later changes nothing."""
+        """Take the first word about the end; later ones change nothing."""
         if self.ended is None:
             self.ended = ended
         self.over.set()
 
     def fail(self, reason: str, failure: Failure | None = None, peer: str | None = None) -> None:
-        """End the run as failed, for a reason of the supervisor's."""
+        """End the run as failed, without the governor."""
         self.finish(Ended(self.id, FAILED, f"failed: {reason}", 1, failure, peer))
 
     def interrupted(self, reason: str) -> None:
         """End the run as interrupted, without the governor."""
         self.finish(Ended(self.id, INTERRUPTED, f"interrupted: {reason}", 130))
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
     def heard(self, peer: str, news: RunEvent, now_s: float) -> RunEvent | None:
-        """Return what is to be shown of an event that a participant tells, None for what it has no say in.
+        """Return what is to be shown of an event that a participant tells, None if it is nothing.
 
-        How the run goes is the governor's to tell. Others say for whom they wait, and what is not as it should be, in
-        one line each, twice a second at most, how many steps their episode has, and how many exceptions they have
-        excused, which is counted.
+        The course of the run is the governor's to tell. Others report waits and warnings, in one line each, and
+        steps, all twice a second at most; and the number of tolerated errors, which is kept.
         """
         if peer == self.governor.name:
             self.told.add(news.event)
@@ -476,8 +475,8 @@ class Run:
         return RunEvent(news.event, {"text": text, "name": peer}, news.time_s, news.topic)
 
     def _steps_of(self, peer: str, news: RunEvent) -> RunEvent | None:
-        """Return how far the episode of a worker is, None where no controller says it, or not in numbers."""
-        member, counts = (self.members.get(peer), {name: news.fields.get(name) for name in ("episode", "steps")})
+        """Return the progress of a worker's episode, None if it is not told by a controller, or not in numbers."""
+        member, counts = self.members.get(peer), {name: news.fields.get(name) for name in ("episode", "steps")}
         if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
             return None
         mode = {"mode": "evaluate"} if member.place.evaluation else {}
@@ -507,59 +506,46 @@ class Run:
     def conclude(self) -> Outcome:
         """Return how the run ended, once all its processes are gone."""
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
-        status, reason, exit_status = ended.status, ended.reason, ended.exit_status
-        overdue = [m for m in [*self.former, *self.members.values()] if m.overdue and not m.child.gone]
+        everybody = [*self.former, *self.members.values()]
+        overdue = [m for m in everybody if m.overdue and not m.child.gone]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
-        story = self._story(ended) if status == FAILED else self._notes()
-        if self.defects:
-            story += ["defect: " + text for text in self.defects]
-            exit_status = 1 if exit_status == 0 else exit_status
-        if status == FAILED and exit_status == 0:
-            exit_status = 1
-        self.status = status
-        took_s = time.monotonic() - self.started_s
-        reason, story = printable(reason.replace("\n", " ")), _plain(story)
+        if ended.status == FAILED:
+            story = self._story(ended)
+        else:
+            clumsy = [m for m in everybody if m.asked and m.child.gone and not m.child.orderly and not self.kill]
+            story = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
+        story += ["defect: " + text for text in self.defects]
+        wrong = ended.status == FAILED or bool(self.defects)
+        self.status, exit_status = ended.status, ended.exit_status or int(wrong)
+        reason, took_s = printable(ended.reason.replace("\n", " ")), time.monotonic() - self.started_s
         resumable = ended.failure is None or ended.failure.kind not in _FAILS_AGAIN
-        self.outcome = Outcome(self.id, status, reason, exit_status, story, took_s, resumable)
+        self.outcome = Outcome(self.id, self.status, reason, exit_status, _plain(story), took_s, resumable)
         return self.outcome
 
-    def _notes(self) -> list[str]:
-        """Return who did not leave as he should, in a run that has not failed."""
-        if self.kill:
-            return []
-        clumsy = [m for m in [*self.former, *self.members.values()] if m.asked and m.child.gone and not m.child.orderly]
-        return [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
-
     def _first(self, ended: Ended) -> Member | None:
-        """Return the member that failed first: killed by a signal, else the governor's word, else the first to end."""
+        """Return the member that failed first: killed by a signal, else named by the governor, else the first lost."""
         crashed = [m for m in self.lost if m.child.why or (m.child.code is not None and m.child.code < 0)]
-        if crashed:
-            return crashed[0]
         named = self._named(ended)
-        if named is not None:
-            return named
-        return self.lost[0] if self.lost else None
+        return crashed[0] if crashed else named or next(iter(self.lost), None)
 
     def _named(self, ended: Ended) -> Member | None:
-        """Return the member that the governor names: `where` is a way from caller to callee, its end is the culprit."""
+        """Return the member that the governor names: `where` leads from caller to callee, its end is the culprit."""
         where = ended.failure.where if ended.failure is not None else None
-        for name in reversed((where or "").split(": ")):
+        for name in [*reversed((where or "").split(": ")), ended.peer]:
             if name in self.members:
                 return self.members[name]
-        return self.members.get(ended.peer) if ended.peer else None
+        return None
 
     def _story(self, ended: Ended) -> list[str]:
-        lines: list[str] = []
-        first = self._first(ended)
+        """Return the lines of a failure: the first loss or the governor's word, last words, what followed."""
+        first, failure, lines = self._first(ended), ended.failure, list[str]()
         for label, how, words in self.broker_losses:
             lines += [f"{label} {how}", *_quoted(words)]
         if first is not None and not self.broker_losses:
             lines += self._about(first, ended)
-        elif ended.failure is not None:
-            lines.append(_told(ended.failure))
-            lines += _traceback(ended.failure)
-        if not lines:
-            lines.append(ended.reason)
+        elif failure is not None:
+            lines += [_told(failure), *_indented((failure.traceback or "").splitlines())]
+        lines = lines or [ended.reason]
         lines += [self.unheard] if self.unheard else []
         others = [f"{m.label} {m.end_text}" for m in self.lost if m is not first]
         if others:
@@ -569,21 +555,19 @@ class Run:
 
     def _about(self, member: Member, ended: Ended) -> list[str]:
         failure = ended.failure if member is self._named(ended) else None
-        lines = []
-        if member in self.lost or failure is None:
-            lines.append(f"{member.label} {member.end_text}")
+        lines = [f"{member.label} {member.end_text}"] if member in self.lost or failure is None else []
         if failure is not None:
             lines.append(f"{member.label}: {_told(failure)}")
-            if not _repeats(member.last_words, failure):
-                lines += _traceback(failure)
+            traceback = (failure.traceback or "").splitlines()
+            if traceback and traceback[-1] not in member.last_words:  # else its process has printed it
+                lines += _indented(traceback)
         elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
-        return lines if member.process is None else lines + _quoted(self._words(member))
-
-    def _words(self, member: Member) -> list[str]:
-        """Return the last words of a member, or of the newest of its predecessors that printed anything."""
+        if member.process is None:
+            return lines
         before = [one for one in self.former if one.name == member.name and one is not member]
-        return next((one.last_words for one in (member, *reversed(before)) if one.last_words), [])
+        # Its last words, or those of the newest of its predecessors that printed anything.
+        return lines + _quoted(next((one.last_words for one in (member, *reversed(before)) if one.last_words), []))
 
 
 def _plain(story: Sequence[str]) -> list[str]:
@@ -601,20 +585,14 @@ def _told(failure: Failure) -> str:
     return f"{failure.kind}: {failure.message}" + (f" ({failure.where})" if failure.where else "")
 
 
-def _traceback(failure: Failure) -> list[str]:
-    return ["    " + line for line in (failure.traceback or "").splitlines()]
+def _indented(lines: Sequence[str]) -> list[str]:
+    return ["    " + line for line in lines]
 
 
-def _repeats(words: list[str], failure: Failure) -> bool:
-    """Say whether a process has printed the traceback that it has also sent."""
-    return bool(failure.traceback) and (failure.traceback or "").splitlines()[-1] in words
-
-
-def _quoted(words: list[str]) -> list[str]:
+def _quoted(words: Sequence[str]) -> list[str]:
     if not words:
         return ["its output: nothing"]
-    head = f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:"
-    return [head, *("    " + line for line in words)]
+    return [f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:", *_indented(words)]
 
 
 def check_size(run: str, plan: Plan) -> None:
