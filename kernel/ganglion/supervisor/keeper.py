@@ -1,9 +1,9 @@
-"""The keeper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
+"""The reaper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
 
 `python -m ganglion.supervisor.keeper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number of the
 read end of a pipe whose other end only the supervisor has; its end of file means that the supervisor is gone. With
-the numbers of a user and his groups the program runs under his name; the keeper stays who it is, so that the program
-cannot end it. The keeper ends as the program did: with its exit status, or killed by its signal.
+the numbers of a user and its groups the program runs as that user; the reaper does not, so that the program cannot
+end it. The reaper ends as the program did: with its exit status, or killed by its signal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     adopt_orphans()
     name_process("ganglion-keeper")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(signum, lambda *_: None)  # meant for the whole group: the program has got it too
+        signal.signal(signum, lambda *_: None)  # meant for the whole group: the program gets it too
     try:
         program = _start(argv, user)
     except OSError as error:

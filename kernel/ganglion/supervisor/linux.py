@@ -1,4 +1,4 @@
-"""The system: families of processes, users under whose names they run; what the system lacks is said."""
+"""The operating system: families of processes, their states, the users as which they run."""
 
 from __future__ import annotations
 
@@ -126,27 +126,23 @@ def usage(pid: int) -> tuple[float, int]:
 
 
 def end_adopted(spared: set[int]) -> list[str]:
-    """Kill and reap what has become ours because its parent ended; return it in words; `spared` is not ours."""
-    found: list[str] = []
+    """Kill and reap the processes that we have adopted, except `spared`; return them in words."""
+    found: dict[str, None] = {}
     until_s = time.monotonic() + LEAVE_KILL_S
-    while time.monotonic() < until_s:
-        left = set(children_of(os.getpid())) - spared
-        if not left:
-            break
+    while time.monotonic() < until_s and (left := set(children_of(os.getpid())) - spared):
         for pid in sorted(left):
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0]:
-                    continue  # it had ended by itself, and only waited to be noticed
-            if f"process {pid}" not in found:
-                found.append(f"process {pid}")
+                    continue  # it had ended by itself, and only waited to be reaped
+            found[f"process {pid}"] = None
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
-    return found
+    return list(found)
 
 
 def may_change_user() -> bool:
-    """Say whether this process may start others under the name of any user, give them files, and end them."""
+    """Say whether this process may start others as any user, give them files, and end them."""
     try:
         text = Path("/proc/self/status").read_text()
     except OSError:
@@ -156,7 +152,7 @@ def may_change_user() -> bool:
 
 
 def become(uid: int, gid: int, groups: Sequence[int], name: str, home: str) -> None:
-    """Become another user for good; OSError if that is not allowed. What the parent's end does to us is forgotten."""
+    """Become another user for good; OSError if that is not allowed. The parent-death signal is cleared by that."""
     if uid != os.geteuid() or gid != os.getegid():
         os.setgroups(list(groups))
         os.setresgid(gid, gid, gid)
@@ -173,13 +169,13 @@ def dump_nothing() -> None:
 
 
 PRIVATE = 0o077
-"""The mask of a run in which not all are one user: nothing that it writes is for others."""
+"""The umask of a run with several users: other users can read nothing that it writes."""
 _WAY = 0o711  # a folder that others may pass through, and not list
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Hold what a process needs to become a user: numbers, and what belongs into its variables."""
+    """Hold what a process needs to become a user: numbers, and values of variables."""
 
     name: str
     uid: int
@@ -188,20 +184,17 @@ class User:
     home: str
 
     def own(self, path: Path) -> None:
-        """Make a file of the user's own, or give him the one that is there; nobody else can read it."""
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(fd, 0o600)
-            os.fchown(fd, self.uid, self.gid)
-        finally:
-            os.close(fd)
+        """Make a file that only the user can read, or give the user the one that is there."""
+        self._give(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), 0o600)
 
     def own_folder(self, path: Path) -> None:
-        """Make a folder that nobody but the user can enter, or give him the one that is there."""
+        """Make a folder that only the user can enter, or give the user the one that is there."""
         path.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._give(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC), 0o700)
+
+    def _give(self, fd: int, mode: int) -> None:
         try:
-            os.fchmod(fd, 0o700)
+            os.fchmod(fd, mode)
             os.fchown(fd, self.uid, self.gid)
         finally:
             os.close(fd)
@@ -226,13 +219,13 @@ def user_of(name: str) -> User:
 
 
 def users_of(plan: Plan) -> list[str]:
-    """Return the users under whose names processes of a plan run, in order of appearance."""
+    """Return the names of the users as which processes of a plan run, in order of appearance."""
     named = [part.run_as for phase in plan.phases for part in phase.parts()]
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
 def check_users(plan: Plan, results: Path) -> list[User]:
-    """Return the users of a plan; UsageError says why a process could not run under the name of one of them."""
+    """Return the users of a plan; UsageError says why a process could not run as one of them."""
     users = [user_of(name) for name in users_of(plan)]
     others = [user for user in users if user.uid != os.geteuid()]
     if others and not may_change_user():
@@ -253,13 +246,13 @@ def check_users(plan: Plan, results: Path) -> list[User]:
 
 
 def _wall(user: User, path: Path) -> Path | None:
-    """Return the first folder on the way to a place that a user may not pass through; what is not there is no wall."""
+    """Return the first existing folder on the way to a place that a user may not pass through."""
     path = path.resolve()
     return next((p for p in [*reversed(path.parents), path] if p.is_dir() and not user.passes(p)), None)
 
 
 def open_ways(folders: Sequence[Path]) -> None:
-    """Let users pass through folders of a run, and read none of the files that lie in them."""
+    """Let users pass through folders of a run, and read none of the files in them."""
     for folder in folders:
         folder.mkdir(exist_ok=True)
         for entry in folder.iterdir():

@@ -2,7 +2,7 @@
 
 It is a process of its own, started with `python -m ganglion.supervisor.warm`. It has no bus socket, no loop, no
 thread and no lock, so that a fork copies nothing that could hang. Orders come as msgpack over a socket pair, one
-message each, with the descriptors of the new process beside them; nothing that executes on reading.
+message each, with the descriptors of the new process beside them.
 
 It forks twice. The process in the middle ends at once, so that the new one becomes a child of the supervisor (which
 adopts orphans) and outlives its warm parent. Only then is the parent-death signal set, since it belongs to the parent
@@ -14,6 +14,7 @@ Works on Linux; elsewhere participants are started by exec.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -74,13 +75,12 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
         data, fds, _, _ = socket.recv_fds(channel, ORDER_BYTES, _FDS)
         if not data:
             return
-        number, word, variables, name, user, mask = msgpack.unpackb(data)
+        number, word, *rest = msgpack.unpackb(data)
         go = -1
         try:
             if word not in entries:
                 raise LaunchError(f"expected an entry of {sorted(entries)}, found {word!r}")
-            entry, place = entries[word], (user, mask)
-            pid, go = fork_twice(lambda: _begin(channel, entry, variables, name, fds, supervisor, *place))  # noqa: B023
+            pid, go = fork_twice(functools.partial(_begin, channel, fds, supervisor, entries[word], *rest))
             answer: list[Any] = [number, pid]
         except (OSError, LaunchError) as error:
             answer = [number, 0, str(error)]
@@ -88,7 +88,7 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
             os.close(fd)
         channel.send(msgpack.packb(answer))
         if go >= 0:
-            with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile; the supervisor sees its end
+            with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile; the supervisor notices its end
                 os.write(go, b"g")
             os.close(go)
 
@@ -96,16 +96,17 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
 def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
     """Run `begin` in a grandchild that our supervisor adopts; return its process number, or raise OSError.
 
-    It begins when something is written to the descriptor that is returned, too; if we end before that it ends as well:
-    nobody would know of it.
+    It begins when a byte is written to the descriptor that is returned, too; if we end before that it ends as well,
+    because no process would know of it.
     """
     read, write = os.pipe()
     wait, go = os.pipe()
     middle = os.fork()
     if middle == 0:
         os.close(go)
-        _middle(read, write, wait, begin)
-    _close(write, wait)
+        _fork_again(read, write, wait, begin)
+    os.close(write)
+    os.close(wait)
     text = os.read(read, 32)
     os.close(read)
     os.waitpid(middle, 0)
@@ -115,12 +116,7 @@ def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
     return int(text), go
 
 
-def _close(*fds: int) -> None:
-    for fd in fds:
-        os.close(fd)
-
-
-def _middle(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> NoReturn:
+def _fork_again(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> NoReturn:
     middle = os.getpid()
     try:
         pid = os.fork()
@@ -129,14 +125,15 @@ def _middle(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> 
     if pid:
         os.write(write, str(pid).encode())
         os._exit(0)
-    _close(read, write)
+    os.close(read)
+    os.close(write)
     until_s = time.monotonic() + _REPARENT_S
     while os.getppid() == middle:
         if time.monotonic() > until_s:
             os._exit(1)
         time.sleep(0.0001)
     if not os.read(wait, 1):
-        os.kill(os.getpid(), signal.SIGKILL)  # not by an exit status: that would be a word of its program
+        os.kill(os.getpid(), signal.SIGKILL)  # an exit status would be one of its program
     os.close(wait)
     try:
         begin()
@@ -148,11 +145,11 @@ def _middle(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> 
 
 def _begin(
     channel: socket.socket,
+    fds: list[int],
+    supervisor: int,
     entry: Entry,
     variables: dict[str, str],
     name: str,
-    fds: list[int],
-    supervisor: int,
     user: Sequence[Any] | None,
     mask: int | None,
 ) -> NoReturn:
