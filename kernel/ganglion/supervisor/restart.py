@@ -305,8 +305,6 @@ class Restarter:
     async def _told(self, run: Run, incident: Incident) -> bool:
         """Tell the governor; False if there is no broker, and another one is to be waited for."""
         bus = self._supervisor.bus
-        if bus is None:
-            return False
         try:
             await bus.ask(run.governor.name, "governor.incident", incident)
             if incident.failure is not None:  # the governor knows why: nobody needs to wait any more

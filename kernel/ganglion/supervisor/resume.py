@@ -89,7 +89,6 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     await supervisor.wait_joined(run, first, (DEADLINES_S["join"] or 0.0) + longest / _REPLAY_BYTES_PER_S)
     run.withdrawal = {}
     if way is None or way.cut is not None:
-        assert supervisor.bus is not None
         tree = await asyncio.to_thread(run.plan.to_map)
         cut = None if way is None or way.cut is None else dict(way.cut)
         await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, keeper, None, cut))
@@ -142,5 +141,4 @@ async def _end_all(supervisor: Supervisor, run: Run) -> None:
     late = [member for member in members if not member.gone.is_set()]
     if late:
         raise LaunchError(f"{len(late)} processes cannot be ended")
-    if supervisor.bus is not None:
-        await supervisor.bus.ask(KERNEL, "kernel.withdraw", Withdraw([member.name for member in members]))
+    await supervisor.bus.ask(KERNEL, "kernel.withdraw", Withdraw([member.name for member in members]))

@@ -347,6 +347,7 @@ class Run:
         self.lost: list[Member] = []  # members without a successor
         self.ended: Ended | None = None
         self.over = asyncio.Event()
+        self.arrival = asyncio.Event()  # set for a moment when a member has joined
         self.begun = False  # whether the governor has been started
         self.interrupts = 0
         self.cut = False  # whether the governor was asked to end at once

@@ -67,7 +67,6 @@ class Service:
         """List the processes of runs that are live, or of one run."""
         supervisor = self.supervisor
         chosen = [self.find(request.run)] if request.run else [r for r in supervisor.runs.values() if r.outcome is None]
-        assert supervisor.bus is not None
         peers = await supervisor.bus.ask(KERNEL, "kernel.peers", Nothing())
         known = {row["name"]: row for row in peers.peers}
         rows = [_process_row(run, m, known.get(m.name)) for run in chosen for m in run.members.values()]
@@ -87,7 +86,6 @@ class Service:
         data = None if request.phase is None else {"phase": request.phase}
         steps, reason, bus, taken_in = request.steps, request.reason, self.supervisor.bus, run.phase
         wish = FlowSignal(request.signal, "operator", reason, phase, request.worker, steps=steps, data=data)
-        assert bus is not None
         answer: Signalled = await bus.ask(run.governor.name, "governor.signal", wish)
         if answer.accepted:
             run.signalled(taken_in, wish.signal)
@@ -137,7 +135,6 @@ class Daemon(Service):
         if self.leaving.is_set():
             raise UsageError("this kernel is leaving and takes no documents")
         bus = self.supervisor.bus
-        assert bus is not None
         here = [row for row in (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers if row["name"] == caller]
         # An operator on this machine who has read the token is its user: `submit` means what `run` means.
         local = bool(here) and not here[0]["remote"] and bool(request.folder)

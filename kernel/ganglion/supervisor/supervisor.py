@@ -63,7 +63,6 @@ _ENDED_KEPT = 32  # runs that have ended, for operators who ask how
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell observers; here the supervisor knows more about them."""
 _ANY_PORT = "tcp://127.0.0.1:0"
-_LOOK_S = 0.01
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
 _STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store after every role that writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
@@ -117,12 +116,11 @@ class Supervisor(Listener):
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
         self.access = Access(settings.remote is not None)
-        self.bus: Bus | None = None
+        self.bus: Bus  # from `open` on
         self._report = report
         self._launcher = launcher or Launcher(logs=settings.logs)
         self._hub: Hub | None = None
         self._folder: Path | None = None
-        self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._spared: set[int] = set()
         self._watchdog = Watchdog(self)
@@ -136,12 +134,14 @@ class Supervisor(Listener):
         dump_nothing()  # a core file would hold tokens and keys
         # Children that are there already belong to somebody else: the proof at the end leaves them alone.
         self._spared = set(children_of(os.getpid())) - self._launcher.pids
+        ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
+        ours["kernel.overdue"] = self.restarter.overdue
+        self.bus = Bus({**self.settings.handlers, **ours}, self)
+        log = None if self.settings.logs is None else self.settings.logs / "broker.out"
+        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self._watchdog.end_text, log)
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
-            self.bus = Bus(self._handlers(), self)
-            log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-            self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self._watchdog.end_text, log)
             remote = [self.settings.remote] if self.settings.remote else []
             self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
@@ -166,7 +166,6 @@ class Supervisor(Listener):
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
-        self._closing = True
         self._watchdog.stop()
         for run in self.runs.values():
             if run.outcome is None:
@@ -236,7 +235,13 @@ class Supervisor(Listener):
             await asyncio.wait([noting], timeout=LEAVE_KILL_S)
         finally:
             await self._stop(run)
-        outcome = await _sealed(run, run.conclude())
+        outcome = run.conclude()
+        try:
+            heads = None if run.ended is None else run.ended.heads
+            await asyncio.to_thread(folder.seal, outcome.status, outcome.reason, heads)
+        except StoreError as error:  # nobody could verify its files
+            story, exit_status = [*outcome.story, str(error)], outcome.exit_status or 1
+            outcome = run.outcome = replace(outcome, exit_status=exit_status, story=story)
         if outcome.status == FINISHED:
             async with run.noting:
                 await asyncio.to_thread(forget, folder.path)  # only a run that goes on needs it
@@ -270,9 +275,7 @@ class Supervisor(Listener):
                 begin.exception()  # what came after the end changes nothing
 
     async def _begin(self, run: Run) -> None:
-        assert self.bus is not None
-        for name in (event.TOPIC, event.WAITS):
-            await self.bus.ask(KERNEL, "kernel.subscribe", Subscribe(topic(run.id, name)))
+        await self.bus.ask_all("kernel.subscribe", [Subscribe(topic(run.id, n)) for n in (event.TOPIC, event.WAITS)])
         run.beginning = asyncio.ensure_future(begin(self, run))
         try:
             await asyncio.wait([run.beginning])
@@ -284,27 +287,17 @@ class Supervisor(Listener):
 
     async def wait_joined(self, run: Run, names: Sequence[str], span_s: float) -> None:
         """Wait until these members have joined, or their successors."""
+        late: list[Member] = []
         try:
             async with asyncio.timeout(span_s):
-                for name in names:
-                    while not run.members[name].here.is_set():
-                        member = run.members[name]
-                        waits = [asyncio.ensure_future(e.wait()) for e in (member.here, member.gone)]
-                        try:
-                            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                        finally:
-                            for wait in waits:
-                                wait.cancel()
-                        if member.gone.is_set():
-                            await asyncio.sleep(_LOOK_S)
+                while late := [run.members[name] for name in names if not run.members[name].here.is_set()]:
+                    await run.arrival.wait()
         except TimeoutError as error:
-            members = [run.members[name] for name in names]
-            late = ", ".join(member.label for member in members if not member.here.is_set())
-            raise DeadlineExceeded(f"{late} did not join within {span_s:.0f} s") from error
+            labels = ", ".join(member.label for member in late)
+            raise DeadlineExceeded(f"{labels} did not join within {span_s:.0f} s") from error
 
     async def ensure(self, run: Run, places: Sequence[Place]) -> None:
         """Start the processes that are needed, end the others; return when all that are needed are admitted."""
-        assert self.bus is not None
         needed = {place.name for place in places} | {run.governor.name} | ({run.keeper.name} if run.keeper else set())
         phase = run.plan.phases[run.phase]
         fresh, changed = [], []
@@ -341,16 +334,14 @@ class Supervisor(Listener):
 
     async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
         """Write the process table, admit members, and start their processes."""
-        assert self.bus is not None
         await self.note(run)
         await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in members])
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
         assert self.connection is not None
         assert self._folder is not None
         home = Home(self.connection, self._folder, self.settings.results, self.settings.allow)
-        starts = asyncio.gather(
-            *(start(self._launcher, home, run, member) for member in members if not member.place.attached)
-        )
+        ours = [member for member in members if not member.place.attached]
+        starts = asyncio.gather(*(start(self._launcher, home, run, member) for member in ours))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
         self.spawn(self.note(run, must=False))
 
@@ -393,7 +384,6 @@ class Supervisor(Listener):
 
     async def ask_stop(self, run: Run) -> None:
         """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
-        assert self.bus is not None
         await run.checkpoints.stop()
         await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared
@@ -413,7 +403,6 @@ class Supervisor(Listener):
 
     async def _silent(self, run: Run) -> str:
         """Return the members that others wait for and that wait for nobody, in words."""
-        assert self.bus is not None
         peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
         awaited = {name for names in waits.values() for name in names}
@@ -440,12 +429,12 @@ class Supervisor(Listener):
 
     async def _withdraw(self, names: list[str]) -> None:
         """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
-        if self.bus is not None and not self.bus.closed:
+        if not self.bus.closed:
             with contextlib.suppress(GanglionError):
                 await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)
 
     def _bid_leave(self, member: Member) -> None:
-        if self.bus is not None and not self.bus.closed:
+        if not self.bus.closed:
             self.bus.bid_leave(member.name)
 
     # -- what happens -------------------------------------------------------------------------------------------------
@@ -456,6 +445,8 @@ class Supervisor(Listener):
             return
         known = member.here.is_set()  # it has joined again, the same broker or another one
         member.came()
+        run.arrival.set()
+        run.arrival.clear()
         if not known:
             self.tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
         self.restarter.joined(run, member)
@@ -486,7 +477,7 @@ class Supervisor(Listener):
             run.begun = True  # the governor's word may be here before its answer
         if shown is not None and shown.event not in _OURS:
             self._report(run.id, shown)
-            if peer != run.governor.name and self.bus is not None:  # observers listen to the governor and to us alone
+            if peer != run.governor.name:  # observers listen to the governor and to us alone
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
     def bus_closed(self, reason: str) -> bool:
@@ -501,35 +492,26 @@ class Supervisor(Listener):
         """Tell an event of a run, to the caller that has started us and to observers."""
         news = RunEvent(name, {"run": run.id, **fields}, time.time())
         self._report(run.id, news)
-        if self.bus is not None and name not in run.told:
+        if name not in run.told:
             self.bus.tell(topic(run.id, event.TOPIC), news)
 
     def tell_wait(self, run: Run, member: Member, length_s: float) -> None:
         """Report that a run waits for a member."""
+        uid, due_s = member.place.uid, member.due_s
         if member.place.attached:
             text = (
-                f"waiting {length_s:.0f} s for peer {member.place.uid} to attach: nobody of that name has spoken; "
-                f"start it with GANGLION_NAME={member.place.uid} and endpoint and attach_token of "
-                f"{self.connection_file}"
+                f"waiting {length_s:.0f} s for peer {uid} to attach: nobody of that name has spoken; start it with "
+                f"GANGLION_NAME={uid} and endpoint and attach_token of {self.connection_file}"
             )
         else:
-            left_s = max(0.0, (DEADLINES_S["join"] or 0.0) - length_s)
-            what = "join"
-            if member.due_s is not None:
-                left_s, what = max(0.0, member.due_s - asyncio.get_running_loop().time()), "come back"
-            state = member.child.state.value
-            text = f"waiting {length_s:.1f} s for {member.label} to {what}: {state}; gives up in {left_s:.1f} s"
+            left_s, what = (DEADLINES_S["join"] or 0.0) - length_s, "join"
+            if due_s is not None:
+                left_s, what = due_s - asyncio.get_running_loop().time(), "come back"
+            wait, state = f"waiting {length_s:.1f} s for {member.label} to {what}", member.child.state.value
+            text = f"{wait}: {state}; gives up in {max(0.0, left_s):.1f} s"
         self.tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
 
     # -- what we are asked --------------------------------------------------------------------------------------------
-    def _handlers(self) -> dict[str, Handler]:
-        ours: dict[str, Handler] = {
-            "kernel.need": self._need,
-            "kernel.ended": self._ended,
-            "kernel.overdue": self.restarter.overdue,
-        }
-        return {**self.settings.handlers, **ours}
-
     async def _need(self, caller: str, need: Need) -> Done:
         run = self._run_of(caller, need.run)
         if not 0 <= need.phase < len(run.plan.phases):
@@ -542,7 +524,7 @@ class Supervisor(Listener):
     async def _ended(self, caller: str, ended: Ended) -> Done:
         run = self._run_of(caller, ended.run)
         run.finish(ended)
-        await self.note(run, must=False)  # once this is answered, no governor with its tape says it again
+        await self.note(run, must=False)  # once this is answered, no governor with its journal says it again
         return Done()
 
     def _run_of(self, caller: str, name: str) -> Run:
@@ -570,14 +552,3 @@ class Supervisor(Listener):
     def known(self) -> set[int]:
         """Return the numbers of all processes that are known."""
         return self._launcher.pids | self._spared
-
-
-async def _sealed(run: Run, outcome: Outcome) -> Outcome:
-    """Complete the manifest of a run that is over; where that cannot be done the run has not ended in order."""
-    heads = None if run.ended is None else run.ended.heads
-    try:
-        await asyncio.to_thread(run.folder.seal, outcome.status, outcome.reason, heads)
-    except StoreError as error:
-        run.outcome = replace(outcome, exit_status=outcome.exit_status or 1, story=[*outcome.story, str(error)])
-        return run.outcome
-    return outcome

@@ -58,8 +58,7 @@ class Watchdog:
             now_s = loop.time()
             if now_s - due_s > _LATE_S:
                 self._stopped_s.clear()
-                if self._supervisor.bus is not None:
-                    self._supervisor.bus.heard_s = now_s
+                self._supervisor.bus.heard_s = now_s
                 due_s = now_s
             self.look(now_s)
 
@@ -94,7 +93,7 @@ class Watchdog:
 
     def _look_at_broker(self, now_s: float) -> None:
         broker, bus = self._supervisor.broker, self._supervisor.bus
-        if broker is None or bus is None or broker.ended.is_set():
+        if broker is None or broker.ended.is_set():
             return
         why = self._stopped(broker.pid, now_s)
         silent_s = now_s - bus.heard_s
