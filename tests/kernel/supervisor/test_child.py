@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ganglion.limits import LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
-from ganglion.supervisor.child import TRANSITIONS, Child, Effect, Event, State, exit_text
+from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
+from ganglion.supervisor.child import TRANSITIONS, Child, Effect, Event, Restarts, State, exit_text
+from ganglion.supervisor.runs import Member, definition
+from ganglion.wire.name import Role
 
 
 def _running() -> Child:
@@ -12,11 +19,6 @@ def _running() -> Child:
     assert () == child.receive(Event.START, 0.0)
     assert () == child.receive(Event.STARTED, 0.0)
     return child
-
-
-def test_every_state_has_a_row() -> None:
-    """The table says for each state what can happen in it."""
-    assert set(State) == set(TRANSITIONS)
 
 
 def test_every_life_can_end() -> None:
@@ -84,3 +86,80 @@ def test_cancelled_start_is_killed_when_it_comes() -> None:
 def test_end_in_words(code: int | None, text: str) -> None:
     """Exit status and signal are told apart, and signals have their names."""
     assert text == exit_text(code)
+
+
+def test_a_document_sets_the_bound() -> None:
+    """How many restarts within how long are no accident any more is the document's to say."""
+    restarts = Restarts()
+
+    assert [0.0, 0.1, None] == [restarts.next_s("a", 0.0, 2, 10.0) for _ in range(3)]
+    assert 0.0 == restarts.next_s("a", 10.1, 2, 10.0)
+
+
+def test_equal_deaths_are_counted_until_there_is_another() -> None:
+    """Who dies again where and how it died before is told from who dies elsewhere, or otherwise."""
+    restarts = Restarts()
+    found = [restarts.died("a", place) for place in ((1, "SIGSEGV"), (1, "SIGSEGV"), (2, "SIGSEGV"))]
+    others = [restarts.died("b", (2, "SIGSEGV")), restarts.died("a", (2, "SIGKILL"))]
+
+    assert ([1, 2, 1], [1, 1]) == (found, others)
+
+
+PLUGIN = EnvironmentPlan("grid", PluginPlan("dummy"))
+
+
+def _member(environment: EnvironmentPlan = PLUGIN, worker: int = 0) -> tuple[Member, list[str]]:
+    """Return a member and the list of what it has asked for."""
+    said: list[str] = []
+    place = Process(f"r/environment/grid/{worker}", Role.ENVIRONMENT, "grid", worker, environment)
+    return Member(place, "r", 1, lambda m: said.append("ask"), lambda m: said.append("over")), said
+
+
+def _on_loop(body: Callable[[], Any]) -> Any:
+    async def run() -> Any:
+        return body()
+
+    return asyncio.run(run())
+
+
+def test_definition_of_a_program_is_its_command() -> None:
+    """A plugin's process serves whatever comes; a program stays only while its command is the same."""
+
+    def body() -> None:
+        other = EnvironmentPlan("grid", PluginPlan("other"))
+        first, second = (EnvironmentPlan("grid", command=["sim", word]) for word in "ab")
+
+        assert definition(_member()[0].place) == definition(_member(other)[0].place)
+        assert definition(_member(first)[0].place) != definition(_member(second)[0].place)
+
+    _on_loop(body)
+
+
+def test_who_has_not_been_started_need_not_leave() -> None:
+    """Leaving before the start is the end; nobody is asked."""
+
+    def body() -> None:
+        member, said = _member()
+        member.leave()
+
+        assert (["over"], State.GONE) == (said, member.child.state)
+        assert not member.stays
+
+    _on_loop(body)
+
+
+def test_who_attached_is_asked_and_not_waited_for() -> None:
+    """A program of somebody else is asked to leave if it is there; its process is not our business."""
+
+    def body() -> None:
+        member, said = _member(EnvironmentPlan("grid", attach=True))
+        member.joined = True
+        assert member.stays
+        member.leave()
+        member.end(Event.KILL)
+        member.end()
+
+        assert ["ask"] == said
+        assert member.gone.is_set()
+
+    _on_loop(body)

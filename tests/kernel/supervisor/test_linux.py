@@ -2,17 +2,32 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.linux import become, children_of, may_change_user, name_process, stopped, usage
+from ganglion.errors import UsageError
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
+from ganglion.supervisor.linux import (
+    check_users,
+    children_of,
+    may_change_user,
+    open_ways,
+    quiesced,
+    stopped,
+    usage,
+    user_of,
+)
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
-
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
 ORPHAN = """
 import os, sys
 from ganglion.supervisor.linux import (die_with_parent)
@@ -26,7 +41,6 @@ if os.fork() == 0:
 sys.stdin.read(1)
 os._exit(0)
 """
-
 
 ADOPTED = '''
 import os, resource, subprocess, sys
@@ -46,6 +60,7 @@ spared.kill()
 '''
 
 
+@needs_linux
 def test_stopped_process_is_told_from_a_sleeping_one() -> None:
     """SIGSTOP is seen, and SIGCONT too; a process that waits is not stopped; one that is gone is not either."""
     with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
@@ -64,6 +79,7 @@ def test_stopped_process_is_told_from_a_sleeping_one() -> None:
     assert [] == children_of(process.pid)
 
 
+@needs_linux
 def test_parent_death_ends_the_child() -> None:
     """A process that has asked for it ends with its parent."""
     with subprocess.Popen(
@@ -77,16 +93,7 @@ def test_parent_death_ends_the_child() -> None:
         os.close(child)
 
 
-def test_name_is_shown() -> None:
-    """A process can be told by its name in the system's lists; long names are cut."""
-    before = Path("/proc/self/comm").read_text().strip()
-    assert name_process("environment.field.0")
-    try:
-        assert "environment.fie" == Path("/proc/self/comm").read_text().strip()
-    finally:
-        name_process(before)
-
-
+@needs_linux
 def test_what_was_adopted_is_ended_and_told() -> None:
     """Whoever has become ours is killed and named, who was there before is spared; no core file would be left."""
     done = subprocess.run([sys.executable, "-c", ADOPTED], capture_output=True, text=True, check=True)
@@ -94,26 +101,113 @@ def test_what_was_adopted_is_ended_and_told() -> None:
     assert "True True\n[] 0\n" == done.stdout
 
 
-def test_who_we_are_already_needs_no_right() -> None:
-    """A process may become the user that it is; all that changes are its variables."""
-    child = os.fork()
-    if child == 0:
-        become(os.geteuid(), os.getegid(), [], "somebody", "/somewhere")
-        os._exit(os.environ["USER"] == "somebody" and os.environ["HOME"] == "/somewhere")
+WRITER = """
+import os, sys, threading
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def write():
+    while True:
+        os.write(file, b"x" * 100)
+threading.Thread(target=write).start()
+write()
+"""
 
-    assert 1 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+@pytest.fixture
+def writers(tmp_path: Path) -> Iterator[list[tuple[subprocess.Popen[bytes], Path]]]:
+    """Return two programs, each writing with two threads, and their files."""
+    files = [tmp_path / "one", tmp_path / "two"]
+    programs = [subprocess.Popen([sys.executable, "-c", WRITER, str(file)]) for file in files]
+    until_s = time.monotonic() + 20
+    while not all(file.exists() and file.stat().st_size for file in files):
+        assert time.monotonic() < until_s
+    yield list(zip(programs, files, strict=True))
+    for program in programs:
+        program.kill()
+        program.wait()
 
 
-@pytest.mark.skipif(not may_change_user(), reason="only root becomes another user")
-def test_who_became_another_user_stays_it() -> None:
-    """There is no way back, and the right is gone."""
-    child = os.fork()
-    if child == 0:
-        become(65534, 65534, [65534], "nobody", "/")
-        try:
-            os.setuid(0)
-        except PermissionError:
-            os._exit(0 if not may_change_user() and os.getresuid() == (65534,) * 3 else 2)
-        os._exit(1)
+@needs_linux
+def test_who_was_stopped_by_others_stays_so(writers: list[tuple[subprocess.Popen[bytes], Path]]) -> None:
+    """Then nobody is touched: a process that is stopped for another reason is not woken by us."""
+    pids = [program.pid for program, _ in writers]
+    os.kill(pids[1], signal.SIGSTOP)
+    while not stopped(pids[1]):
+        pass
+    with quiesced(pids) as stand:
+        assert not stand
+        assert not stopped(pids[0])
+    assert stopped(pids[1])
 
-    assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+needs_right = pytest.mark.skipif(not may_change_user(), reason="only root gives files away")
+
+PLUGIN = PluginPlan("dummy")
+
+
+def plan(first: str | None = None, hill: str | None = None, ada: str | None = None) -> Plan:
+    """Return a run of two phases, whose second one says under whose names its processes run."""
+    environment = EnvironmentPlan("hill", PLUGIN, recovery=Recovery(run_as=hill))
+    agent = AgentPlan("ada", PLUGIN, PLUGIN, PLUGIN, [], [], recovery=Recovery(run_as=ada))
+    phase = PhasePlan(0, "one", [environment], [agent], PLUGIN, [], [])
+    return Plan(
+        "u", "u", "1", [replace(phase, environments=[EnvironmentPlan("hill")], agents=[]), replace(phase, run_as=first)]
+    )
+
+
+@needs_right
+def test_a_wall_on_the_way_is_named(tmp_path: Path) -> None:
+    """A folder that a user cannot pass through is named with its mode, not found out by his process."""
+    wall = tmp_path / "wall"
+    (wall / "results").mkdir(parents=True)
+    wall.chmod(0o700)
+    walls = [p for p in [*reversed(wall.parents), wall] if not user_of("nobody").passes(p)]
+
+    with pytest.raises(
+        UsageError, match=rf"the user 'nobody' may pass through {walls[0]} \(on the way to .*, found mode 0700"
+    ):
+        check_users(plan("nobody"), wall / "results")
+
+
+@needs_right
+def test_who_passes(tmp_path: Path) -> None:
+    """Owner, groups and others are looked at in this order, as the system does."""
+    user = replace(user_of("nobody"), groups=(4711,))
+    found = {}
+    for owner, group, mode in [(0, 0, 0o711), (0, 0, 0o770), (user.uid, 0, 0o677), (0, 4711, 0o710), (0, 4711, 0o701)]:
+        os.chown(tmp_path, owner, group)
+        tmp_path.chmod(mode)
+        found[owner, group, mode] = user.passes(tmp_path)
+    os.chown(tmp_path, os.geteuid(), os.getegid())
+
+    assert [True, False, False, True, False] == list(found.values())
+
+
+@needs_right
+def test_what_is_given_is_his_alone(tmp_path: Path) -> None:
+    """Files and folders, new or there already, go to the user and no rights of others stay; no link is followed."""
+    user = user_of("nobody")
+    (tmp_path / "old").write_text("kept")
+    (tmp_path / "old").chmod(0o644)
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    for name in ("old", "new"):
+        user.own(tmp_path / name)
+    for _ in range(2):
+        user.own_folder(tmp_path / "folder")
+
+    found = {p.name: p.stat() for p in tmp_path.iterdir() if not p.is_symlink()}
+    assert {(user.uid, user.gid)} == {(status.st_uid, status.st_gid) for status in found.values()}
+    assert {"old": 0o600, "new": 0o600, "folder": 0o700} == {n: stat.S_IMODE(s.st_mode) for n, s in found.items()}
+    assert "kept" == (tmp_path / "old").read_text()
+    with pytest.raises(OSError, match="symbolic link"):
+        user.own(tmp_path / "link")
+
+
+def test_ways_are_for_passing_only(tmp_path: Path) -> None:
+    """Folders may be passed through and not listed, and the files in them not be read; folders in them stay."""
+    (tmp_path / "file").touch(0o644)
+    (tmp_path / "inner").mkdir(mode=0o755)
+    open_ways([tmp_path, tmp_path / "new"])
+
+    modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    assert {"file": 0o600, "inner": 0o755, "new": 0o711} == modes
+    assert 0o711 == stat.S_IMODE(tmp_path.stat().st_mode)

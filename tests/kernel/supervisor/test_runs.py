@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,14 @@ import pytest
 
 from ganglion.errors import UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
+from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.runs import Member, Run, check_store
+from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_store, variables_of
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
+
 PHASE = PhasePlan(
     0,
     "train",
@@ -25,6 +29,7 @@ PHASE = PhasePlan(
     [],
     [],
 )
+
 FAILED = Ended("r-1", "failed", "failed: boom", 1)
 
 
@@ -92,17 +97,6 @@ def test_culprit_is_the_end_of_the_way() -> None:
     _on_loop(body)
 
 
-def test_failure_without_a_peer_is_told_in_its_words() -> None:
-    """A failure that is nobody's has its kind, message and reason."""
-
-    def body(run: Run) -> None:
-        run.finish(dataclasses.replace(FAILED, failure=Failure("deadline", "too long")))
-
-        assert ["deadline: too long"] == run.conclude().story
-
-    _on_loop(body)
-
-
 def test_waits_are_told_at_growing_intervals() -> None:
     """Governor and store are told at 2, 4, 8 ... seconds; how to attach is told once, sooner."""
 
@@ -166,3 +160,55 @@ def test_excuses_are_counted_and_not_shown() -> None:
         assert {"r-1/muscle/ada/0": 3} == run.excused
 
     _on_loop(body)
+
+
+PLUGIN = PluginPlan("dummy")
+
+
+def birth_plan(on_loss: str = "recover") -> Plan:
+    """Return a birth_plan with an environment and an agent of ours, and a program for each of both roles."""
+    program = EnvironmentPlan("mill", command=["./mill", "--at={connection}", "x"])
+    agents = [
+        AgentPlan("ada", PLUGIN, PLUGIN, PLUGIN, ["grid.*"], ["grid.*"]),
+        AgentPlan("bob", None, None, PLUGIN, ["grid.*"], [], program=ProgramPlan(["./act"])),
+    ]
+    environments = [EnvironmentPlan("grid", PLUGIN), program]
+    phase = PhasePlan(0, "train", environments, agents, PLUGIN, [], [], on_loss=on_loss)
+    return Plan("r", "r", "1", [phase], allow=["mine"])
+
+
+@pytest.fixture
+def born(tmp_path: Path) -> Callable[..., Any]:
+    """Return a function that gives `look(home, run, members)` the members of a run by role and uid."""
+    tokens = ("operator-token", "observer-token", "attach-token")
+    connection = Connection(1, 1, "ipc:///socket", "tcp://127.0.0.1:5", *tokens)
+    home = Home(connection, tmp_path, tmp_path / "results", ["theirs"])
+
+    def carry_out(look: Callable[[Home, Run, dict[str, Member]], Any], what: Plan) -> Any:
+        async def body() -> Any:
+            (tmp_path / "r-1").mkdir()
+            run = Run(what, RunFolder("r-1", tmp_path / "r-1"), "sqlite:///x.db")
+            assert run.keeper is not None
+            places = [run.governor, run.keeper, *run.places(0)]
+            members = [run.member(place, lambda m: None, lambda m: None) for place in places]
+            return look(home, run, {m.place.uid or m.place.role.value: m for m in members})
+
+        return asyncio.run(body())
+
+    return carry_out
+
+
+def test_a_program_may_be_told_by_a_file(born: Any, tmp_path: Path) -> None:
+    """`{connection}` in an argument becomes the path of a file that only we may read, with what the variables say."""
+
+    def look(home: Home, run: Run, members: dict[str, Member]) -> tuple[list[str], dict[str, str]]:
+        variables = variables_of(home, run, members["mill"])
+        argv_of(home, run, members["mill"], variables, None)  # a successor has the same file
+        return argv_of(home, run, members["mill"], variables, None), variables
+
+    argv, variables = born(look, birth_plan())
+
+    path = Path(argv[1].removeprefix("--at="))
+    assert (["./mill", "x"], tmp_path) == ([argv[0], argv[2]], path.parent)
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert variables["GANGLION_TOKEN"] == json.loads(path.read_text())["token"]
