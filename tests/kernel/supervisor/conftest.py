@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -18,40 +19,28 @@ from ganglion.supervisor.runs import Member, Outcome, Run
 from ganglion.supervisor.supervisor import Settings, Supervisor
 from ganglion.wire.messages import RunEvent
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function on a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
 STANDIN = """
-import os, signal, sys, time
+import os, sys, time
 
 def main(variables):
     print("variables", sorted(variables), flush=True)
-    what = variables.get("WHAT", "leave")
-    if what == "raise":
-        raise RuntimeError("boom")
-    if what == "crash":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if what == "deaf":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        print("deaf", flush=True)
-    if what == "family":
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                print("grandchild", os.getpid(), flush=True)
-                time.sleep(600)
-            os._exit(0)
-        os.wait()
-    if what == "facts":
-        print("facts", os.getppid(), os.getsid(0) == os.getpid(), os.get_inheritable(0), flush=True)
-        print("stdin", sys.stdin.read(), flush=True)
-    if what == "user":
-        mask = os.umask(0)
-        print("user", os.getuid(), os.getgid(), os.getgroups(), oct(mask), os.environ["USER"], flush=True)
-    if what in ("stay", "deaf", "family"):
-        while True:
-            time.sleep(600)
+    while variables.get("WHAT") == "stay":
+        time.sleep(600)
     return int(variables.get("STATUS", "0"))
 
 if __name__ == "__main__":
-    sys.exit(main({k: v for k, v in os.environ.items() if k in ("WHAT", "STATUS")}))
+    sys.exit(main(os.environ))
 """
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Admit, Done, Hello, Info, Joined, Need, Nothing, RunEvent, RunRequest
+from ganglion.wire.messages import Admit, Done, Hello, Joined, Need, Nothing, RunEvent, RunRequest
 from ganglion.wire.verb import Verb
 
 TOKEN = "t" * 43
@@ -113,46 +113,39 @@ class Peer:
         return head
 
 
-def _on_a_bus(
-    body: Callable[[Bus, Home, NativeFront, str], Awaitable[Any]],
-    token: str = TOKEN,
-    handlers: dict[str, Handler] | None = None,
-) -> Any:
-    """Run `body` with a supervisor's bus on a broker in this process."""
-
-    async def run() -> Any:
-        loop = asyncio.get_running_loop()
-        broker = Broker(hashlib.sha256(TOKEN.encode()).digest(), "0", os.getpid(), loop.time())
-        front = NativeFront(Exchange(broker, lambda note: None, loop.time, loop.call_later))
-        home = Home(Access())
-        bus = Bus(handlers or {}, home)
+@contextlib.asynccontextmanager
+async def _on_a_bus(
+    token: str = TOKEN, handlers: dict[str, Handler] | None = None
+) -> AsyncIterator[tuple[Bus, Home, NativeFront, str]]:
+    """Yield a supervisor's bus that has joined a broker in this process, its listener, the broker's front and place."""
+    loop = asyncio.get_running_loop()
+    broker = Broker(hashlib.sha256(TOKEN.encode()).digest(), "0", os.getpid(), loop.time())
+    front = NativeFront(Exchange(broker, lambda note: None, loop.time, loop.call_later))
+    home = Home(Access())
+    bus = Bus(handlers or {}, home)
+    with tempfile.TemporaryDirectory(prefix="gb-", dir="/tmp") as folder:
         try:
             endpoint = await front.listen(f"ipc://{folder}/bus")
             await bus.join(endpoint, token)
             await bus.ask_all("kernel.admit", TABLE)
-            return await body(bus, home, front, endpoint)
+            yield bus, home, front, endpoint
         finally:
             bus.close()
             front.close()
             await asyncio.sleep(0)
 
-    with tempfile.TemporaryDirectory(prefix="gb-", dir="/tmp") as folder:
-        return asyncio.run(run())
 
-
-def test_calls_get_their_answers() -> None:
+async def test_calls_get_their_answers() -> None:
     """Calls made at once are answered each by its own reply."""
+    async with _on_a_bus() as (bus, _, _, _):
+        infos = await asyncio.gather(*(bus.ask("", "kernel.info", Nothing()) for _ in range(5)))
 
-    async def body(bus: Bus, home: Home, front: NativeFront, endpoint: str) -> list[Info]:
-        return await asyncio.gather(*(bus.ask("", "kernel.info", Nothing()) for _ in range(5)))
-
-    assert [os.getpid()] * 5 == [info.pid for info in _on_a_bus(body)]
+    assert [os.getpid()] * 5 == [info.pid for info in infos]
 
 
-def test_a_busy_broker_is_asked_again() -> None:
+async def test_a_busy_broker_is_asked_again() -> None:
     """A call to a peer for which too much waits is repeated until there is room, and then answered once."""
-
-    async def body(bus: Bus, home: Home, front: NativeFront, endpoint: str) -> None:
+    async with _on_a_bus() as (bus, _, front, endpoint):
         governor = Peer()
         await governor.join(endpoint, GOVERNOR)
         joined = front._exchange.broker.joined
@@ -167,32 +160,27 @@ def test_a_busy_broker_is_asked_again() -> None:
         assert governor.heard.empty()
         governor.link.close()
 
-    _on_a_bus(body)
 
-
-def test_a_wrong_token_is_refused_with_the_reason() -> None:
+async def test_a_wrong_token_is_refused_with_the_reason() -> None:
     """A supervisor whose token is wrong is told so."""
     with pytest.raises(RemoteProtocolError, match="token: it admits nobody"):
-        _on_a_bus(lambda *_: asyncio.sleep(0), token="w" * 43)
+        async with _on_a_bus("w" * 43):
+            raise AssertionError("it may not join")
 
 
-def test_silence_ends_at_the_deadline() -> None:
+async def test_silence_ends_at_the_deadline() -> None:
     """A call that is not answered ends with the name of the callee."""
-
-    async def body(bus: Bus, home: Home, front: NativeFront, endpoint: str) -> None:
+    async with _on_a_bus() as (bus, _, _, endpoint):
         governor = Peer()
         await governor.join(endpoint, GOVERNOR)
         with pytest.raises(DeadlineExceeded, match=r"r/governor did not answer governor.stop within 0.01 s"):
             await bus.ask("r/governor", "governor.stop", RunRequest("r"), 0.01)
         governor.link.close()
 
-    _on_a_bus(body)
 
-
-def test_the_end_of_the_broker_answers_everything() -> None:
+async def test_the_end_of_the_broker_answers_everything() -> None:
     """When the broker goes, open calls fail, later ones too, and the listener hears of it once."""
-
-    async def body(bus: Bus, home: Home, front: NativeFront, endpoint: str) -> list[str]:
+    async with _on_a_bus() as (bus, home, _, _):
         asked = asyncio.create_task(bus.ask("", "kernel.info", Nothing()))
         await asyncio.sleep(0)
         bus.lose("it has gone")
@@ -201,21 +189,20 @@ def test_the_end_of_the_broker_answers_everything() -> None:
         with pytest.raises(PeerLost, match="it has gone"):
             await bus.ask("", "kernel.info", Nothing())
         bus.tell("@r/events", RunEvent("run.ended", {}))
-        return home.closed
 
-    assert ["it has gone"] == _on_a_bus(body)
+    assert ["it has gone"] == home.closed
 
 
 @pytest.mark.parametrize(
     ("call", "said"), [("kernel.need", b"RuntimeError: boom"), ("kernel.ended", b"the supervisor knows no call")]
 )
-def test_a_caller_is_always_answered(call: str, said: bytes) -> None:
+async def test_a_caller_is_always_answered(call: str, said: bytes) -> None:
     """A handler that raises, and an unknown call, are answered with ERROR."""
 
     async def boom(peer: str, request: Any) -> Any:
         raise RuntimeError("boom")
 
-    async def body(bus: Bus, home: Home, front: NativeFront, endpoint: str) -> None:
+    async with _on_a_bus(handlers={"kernel.need": boom}) as (_, _, _, endpoint):
         governor = Peer()
         await governor.join(endpoint, GOVERNOR)
         governor.link.send([b"", encode_head(Head(Verb.CALL, 9, call)), codec_of(Need).encode(Need("r", 0))])
@@ -224,13 +211,10 @@ def test_a_caller_is_always_answered(call: str, said: bytes) -> None:
         assert said in frames[2]
         governor.link.close()
 
-    _on_a_bus(body, handlers={"kernel.need": boom})
 
-
-def test_an_absent_peer_is_waited_for() -> None:
+async def test_an_absent_peer_is_waited_for() -> None:
     """A call to a peer that is lost and will return is repeated, whatever its time, and answered once."""
-
-    async def body(bus: Bus, home: Home, front: NativeFront, endpoint: str) -> None:
+    async with _on_a_bus() as (bus, _, _, endpoint):
         governor = Peer()
         await governor.join(endpoint, GOVERNOR)
         asked = asyncio.create_task(bus.ask("r/governor", "governor.stop", RunRequest("r"), 0.2))
@@ -243,8 +227,6 @@ def test_an_absent_peer_is_waited_for() -> None:
         assert (first.serial, first.call) == (again.serial, again.call)
         await asked
         governor.link.close()
-
-    _on_a_bus(body)
 
 
 def test_a_call_is_carried_out_once() -> None:
@@ -323,76 +305,64 @@ async def _kill(home: Home, hub: Hub, number: int = signal.SIGKILL) -> None:
 
 
 @pytest.mark.parametrize("kills", [1, 3])
-def test_a_first_broker_that_is_killed_is_replaced(kills: int) -> None:
+async def test_a_first_broker_that_is_killed_is_replaced(kills: int) -> None:
     """Whoever opens the hub finds another broker, and hears of no loss: nothing had begun."""
+    async with _hub() as (home, hub, launcher, endpoints):
+        killed = set[int]()
 
-    async def body() -> None:
-        async with _hub() as (home, hub, launcher, endpoints):
-            killed = set[int]()
+        async def kill() -> None:
+            while len(killed) < kills:
+                for process in list(launcher.processes.values()):
+                    if process.name == "broker" and process.pid not in killed:
+                        killed.add(process.pid)
+                        process.signal(signal.SIGKILL)
+                await asyncio.sleep(0.001)
 
-            async def kill() -> None:
-                while len(killed) < kills:
-                    for process in list(launcher.processes.values()):
-                        if process.name == "broker" and process.pid not in killed:
-                            killed.add(process.pid)
-                            process.signal(signal.SIGKILL)
-                    await asyncio.sleep(0.001)
-
-            killing = asyncio.create_task(kill())
-            async with asyncio.timeout(WAIT_S):
-                await hub.open(endpoints)
-                await killing
-            assert (await hub.bus.ask("", "kernel.info", Nothing())).pid not in killed
-            assert [] == home.losses
-
-    asyncio.run(body())
+        killing = asyncio.create_task(kill())
+        async with asyncio.timeout(WAIT_S):
+            await hub.open(endpoints)
+            await killing
+        assert (await hub.bus.ask("", "kernel.info", Nothing())).pid not in killed
+        assert [] == home.losses
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_lost_broker_is_replaced(number: int) -> None:
+async def test_a_lost_broker_is_replaced(number: int) -> None:
     """Another broker serves at the same endpoints; participants join again, and nobody is told of a failure."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, endpoints):
-            governor, muscle = Peer(), Peer()
-            assert Verb.WELCOME is (await governor.join(endpoints[0], GOVERNOR)).verb
-            begun_s = asyncio.get_running_loop().time()
-            assert hub.there_since(begun_s)
-            await _kill(home, hub, number)
-            await governor.ended.wait()
-            assert (False, False) == (hub.there_since(begun_s), hub.bus.closed)
-            for peer, hello, endpoint in zip((governor, muscle), (GOVERNOR, MUSCLE), endpoints, strict=True):
-                assert Verb.WELCOME is (await peer.join(endpoint, hello)).verb
-            info = await hub.bus.ask("", "kernel.info", Nothing())
-            assert hub.process is not None
-            assert (hub.process.pid, 3) == (info.pid, info.peers)
-            assert {"r/governor", "r/muscle/ada/0"} == set(home.joined)
-        [(how, returns)] = home.losses
-        assert returns
-        assert how.startswith("was killed by SIGKILL" if number == signal.SIGKILL else "ended with exit status 0")
-
-    asyncio.run(body())
+    async with _home() as (home, hub, endpoints):
+        governor, muscle = Peer(), Peer()
+        assert Verb.WELCOME is (await governor.join(endpoints[0], GOVERNOR)).verb
+        begun_s = asyncio.get_running_loop().time()
+        assert hub.there_since(begun_s)
+        await _kill(home, hub, number)
+        await governor.ended.wait()
+        assert (False, False) == (hub.there_since(begun_s), hub.bus.closed)
+        for peer, hello, endpoint in zip((governor, muscle), (GOVERNOR, MUSCLE), endpoints, strict=True):
+            assert Verb.WELCOME is (await peer.join(endpoint, hello)).verb
+        info = await hub.bus.ask("", "kernel.info", Nothing())
+        assert hub.process is not None
+        assert (hub.process.pid, 3) == (info.pid, info.peers)
+        assert {"r/governor", "r/muscle/ada/0"} == set(home.joined)
+    [(how, returns)] = home.losses
+    assert returns
+    assert how.startswith("was killed by SIGKILL" if number == signal.SIGKILL else "ended with exit status 0")
 
 
-def test_calls_that_a_broker_took_with_it_are_repeated() -> None:
+async def test_calls_that_a_broker_took_with_it_are_repeated() -> None:
     """An open call comes again with its serial through the next broker, and is answered once."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, endpoints):
-            governor = Peer()
-            await governor.join(endpoints[0], GOVERNOR)
-            asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), 3.0))
-            first, _ = await governor.next()
-            await _kill(home, hub)
-            await governor.join(endpoints[0], GOVERNOR)
-            again = await governor.reply()
-            assert (first.serial, "governor.stop") == (again.serial, again.call)
-            assert isinstance(await asked, Done)
-
-    asyncio.run(body())
+    async with _home() as (home, hub, endpoints):
+        governor = Peer()
+        await governor.join(endpoints[0], GOVERNOR)
+        asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), 3.0))
+        first, _ = await governor.next()
+        await _kill(home, hub)
+        await governor.join(endpoints[0], GOVERNOR)
+        again = await governor.reply()
+        assert (first.serial, "governor.stop") == (again.serial, again.call)
+        assert isinstance(await asked, Done)
 
 
-def test_a_call_through_two_brokers_is_carried_out_once() -> None:
+async def test_a_call_through_two_brokers_is_carried_out_once() -> None:
     """A participant that repeats a call through another broker gets the answer of the first time."""
     needs: list[Need] = []
 
@@ -400,72 +370,57 @@ def test_a_call_through_two_brokers_is_carried_out_once() -> None:
         needs.append(request)
         return Done()
 
-    async def body() -> None:
-        async with _home({"kernel.need": need}) as (home, hub, endpoints):
-            governor = Peer()
-            for number in range(2):
-                if number:
-                    await _kill(home, hub)
-                await governor.join(endpoints[0], GOVERNOR)
-                governor.link.send(
-                    [b"", encode_head(Head(Verb.CALL, 9, "kernel.need")), codec_of(Need).encode(Need("r", 1))]
-                )
-                head, _ = await governor.next()
-                assert (Verb.REPLY, 9) == (head.verb, head.serial)
-
-    asyncio.run(body())
+    async with _home({"kernel.need": need}) as (home, hub, endpoints):
+        governor = Peer()
+        for number in range(2):
+            if number:
+                await _kill(home, hub)
+            await governor.join(endpoints[0], GOVERNOR)
+            governor.link.send(
+                [b"", encode_head(Head(Verb.CALL, 9, "kernel.need")), codec_of(Need).encode(Need("r", 1))]
+            )
+            head, _ = await governor.next()
+            assert (Verb.REPLY, 9) == (head.verb, head.serial)
     assert 1 == len(needs)
 
 
-def test_a_broker_that_is_not_wanted_is_not_replaced() -> None:
+async def test_a_broker_that_is_not_wanted_is_not_replaced() -> None:
     """Where nothing outlives it, calls fail with how it ended, and nobody waits at its endpoints."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, endpoints):
-            home.wants = False
-            asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), None))
-            assert hub.process is not None
-            hub.process.signal(signal.SIGKILL)
-            with pytest.raises(PeerLost):
-                await asked
-            async with asyncio.timeout(WAIT_S):
-                await home.failed.wait()
-            assert [("was killed by SIGKILL", False)] == home.losses
-            with pytest.raises(PeerLost):
-                await AsyncLink.connect(endpoints[1], lambda frames: None, lambda reason: None)
-
-    asyncio.run(body())
+    async with _home() as (home, hub, endpoints):
+        home.wants = False
+        asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), None))
+        assert hub.process is not None
+        hub.process.signal(signal.SIGKILL)
+        with pytest.raises(PeerLost):
+            await asked
+        async with asyncio.timeout(WAIT_S):
+            await home.failed.wait()
+        assert [("was killed by SIGKILL", False)] == home.losses
+        with pytest.raises(PeerLost):
+            await AsyncLink.connect(endpoints[1], lambda frames: None, lambda reason: None)
 
 
 @pytest.mark.long
-def test_a_broker_that_dies_too_often_is_given_up() -> None:
+async def test_a_broker_that_dies_too_often_is_given_up() -> None:
     """Five brokers within a minute are replaced, the sixth is not."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, _):
-            for _ in range(RESTARTS_PER_NAME):
-                await _kill(home, hub)
-            assert hub.process is not None
-            hub.process.signal(signal.SIGKILL)
-            async with asyncio.timeout(WAIT_S):
-                await home.failed.wait()
-            assert [True] * RESTARTS_PER_NAME + [False] == [returns for _, returns in home.losses]
-
-    asyncio.run(body())
+    async with _home() as (home, hub, _):
+        for _ in range(RESTARTS_PER_NAME):
+            await _kill(home, hub)
+        assert hub.process is not None
+        hub.process.signal(signal.SIGKILL)
+        async with asyncio.timeout(WAIT_S):
+            await home.failed.wait()
+        assert [True] * RESTARTS_PER_NAME + [False] == [returns for _, returns in home.losses]
 
 
 @pytest.mark.parametrize("turns", [0, 20])
-def test_a_hub_that_is_closed_at_a_loss_leaves_nothing(turns: int) -> None:
+async def test_a_hub_that_is_closed_at_a_loss_leaves_nothing(turns: int) -> None:
     """A hub that is closed while another broker comes up leaves no process behind."""
-
-    async def body() -> None:
-        async with _home() as (home, hub, _):
-            lost = asyncio.Event()
-            home.at_loss = lost.set
-            assert hub.process is not None
-            hub.process.signal(signal.SIGKILL)
-            await lost.wait()
-            for _ in range(turns):
-                await asyncio.sleep(0)
-
-    asyncio.run(body())
+    async with _home() as (home, hub, _):
+        lost = asyncio.Event()
+        home.at_loss = lost.set
+        assert hub.process is not None
+        hub.process.signal(signal.SIGKILL)
+        await lost.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)

@@ -5,8 +5,7 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,13 @@ from typing import Any
 import pytest
 
 from ganglion.run.effect import cut_text, phase_cut_name
-from ganglion.supervisor.checkpoints import Moments, Way, journal_age_s, journal_position, newest_cut, way_on
+from ganglion.supervisor.checkpoints import Moment, Moments, Way, journal_age_s, journal_position, newest_cut, way_on
 from ganglion.supervisor.folder import Census, Life, write_census
 from ganglion.supervisor.resume import prepare
 from ganglion.supervisor.runs import Run
-from ganglion.wire.envelope import Head, Position, encode_head
-from ganglion.wire.tape import MAGIC, Kind, block, heard_record, record
-from ganglion.wire.verb import Verb
+from ganglion.wire.tape import MAGIC, block, heard_record
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
-
-
-def take(run: Run) -> asyncio.Task[bool]:
-    """Take a checkpoint of a run that goes on."""
-    return asyncio.ensure_future(run.checkpoints.take())
 
 
 @needs_linux
@@ -54,7 +46,7 @@ def test_what_cannot_be_kept_is_told(make_farm: Callable[..., Any]) -> None:
     """A file in the place of the folder is a warning; the run goes on."""
     farm = make_farm()
     (farm.folder.path / "cuts").write_text("in the way")
-    farm.deeds["episode.ended", 1] = take
+    farm.deeds["episode.ended", 1] = lambda run: run.checkpoints.take()
     outcome = farm.carry_out()
 
     assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.story
@@ -71,43 +63,37 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def keep(run: Path, stop: bool = False, **facts: object) -> None:
-    """Note and keep a moment."""
-    moments = Moments(run)
-    moment = moments.note([], [run / "tapes" / "a.tape", run / "tapes" / "b.tape"], stop)
+def keep(folder: Path, tapes: Sequence[str] = ("a.tape", "b.tape"), **facts: object) -> Moment:
+    """Write a checkpoint of the run in a folder and return it."""
+    moments = Moments(folder)
+    moment = moments.note([], [folder / "tapes" / name for name in tapes])
     assert moment is not None
     moments.keep(moment, facts)
+    kept, _ = moments.newest()
+    assert kept is not None
+    return kept
 
 
-def test_tapes_of_other_users_come_back_to_their_places(run: Path) -> None:
-    """A run may have tapes in more than one folder."""
+def test_journals_of_other_users_come_back_to_their_places(run: Path) -> None:
+    """A run may have journals in more than one folder."""
     other = run / "users" / "1234" / "c.tape"
     other.parent.mkdir(parents=True)
     other.write_bytes(b"theirs")
-    moments = Moments(run)
-    moment = moments.note([], [run / "tapes" / "a.tape", other])
-    assert moment is not None
-    moments.keep(moment, {})
+    moment = keep(run, ["a.tape", str(other)])
     other.write_bytes(b"theirs, and more")
-    found, _ = moments.newest()
-    assert found is not None
-    moments.restore(found)
+    Moments(run).restore(moment)
 
     assert b"theirs" == other.read_bytes()
     assert ["a.tape"] == [path.name for path in (run / "tapes").iterdir()]
 
 
-def test_what_was_put_back_is_no_link(run: Path) -> None:
-    """Who goes on with a tape that was put back does not change the moment: it can be put back again."""
-    keep(run)
-    moments = Moments(run)
-    moment, _ = moments.newest()
-    assert moment is not None
-    moments.restore(moment)
+def test_a_restored_journal_is_no_link(run: Path) -> None:
+    """A process that goes on with a restored journal does not change the checkpoint: it can be restored again."""
+    moment = keep(run)
+    Moments(run).restore(moment)
     (run / "tapes" / "a.tape").write_bytes(b"")
 
-    again, wrong = moments.newest()
-    assert ([], moment) == (wrong, again)
+    assert (moment, []) == Moments(run).newest()
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "facts"])
@@ -176,14 +162,6 @@ def keep_phase(folder: Path, phase: int, run: str = "farm-1") -> Path:
     return model
 
 
-def keep_moment(folder: Path, stop: bool = False) -> None:
-    """Keep a moment of no tapes."""
-    moments = Moments(folder)
-    moment = moments.note([], [], stop)
-    assert moment is not None
-    moments.keep(moment, {"run": "farm-1"})
-
-
 @pytest.mark.parametrize("damage", ["text", "model", "gone", "run"])
 def test_a_damaged_cut_is_named_and_the_one_before_it_taken(tmp_path: Path, damage: str) -> None:
     """A changed cut, a changed or missing model, one of another run: it says so, and goes back one further."""
@@ -208,7 +186,7 @@ def test_a_damaged_cut_is_named_and_the_one_before_it_taken(tmp_path: Path, dama
 def test_what_could_not_be_used_is_told(tmp_path: Path) -> None:
     """A damaged moment leads to the begin of the phase, and is named."""
     keep_phase(tmp_path, 1)
-    keep_moment(tmp_path)
+    keep(tmp_path, [], run="farm-1")
     facts: Any = next((tmp_path / "cuts").glob("moment-*/moment.json"))
     facts.write_text("{}")
     way = way_on(tmp_path, "farm-1", None, taped=False)
@@ -238,7 +216,7 @@ def withdrawal(farm: Any, way: Way, interrupts: int = 0, sync: str = "lockstep")
 
 
 @needs_linux
-@pytest.mark.parametrize(("noted", "phase"), [(None, 0), (0, 0), (1, 1), (7, 1)])
+@pytest.mark.parametrize(("noted", "phase"), [(None, 0), (1, 1), (7, 1)])
 def test_a_run_goes_on_with_the_processes_of_its_phase(
     make_farm: Callable[..., Any], noted: int | None, phase: int
 ) -> None:
@@ -259,11 +237,7 @@ CUT = {"phase": 1, "models": []}
 def test_what_goes_and_what_is_compared_when_a_run_goes_on(make_farm: Callable[..., Any]) -> None:
     """Behind a moment all goes; a phase that begins again is compared, if it is repeatable and not interrupted."""
     farm = make_farm()
-    moments = Moments(farm.folder.path)
-    moment = moments.note([], [])
-    assert moment is not None
-    moments.keep(moment, {"run": "farm-1", "phase": 1})
-    kept, _ = moments.newest()
+    kept = keep(farm.folder.path, [], run="farm-1", phase=1)
 
     assert ({}, False) == withdrawal(farm, Way("on"))
     assert ({"WITHDRAW": "1", "WITHDRAW_BEHIND": "1"}, False) == withdrawal(farm, Way("on", moment=kept))
@@ -296,29 +270,13 @@ def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(make
     assert [(0, "RESET")] == farm.supervisor.runs["farm-1"].signals
 
 
-def act(episode: int, step: int) -> list[bytes]:
-    """Return a CALL of a controller."""
-    where: Position = (0, 0, episode, 0, step, 0)
-    return [b"r/controller/0", encode_head(Head(Verb.CALL, 1, "muscle.act", where, 1000)), b""]
-
-
-@pytest.fixture
-def tape(tmp_path: Path) -> Path:
-    """Return the tape of a muscle that began a hundred seconds ago, and has heard two calls."""
-    path = tmp_path / "muscle.tape"
-    begun_s = time.monotonic() - 100.0
-    records = [heard_record(begun_s + n, act(7, 117 + n)) for n in range(2)]
-    records.append(record(Kind.SAID, begun_s + 2, bytes(16)))
-    path.write_bytes(MAGIC + b"".join(piece for one in records for piece in block([one])))
-    return path
-
-
 @pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
-def test_what_lies_in_the_place_of_a_tape_is_neither_followed_nor_waited_for(tape: Path, planted: str) -> None:
-    """Another user may have planted it: nothing is known then, at once."""
-    path = tape.with_name("planted.tape")
+def test_a_planted_journal_is_neither_followed_nor_waited_for(tmp_path: Path, planted: str) -> None:
+    """What another user has put in the place of a journal tells nothing, at once."""
+    path = tmp_path / "planted.tape"
     if planted == "link":
-        path.symlink_to(tape)
+        (tmp_path / "other").write_bytes(MAGIC + b"".join(block([heard_record(0.0, [b"", b"", b""])])))
+        path.symlink_to("other")
     elif planted == "pipe":
         os.mkfifo(path)
     else:

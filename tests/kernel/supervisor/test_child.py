@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from ganglion.limits import LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
 from ganglion.supervisor.child import TRANSITIONS, Child, Effect, Event, Restarts, State, exit_text
-from ganglion.supervisor.runs import Member, definition
+from ganglion.supervisor.runs import Member
 from ganglion.wire.name import Role
 
 
@@ -43,24 +39,6 @@ def test_ladder_is_climbed_by_the_clock() -> None:
         effects.append(child.tick(now_s))
 
     assert [(Effect.ASK,), (Effect.TERMINATE,), (Effect.KILL,), (Effect.KILL, Effect.OVERDUE)] == effects
-
-
-def test_one_clock_shortens_the_patience() -> None:
-    """The time that is left of a common clock replaces the time of the state."""
-    child = _running()
-    child.receive(Event.LEAVE, 5.0, patience_s=0.25)
-
-    assert (Effect.TERMINATE,) == child.tick(5.25)
-
-
-def test_cancelled_start_has_no_clock() -> None:
-    """A start that is cancelled by a common clock waits for its process without a deadline."""
-    child = Child("x")
-    child.receive(Event.START, 0.0)
-    child.receive(Event.LEAVE, 0.1, patience_s=0.25)
-    child.check()
-
-    assert () == child.tick(100.0)
 
 
 def test_cancelled_start_is_killed_when_it_comes() -> None:
@@ -115,51 +93,23 @@ def _member(environment: EnvironmentPlan = PLUGIN, worker: int = 0) -> tuple[Mem
     return Member(place, "r", 1, lambda m: said.append("ask"), lambda m: said.append("over")), said
 
 
-def _on_loop(body: Callable[[], Any]) -> Any:
-    async def run() -> Any:
-        return body()
-
-    return asyncio.run(run())
-
-
-def test_definition_of_a_program_is_its_command() -> None:
-    """A plugin's process serves whatever comes; a program stays only while its command is the same."""
-
-    def body() -> None:
-        other = EnvironmentPlan("grid", PluginPlan("other"))
-        first, second = (EnvironmentPlan("grid", command=["sim", word]) for word in "ab")
-
-        assert definition(_member()[0].place) == definition(_member(other)[0].place)
-        assert definition(_member(first)[0].place) != definition(_member(second)[0].place)
-
-    _on_loop(body)
-
-
-def test_who_has_not_been_started_need_not_leave() -> None:
+async def test_who_has_not_been_started_need_not_leave() -> None:
     """Leaving before the start is the end; nobody is asked."""
+    member, said = _member()
+    member.leave()
 
-    def body() -> None:
-        member, said = _member()
-        member.leave()
-
-        assert (["over"], State.GONE) == (said, member.child.state)
-        assert not member.stays
-
-    _on_loop(body)
+    assert (["over"], State.GONE) == (said, member.child.state)
+    assert not member.stays
 
 
-def test_who_attached_is_asked_and_not_waited_for() -> None:
+async def test_who_attached_is_asked_and_not_waited_for() -> None:
     """A program of somebody else is asked to leave if it is there; its process is not our business."""
+    member, said = _member(EnvironmentPlan("grid", attach=True))
+    member.joined = True
+    assert member.stays
+    member.leave()
+    member.end(Event.KILL)
+    member.end()
 
-    def body() -> None:
-        member, said = _member(EnvironmentPlan("grid", attach=True))
-        member.joined = True
-        assert member.stays
-        member.leave()
-        member.end(Event.KILL)
-        member.end()
-
-        assert ["ask"] == said
-        assert member.gone.is_set()
-
-    _on_loop(body)
+    assert ["ask"] == said
+    assert member.gone.is_set()

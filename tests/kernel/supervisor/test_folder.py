@@ -62,27 +62,6 @@ def test_name_that_exists_is_refused(tmp_path: Path) -> None:
         reserve(tmp_path, "demo", "../mine")
 
 
-def test_results_that_are_a_file_are_refused(tmp_path: Path) -> None:
-    """A results folder that cannot be made is named, before anything is started."""
-    (tmp_path / "results").write_text("")
-    with pytest.raises(UsageError, match="results folder"):
-        reserve(tmp_path / "results", "demo")
-
-
-def test_release_keeps_what_is_not_ours(tmp_path: Path) -> None:
-    """A folder that holds a stranger's file stays; ours goes with its logs."""
-    ours, theirs = reserve(tmp_path, "a"), reserve(tmp_path, "b")
-    for folder in (ours, theirs):
-        folder.logs.mkdir()
-        (folder.logs / "broker.out").write_text("x")
-    (theirs.path / "notes.txt").write_text("mine")
-    ours.release()
-    theirs.release()
-
-    assert not ours.path.exists()
-    assert ["notes.txt"] == [path.name for path in theirs.path.iterdir()]
-
-
 def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
     """The seal is taken off, and each time it is noted how the run went on, and what was accepted for that."""
     folder = reserve(tmp_path, "demo")
@@ -206,8 +185,9 @@ def test_every_damage_is_named(folder: Path, name: str, damage: str) -> None:
     assert name in found(folder)
 
 
-def flips(folder: Path, seeds: range) -> None:
-    """Flip single bits of all files, one after another; each is named."""
+@pytest.mark.parametrize("seeds", [range(50), pytest.param(range(1000, 3000), marks=pytest.mark.long)])
+def test_flipped_bits_are_named(folder: Path, seeds: range) -> None:
+    """Whatever bit of whatever file is another, the file is named."""
     done(folder, CHAIN)
     names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
     assert 5 == len(names)
@@ -220,17 +200,6 @@ def flips(folder: Path, seeds: range) -> None:
         assert name in found(folder), (name, at)
         (folder / name).write_bytes(data)
     assert [] == found(folder)
-
-
-def test_flipped_bits_are_named(folder: Path) -> None:
-    """Whatever bit of whatever file is another, the file is named."""
-    flips(folder, range(50))
-
-
-@pytest.mark.long
-def test_a_thousand_flipped_bits_are_named(folder: Path) -> None:
-    """The same, many times."""
-    flips(folder, range(1000, 3000))
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "model.npz", "/x/brains/../../etc", "/r/brains/0/../x"])

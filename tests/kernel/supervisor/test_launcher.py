@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -26,8 +27,8 @@ def ignore(process: Process) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _opened(logs: Path | None = None) -> AsyncIterator[Launcher]:
-    launcher = Launcher({"peer": "standin:main"}, preload=("msgpack",), logs=logs)
+async def _opened(entry: str = "standin:main") -> AsyncIterator[Launcher]:
+    launcher = Launcher({"peer": entry}, preload=("msgpack",))
     await launcher.open()
     try:
         yield launcher
@@ -35,147 +36,85 @@ async def _opened(logs: Path | None = None) -> AsyncIterator[Launcher]:
         await launcher.close()
 
 
-async def _seen(process: Process, word: str) -> str:
-    """Return the line of a process that begins with `word`, when it has come."""
-    while True:
-        for line in process.output.lines:
-            if line.startswith(word):
-                return line
-        assert not process.ended.is_set(), list(process.output.lines)
-        await asyncio.sleep(0)
-
-
 @needs_linux
-def test_warm_parent_is_replaced(standin: Path) -> None:
+async def test_the_warm_parent_is_replaced(standin: Path) -> None:
     """When the warm parent is killed its participants live on, and the next order starts another one."""
-
-    async def body() -> tuple[bool, int | None]:
-        async with _opened() as launcher:
-            first = await launcher.fork("first", {"WHAT": "stay"}, ignore)
-            await _seen(first, "variables")
-            warm = launcher._warm
-            assert warm is not None
-            warm.signal(signal.SIGKILL)
-            await warm.ended.wait()
-            second = await launcher.fork("second", {"STATUS": "4"}, ignore)
-            await second.ended.wait()
-            alive = not first.ended.is_set()
-            first.signal(signal.SIGTERM)
-            await first.ended.wait()
-            return alive, second.code
-
-    assert (True, 4) == asyncio.run(body())
+    async with _opened() as launcher:
+        first = await launcher.fork("first", {"WHAT": "stay"}, ignore)
+        for _ in range(100_000):
+            if first.output.lines:
+                break
+            await asyncio.sleep(0)
+        warm = next(process for process in launcher.processes.values() if process.name == "warm")
+        warm.signal(signal.SIGKILL)
+        await warm.ended.wait()
+        second = await launcher.fork("second", {"STATUS": "4"}, ignore)
+        await second.ended.wait()
+        assert (False, 4) == (first.ended.is_set(), second.code)
+        first.signal(signal.SIGTERM)
+        await first.ended.wait()
 
 
 @needs_linux
-def test_broken_import_of_the_warm_parent_is_told(standin: Path) -> None:
+async def test_broken_import_of_the_warm_parent_is_told(standin: Path) -> None:
     """A warm parent that cannot import an entry fails the order with its own last words."""
-
-    async def body() -> None:
-        launcher = Launcher({"peer": "standin_missing:main"}, preload=())
-        await launcher.open()
-        try:
-            await launcher.fork("x", {}, ignore)
-        finally:
-            await launcher.close()
-
     with pytest.raises(LaunchError, match="No module named 'standin_missing'"):
-        asyncio.run(body())
+        async with _opened("standin_missing:main") as launcher:
+            await launcher.fork("x", {}, ignore)
 
 
-@needs_linux
-def test_unknown_entry_is_refused(standin: Path) -> None:
-    """An order names one of the entries that the warm parent was started with, nothing else."""
-
-    async def body() -> None:
-        async with _opened() as launcher:
-            await launcher.fork("x", {}, ignore, entry="os:system")
-
-    with pytest.raises(LaunchError, match=r"expected an entry of \['peer'\], found 'os:system'"):
-        asyncio.run(body())
-
-
-def test_server_answers_or_is_named(standin: Path, tmp_path: Path) -> None:
+async def test_server_answers_or_is_named(tmp_path: Path) -> None:
     """A program of ours that answers nothing is reported with its last words; one that answers is handed over."""
-    echo = tmp_path / "echo.py"
+    echo, mute = tmp_path / "echo.py", tmp_path / "mute.py"
     echo.write_text("import sys; print(sys.stdin.readline().strip()[::-1], flush=True); sys.stdin.read()")
-    mute = tmp_path / "mute.py"
     mute.write_text("import sys; sys.exit('no socket to be had')")
-
-    async def body() -> tuple[bytes, int | None]:
-        async with _opened() as launcher:
-            process, answer, lifeline = await launcher.serve("broker", [str(echo)], b"abc", ignore)
-            os.close(lifeline)
-            await process.ended.wait()
-            with pytest.raises(LaunchError, match="no socket to be had"):
-                await launcher.serve("broker", [str(mute)], b"abc", ignore)
-            return answer, process.code
-
-    assert (b"cba", 0) == asyncio.run(body())
-
-
-def test_left_processes_are_found_and_ended(standin: Path) -> None:
-    """Closing the launcher ends what is still there and names it."""
-
-    async def body() -> tuple[list[str], Process]:
-        async with _opened() as launcher:
-            process = launcher.execute("left", [sys.executable, str(standin)], {"WHAT": "stay"}, ignore)
-            return await launcher.close(), process
-
-    found, process = asyncio.run(body())
-    assert [f"left (process {process.pid})"] == found
-    assert process.ended.is_set()
-
-
-GROUP = "import os, time; os.fork() or time.sleep(600); print('ready', flush=True)"
-
-
-def _start(program: str, write: int) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-c", program]
-    return subprocess.Popen(words, stdout=write, stderr=write, start_new_session=True)
-
-
-def _watch(program: str, signum: int | None = None) -> tuple[int | None, list[str], int]:
-    """Run a program until it ends; return its end, its lines, and how often the end was told."""
-
-    async def body() -> tuple[int | None, list[str], int]:
-        told: list[Process] = []
-        read, write = os.pipe()
-        started = _start(program, write)
-        os.close(write)
-        process = Process("x", started.pid, Output(read, None), told.append)
-        if signum is not None:
-            process.signal(signum)
+    async with _opened() as launcher:
+        process, answer, lifeline = await launcher.serve("broker", [str(echo)], b"abc", ignore)
+        os.close(lifeline)
         await process.ended.wait()
-        started.returncode = 0
-        process.signal(signal.SIGKILL)  # it has ended: nobody is meant any more
-        return process.code, list(process.output.lines), len(told)
-
-    return asyncio.run(body())
+        assert (b"cba", 0) == (answer, process.code)
+        with pytest.raises(LaunchError, match="no socket to be had"):
+            await launcher.serve("broker", [str(mute)], b"abc", ignore)
 
 
-def test_end_is_told_once_with_all_output() -> None:
-    """The end comes after the last line, once."""
-    assert (3, ["a", "b"], 1) == _watch("print('a'); print('b', end=''); raise SystemExit(3)")
+async def test_left_processes_are_found_and_ended(standin: Path) -> None:
+    """Closing the launcher ends what is still there and names it."""
+    async with _opened() as launcher:
+        process = launcher.execute("left", [sys.executable, str(standin)], {"WHAT": "stay"}, ignore)
+        assert [f"left (process {process.pid})"] == await launcher.close()
+        assert process.ended.is_set()
 
 
-def test_who_does_not_hear_is_ended() -> None:
-    """A process that was asked already and stays gets SIGTERM; one that goes gets nothing."""
-
-    async def body(program: str) -> int | None:
-        read, write = os.pipe()
-        started = _start(program, write)
-        os.close(write)
-        process = Process("x", started.pid, Output(read, None), lambda process: None)
-        await end(process)
-        started.returncode = 0
-        return process.code
-
-    assert -signal.SIGTERM == asyncio.run(body("import time; time.sleep(600)"))
-    assert 3 == asyncio.run(body("raise SystemExit(3)"))
+def _watched(program: str, told: list[Process]) -> Process:
+    """Start a program and watch it; its end is put into a list."""
+    read, write = os.pipe()
+    words = [sys.executable, "-c", program]
+    started = subprocess.Popen(words, stdout=write, stderr=write, start_new_session=True)
+    os.close(write)
+    started.returncode = 0  # it is reaped by its watcher
+    return Process("x", started.pid, Output(read, None), told.append)
 
 
-KEEPER = [sys.executable, "-P", "-m", "ganglion.supervisor.keeper"]
+async def test_an_end_is_told_once_with_all_output() -> None:
+    """The end comes after the last line, once; a signal to a process that has ended reaches nobody."""
+    told: list[Process] = []
+    process = _watched("print('a'); print('b', end=''); raise SystemExit(3)", told)
+    await process.ended.wait()
+    process.signal(signal.SIGKILL)
+
+    assert (3, ["a", "b"], [process]) == (process.code, list(process.output.lines), told)
+
+
+@pytest.mark.parametrize(
+    ("program", "code"), [("import time; time.sleep(600)", -signal.SIGTERM), ("raise SystemExit(3)", 3)]
+)
+async def test_a_process_that_does_not_leave_is_ended(program: str, code: int) -> None:
+    """A process that was asked already and stays gets SIGTERM; one that leaves gets nothing."""
+    process = _watched(program, [])
+    await end(process)
+
+    assert code == process.code
+
 
 TREE = """
 import os, time
@@ -187,34 +126,37 @@ time.sleep(600)
 """
 
 
-def _keep(*argv: str, **more: object) -> tuple[subprocess.Popen[str], int]:
-    """Start a keeper; return it with the write end of its lifeline."""
+def _reaped(*argv: str) -> tuple[subprocess.Popen[str], int]:
+    """Start a program under a reaper; return the reaper with the write end of its lifeline."""
     read, write = os.pipe()
-    words = [*KEEPER, str(read), "--", *argv]
-    process = subprocess.Popen(
-        words, pass_fds=[read], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    words = [sys.executable, "-P", "-m", "ganglion.supervisor.keeper", str(read), "--", *argv]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(words, pass_fds=[read], start_new_session=True, **pipes)
     os.close(read)
     return process, write
 
 
 @pytest.mark.parametrize(
-    ("program", "code"),
-    [("raise SystemExit(0)", 0), ("raise SystemExit(5)", 5), ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM)],
+    ("argv", "code", "said"),
+    [
+        ([sys.executable, "-c", "raise SystemExit(5)"], 5, ""),
+        ([sys.executable, "-c", "import os; os.kill(os.getpid(), 15)"], -signal.SIGTERM, ""),
+        (["/nowhere/program"], 127, "cannot start /nowhere/program: No such file or directory\n"),
+    ],
 )
-def test_keeper_ends_as_its_program(program: str, code: int) -> None:
-    """Exit status and signal of the program are the keeper's own."""
-    process, lifeline = _keep(sys.executable, "-c", program)
-    process.communicate(timeout=10)
+def test_a_reaper_ends_as_its_program(argv: list[str], code: int, said: str) -> None:
+    """Exit status and signal of the program are the reaper's own; a program that cannot be started is named."""
+    process, lifeline = _reaped(*argv)
+    _, err = process.communicate(timeout=10)
     os.close(lifeline)
 
-    assert code == process.returncode
+    assert (code, said) == (process.returncode, err)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="processes that leave the group are found by Linux's means only")
-def test_end_of_the_lifeline_ends_the_tree() -> None:
-    """When the supervisor is gone the keeper kills the program, and what it has put into another session."""
-    process, lifeline = _keep(sys.executable, "-c", TREE)
+@needs_linux
+def test_the_end_of_the_lifeline_ends_the_tree() -> None:
+    """When the supervisor is gone the reaper kills the program, and what it has put into another session."""
+    process, lifeline = _reaped(sys.executable, "-c", TREE)
     assert process.stdout is not None
     grandchild = int(process.stdout.readline())
     os.close(lifeline)
@@ -223,15 +165,6 @@ def test_end_of_the_lifeline_ends_the_tree() -> None:
     assert -signal.SIGKILL == process.returncode
     with pytest.raises(ProcessLookupError):
         os.kill(grandchild, 0)
-
-
-def test_missing_program_is_named() -> None:
-    """A program that cannot be started is named on stderr, with the exit status of a shell."""
-    process, lifeline = _keep("/nowhere/program")
-    _, err = process.communicate(timeout=10)
-    os.close(lifeline)
-
-    assert (127, "cannot start /nowhere/program: No such file or directory\n") == (process.returncode, err)
 
 
 _KILLING = """
@@ -260,7 +193,7 @@ print([msgpack.unpackb(ours.recv(1024))[0] for _ in range(2)])
 
 @needs_linux
 def test_a_process_killed_before_it_begins_leaves_the_warm_parent_alone() -> None:
-    """Who is killed in the moment of the answer harms nobody: the next order is carried out."""
+    """A process that is killed in the moment of the answer harms no other: the next order is carried out."""
     done = subprocess.run([sys.executable, "-c", _KILLING], capture_output=True, text=True, timeout=30)
 
     assert ("[1, 2]\n", "") == (done.stdout, done.stderr)

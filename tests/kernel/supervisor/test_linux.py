@@ -12,35 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.errors import UsageError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
-from ganglion.supervisor.linux import (
-    check_users,
-    children_of,
-    may_change_user,
-    open_ways,
-    quiesced,
-    stopped,
-    usage,
-    user_of,
-)
+from ganglion.supervisor.linux import children_of, may_change_user, open_ways, quiesced, stopped, usage, user_of
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
-ORPHAN = """
-import os, sys
-from ganglion.supervisor.linux import (die_with_parent)
-read, write = os.pipe()
-if os.fork() == 0:
-    die_with_parent()
-    print(os.getpid(), flush=True)
-    os.close(write)
-    os.read(0, 1)
-    os._exit(0)
-sys.stdin.read(1)
-os._exit(0)
-"""
 
 ADOPTED = '''
 import os, resource, subprocess, sys
@@ -77,20 +54,6 @@ def test_stopped_process_is_told_from_a_sleeping_one() -> None:
     assert not stopped(process.pid)
     assert (0.0, 0) == usage(process.pid)
     assert [] == children_of(process.pid)
-
-
-@needs_linux
-def test_parent_death_ends_the_child() -> None:
-    """A process that has asked for it ends with its parent."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ORPHAN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        child = os.pidfd_open(int(process.stdout.readline()))
-        process.kill()
-        process.wait()
-        assert "" == process.stdout.read()  # its other holder has gone, too
-        os.close(child)
 
 
 @needs_linux
@@ -152,20 +115,6 @@ def plan(first: str | None = None, hill: str | None = None, ada: str | None = No
     return Plan(
         "u", "u", "1", [replace(phase, environments=[EnvironmentPlan("hill")], agents=[]), replace(phase, run_as=first)]
     )
-
-
-@needs_right
-def test_a_wall_on_the_way_is_named(tmp_path: Path) -> None:
-    """A folder that a user cannot pass through is named with its mode, not found out by his process."""
-    wall = tmp_path / "wall"
-    (wall / "results").mkdir(parents=True)
-    wall.chmod(0o700)
-    walls = [p for p in [*reversed(wall.parents), wall] if not user_of("nobody").passes(p)]
-
-    with pytest.raises(
-        UsageError, match=rf"the user 'nobody' may pass through {walls[0]} \(on the way to .*, found mode 0700"
-    ):
-        check_users(plan("nobody"), wall / "results")
 
 
 @needs_right

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -79,90 +77,67 @@ class House:
         return run
 
 
-def _inside(body: Callable[[], None]) -> None:
-    async def run() -> None:
-        body()
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     ("own", "agent", "outlives"),
     [("fail", None, False), ("recover", None, True), ("fail", "recover", True), ("recover", "fail", True)],
 )
-def test_who_outlives_a_broker(tmp_path: Path, own: str, agent: str | None, outlives: bool) -> None:
+async def test_who_outlives_a_broker(tmp_path: Path, own: str, agent: str | None, outlives: bool) -> None:
     """A run goes on with another broker if any loss in its phase is made good; else it fails by the broker's name."""
-
-    def body() -> None:
-        house = House(tmp_path)
-        run = house.begin("r-1", plan(own, agent))
-        assert outlives is house.restarter.wants_broker()
-        house.restarter.broker_lost("was killed by SIGKILL", ["last word"], True)
-        assert outlives is not run.over.is_set()
-        if outlives:
-            assert ([("peer.lost", "broker")], [("r-1", 1, "lost")]) == (house.events, house.incidents)
-            assert not any(member.joined for member in run.members.values())
-        else:
-            assert [("broker", "was killed by SIGKILL", ["last word"])] == run.broker_losses
-            assert run.ended is not None
-            assert "failed: broker was killed by SIGKILL" == run.ended.reason
-
-    _inside(body)
+    house = House(tmp_path)
+    run = house.begin("r-1", plan(own, agent))
+    assert outlives is house.restarter.wants_broker()
+    house.restarter.broker_lost("was killed by SIGKILL", ["last word"], True)
+    assert outlives is not run.over.is_set()
+    if outlives:
+        assert ([("peer.lost", "broker")], [("r-1", 1, "lost")]) == (house.events, house.incidents)
+        assert not any(member.joined for member in run.members.values())
+    else:
+        assert [("broker", "was killed by SIGKILL", ["last word"])] == run.broker_losses
+        assert run.ended is not None
+        assert "failed: broker was killed by SIGKILL" == run.ended.reason
 
 
-def test_runs_fare_each_by_itself(tmp_path: Path) -> None:
+async def test_runs_fare_each_by_itself(tmp_path: Path) -> None:
     """In a daemon a run that does not outlive its broker fails, another one goes on, and a daemon wants a broker."""
-
-    def body() -> None:
-        house = House(tmp_path, run=None)
-        assert house.restarter.wants_broker()
-        failing, going = house.begin("a-1", plan("fail")), house.begin("b-1", plan("recover"))
-        house.restarter.broker_lost("was killed by SIGKILL", [], True)
-        assert (True, False) == (failing.over.is_set(), going.over.is_set())
-        assert {"b-1"} == {admit.run for admit in house.restarter.admissions()} - {""}
-        house.restarter.broker_back(0.3)
-        assert [("peer.lost", "broker"), ("peer.restarted", "broker")] == house.events
-        assert [("b-1", 1, "lost"), ("b-1", 2, "restarted")] == house.incidents
-
-    _inside(body)
+    house = House(tmp_path, run=None)
+    assert house.restarter.wants_broker()
+    failing, going = house.begin("a-1", plan("fail")), house.begin("b-1", plan("recover"))
+    house.restarter.broker_lost("was killed by SIGKILL", [], True)
+    assert (True, False) == (failing.over.is_set(), going.over.is_set())
+    assert {"b-1"} == {admit.run for admit in house.restarter.admissions()} - {""}
+    house.restarter.broker_back(0.3)
+    assert [("peer.lost", "broker"), ("peer.restarted", "broker")] == house.events
+    assert [("b-1", 1, "lost"), ("b-1", 2, "restarted")] == house.incidents
 
 
-def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
+async def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
     """The table holds operators, observers and members with their incarnations; who leaves is not waited for."""
-
-    def body() -> None:
-        house = House(tmp_path)
-        run = house.begin("r-1", plan("recover"))
-        muscle = run.places(0)[-1]
-        run.members[muscle.name] = run.member(muscle, lambda one: None, lambda one: None)
-        leaving = next(member for name, member in run.members.items() if "/controller/" in name)
-        leaving.dismissed = True
-        table = {admit.name: admit for admit in house.restarter.admissions()}
-        assert {"operator/*", "observer/*", "attach", *run.members} == set(table)
-        assert (2, True) == (table[muscle.name].incarnation, table[muscle.name].returns)
-        assert (1, False) == (table[leaving.name].incarnation, table[leaving.name].returns)
-        topics, watched = house.restarter.interests()
-        assert (["@r-1/events", "@r-1/waits"], list(run.members)) == (topics, watched)
-
-    _inside(body)
+    house = House(tmp_path)
+    run = house.begin("r-1", plan("recover"))
+    muscle = run.places(0)[-1]
+    run.members[muscle.name] = run.member(muscle, lambda one: None, lambda one: None)
+    leaving = next(member for name, member in run.members.items() if "/controller/" in name)
+    leaving.dismissed = True
+    table = {admit.name: admit for admit in house.restarter.admissions()}
+    assert {"operator/*", "observer/*", "attach", *run.members} == set(table)
+    assert (2, True) == (table[muscle.name].incarnation, table[muscle.name].returns)
+    assert (1, False) == (table[leaving.name].incarnation, table[leaving.name].returns)
+    topics, watched = house.restarter.interests()
+    assert (["@r-1/events", "@r-1/waits"], list(run.members)) == (topics, watched)
 
 
 @pytest.mark.parametrize("attach", [False, True])
-def test_who_does_not_come_back_is_missed(tmp_path: Path, attach: bool) -> None:
+async def test_who_does_not_come_back_is_missed(tmp_path: Path, attach: bool) -> None:
     """A process of ours that has not found another broker is ended, a program that had attached is lost."""
-
-    def body() -> None:
-        house = House(tmp_path)
-        run = house.begin("r-1", plan("recover", attach=attach))
-        house.restarter.broker_lost("was killed by SIGKILL", [], True)
-        house.restarter.broker_back(0.3)
-        for member in run.members.values():
-            member.joined = "/environment/" not in member.name
-            house.restarter.missed(run, member)
-        assert ["r-1/environment/grid/0"] == house.missed
-        assert all(member.child.state is State.PLANNED for member in run.members.values())
-
-    _inside(body)
+    house = House(tmp_path)
+    run = house.begin("r-1", plan("recover", attach=attach))
+    house.restarter.broker_lost("was killed by SIGKILL", [], True)
+    house.restarter.broker_back(0.3)
+    for member in run.members.values():
+        member.joined = "/environment/" not in member.name
+        house.restarter.missed(run, member)
+    assert ["r-1/environment/grid/0"] == house.missed
+    assert all(member.child.state is State.PLANNED for member in run.members.values())
 
 
 SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
