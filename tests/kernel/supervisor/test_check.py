@@ -150,18 +150,9 @@ def test_a_condition_that_refuses_the_phase_is_a_fault(tmp_path: Path) -> None:
     assert [("error", 5, text)] == _said(advise(_plan(tmp_path, plugin)))
 
 
-PLUGIN = PluginPlan("dummy")
-
-
-def _simple_plan(environment: PluginPlan) -> Plan:
-    agent = AgentPlan("ada", PLUGIN, PLUGIN, PLUGIN, ["grid.*"], ["grid.*"])
-    phase = PhasePlan(0, "train", [EnvironmentPlan("grid", environment)], [agent], PluginPlan("vanilla"), [], [])
-    return Plan("x", "x", "1", [phase], source="x.yml")
-
-
 def test_faults_come_back_with_their_place(tmp_path: Path) -> None:
     """What only the class can tell is found, with the line of the document; the files go away."""
-    write_plan(tmp_path, _simple_plan(PluginPlan("no_such_thing", at="x.yml:3:5: $.environment.name")).to_map())
+    write_plan(tmp_path, _plan(tmp_path, PluginPlan("no_such_thing", at="x.yml:3:5: conditions.0")))
     assert 0 == main({VARIABLE: str(tmp_path)})
     faults = read_faults(tmp_path)
 
@@ -174,7 +165,7 @@ def test_faults_come_back_with_their_place(tmp_path: Path) -> None:
 
 def test_silence_is_told_from_no_faults(tmp_path: Path) -> None:
     """A check that found nothing has answered; one that died has not."""
-    write_plan(tmp_path, _simple_plan(PLUGIN).to_map())
+    write_plan(tmp_path, _plan(tmp_path, PluginPlan("vanilla")))
     main({VARIABLE: str(tmp_path)})
 
     assert [] == read_faults(tmp_path)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 
 from ganglion.errors import StoreError, UsageError
-from ganglion.run.plan import PhasePlan, Plan, PluginPlan, Process
+from ganglion.run.plan import PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import (
     CENSUS,
     MANIFEST,
@@ -37,7 +37,6 @@ from ganglion.supervisor.folder import (
     text_of,
     write_census,
 )
-from ganglion.supervisor.linux import may_change_user
 from ganglion.wire.name import Role, peer_name, safe
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
@@ -81,21 +80,6 @@ def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
     folder.seal("finished", "completed", None)
     sealed, wrong = read_manifest(folder.path)
     assert ("", resumed) == (wrong, sealed["resumed"])
-
-
-@pytest.mark.skipif(not may_change_user(), reason="only root gives files away")
-def test_a_process_of_another_user_gets_its_own(tmp_path: Path) -> None:
-    """Log and tape of a process under another name are its own, in places to which it can pass."""
-    folder = reserve(tmp_path, "demo")
-    folder.logs.mkdir()
-    folder.open_ways()
-    process = Process(peer_name("demo-1", Role.MUSCLE, "ada", 0), Role.MUSCLE, "ada", 0, run_as="nobody")
-    user = folder.give(process)
-
-    assert user is not None
-    assert {user.uid} == {p.stat().st_uid for p in (folder.logs / "muscle.ada.0.jsonl", folder.tape(process).parent)}
-    assert folder.path / "users" / str(user.uid) / "muscle.ada.0.tape" == folder.tape(process)
-    assert {0o711} == {stat.S_IMODE(p.stat().st_mode) for p in (folder.path, folder.logs, folder.path / "users")}
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -5,14 +5,11 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
 from ganglion.supervisor.linux import children_of, may_change_user, open_ways, quiesced, stopped, usage, user_of
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
@@ -64,57 +61,25 @@ def test_what_was_adopted_is_ended_and_told() -> None:
     assert "True True\n[] 0\n" == done.stdout
 
 
-WRITER = """
-import os, sys, threading
-file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-def write():
-    while True:
-        os.write(file, b"x" * 100)
-threading.Thread(target=write).start()
-write()
-"""
-
-
-@pytest.fixture
-def writers(tmp_path: Path) -> Iterator[list[tuple[subprocess.Popen[bytes], Path]]]:
-    """Return two programs, each writing with two threads, and their files."""
-    files = [tmp_path / "one", tmp_path / "two"]
-    programs = [subprocess.Popen([sys.executable, "-c", WRITER, str(file)]) for file in files]
-    until_s = time.monotonic() + 20
-    while not all(file.exists() and file.stat().st_size for file in files):
-        assert time.monotonic() < until_s
-    yield list(zip(programs, files, strict=True))
-    for program in programs:
-        program.kill()
-        program.wait()
-
-
 @needs_linux
-def test_who_was_stopped_by_others_stays_so(writers: list[tuple[subprocess.Popen[bytes], Path]]) -> None:
-    """Then nobody is touched: a process that is stopped for another reason is not woken by us."""
-    pids = [program.pid for program, _ in writers]
-    os.kill(pids[1], signal.SIGSTOP)
-    while not stopped(pids[1]):
-        pass
-    with quiesced(pids) as stand:
-        assert not stand
-        assert not stopped(pids[0])
-    assert stopped(pids[1])
+@pytest.mark.parametrize("before", [False, True])
+def test_processes_are_quiesced_unless_another_has_stopped_one(before: bool) -> None:
+    """All stand still for a while; one that somebody else has stopped stays so, and none is touched then."""
+    with (
+        subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as one,
+        subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as two,
+    ):
+        if before:
+            two.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, two.pid, os.WSTOPPED | os.WNOWAIT)
+        with quiesced([one.pid, two.pid], 10.0) as quiet:
+            assert (not before, not before, True) == (quiet, stopped(one.pid), stopped(two.pid))
+        assert before == stopped(two.pid)
+        for process in (one, two):
+            process.kill()
 
 
 needs_right = pytest.mark.skipif(not may_change_user(), reason="only root gives files away")
-
-PLUGIN = PluginPlan("dummy")
-
-
-def plan(first: str | None = None, hill: str | None = None, ada: str | None = None) -> Plan:
-    """Return a run of two phases, whose second one says under whose names its processes run."""
-    environment = EnvironmentPlan("hill", PLUGIN, recovery=Recovery(run_as=hill))
-    agent = AgentPlan("ada", PLUGIN, PLUGIN, PLUGIN, [], [], recovery=Recovery(run_as=ada))
-    phase = PhasePlan(0, "one", [environment], [agent], PLUGIN, [], [])
-    return Plan(
-        "u", "u", "1", [replace(phase, environments=[EnvironmentPlan("hill")], agents=[]), replace(phase, run_as=first)]
-    )
 
 
 @needs_right
