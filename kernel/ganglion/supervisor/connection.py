@@ -16,6 +16,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import LaunchError, UsageError
+from ganglion.synced import write_synced
 from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
 from ganglion.wire.codec import Content, codec_of
@@ -124,15 +125,7 @@ def connection_path(folder: Path, results: Path, run: str | None) -> Path:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read, whole or not at all; a link in its place is never followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    write_synced(path, data, 0o600)
 
 
 def read_connection(path: Path) -> Connection:

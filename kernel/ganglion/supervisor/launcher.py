@@ -402,10 +402,7 @@ class Launcher:
         process = self._watch(name, started.pid, Output(read, log), on_exit, started)
         # More than a pipe holds waits until it is read, and we are not to wait with it.
         writing = asyncio.create_task(asyncio.to_thread(_write_all, lifeline, first + b"\n"))
-        try:
-            answer = await _line(answer_fd)
-        finally:
-            os.close(answer_fd)
+        answer = await _line(answer_fd)
         if not answer:
             ended = await within(process.ended, _LAST_BREATH_S)
             if not ended:
@@ -484,37 +481,26 @@ def _popen(
 
 
 async def _line(fd: int) -> bytes:
-    """Return the first line that comes out of a pipe; empty if it ends before, or after the time to start."""
-    os.set_blocking(fd, False)
-    loop, data, ready = asyncio.get_running_loop(), b"", asyncio.Event()
-    loop.add_reader(fd, ready.set)
+    """Return the first line of a pipe and close it; empty if it ends before, or after the time to start."""
+    reader = asyncio.StreamReader(ORDER_BYTES)
+    pipe = os.fdopen(fd, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
     try:
         async with asyncio.timeout(_START_S):
-            while b"\n" not in data and len(data) < ORDER_BYTES:
-                await ready.wait()
-                ready.clear()
-                try:
-                    chunk = os.read(fd, 4096)
-                except BlockingIOError:
-                    continue
-                if not chunk:
-                    return b""
-                data += chunk
-    except TimeoutError:
+            line = await reader.readline()
+    except (TimeoutError, ValueError):  # silent, or too long
         return b""
     finally:
-        loop.remove_reader(fd)
-    return data.partition(b"\n")[0]
+        transport.close()
+    return line.rstrip(b"\n") if line.endswith(b"\n") else b""
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """Write to a pipe until all is in it, or nobody reads it any more."""
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[os.write(fd, left) :]
-        except BrokenPipeError:
-            return
+    """Write to a pipe until all is in it, or its reader is gone."""
+    with contextlib.suppress(BrokenPipeError), open(fd, "wb", closefd=False) as file:
+        file.write(data)
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
