@@ -31,7 +31,7 @@ from ganglion.errors import LaunchError, StoreError, UsageError
 from ganglion.limits import LEAVE_KILL_S, MODEL_INDEX_BYTES
 from ganglion.run.plan import Plan, Process
 from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_connection
-from ganglion.supervisor.linux import User, open_ways, user_of
+from ganglion.supervisor.linux import User, open_ways, proc, user_of
 from ganglion.supervisor.output import without_password
 from ganglion.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
@@ -176,13 +176,12 @@ def _system() -> str:
 def _git(folder: Path) -> str | None:
     """Return the commit that is checked out where the document lies, read from files: no program is started."""
     for parent in [folder.resolve(), *folder.resolve().parents]:
-        head = parent / ".git" / "HEAD"
         try:
-            text = head.read_text().strip()
-            if not text.startswith("ref: "):
-                return text
+            text = (parent / ".git" / "HEAD").read_text().strip()
             reference = parent / ".git" / text.removeprefix("ref: ")
-            return reference.read_text().strip() if reference.is_file() else None
+            if text.startswith("ref: "):
+                return reference.read_text().strip() if reference.is_file() else None
+            return text
         except OSError:
             continue
     return None
@@ -203,13 +202,14 @@ _KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", 
 
 
 def fingerprint() -> dict[str, Any]:
-    """Return versions of Ganglion, Python, C library and packages, and which processor this is."""
+    """Return versions of Ganglion, Python, C library and packages, and the processor's model if the system tells it."""
+    model = re.search(r"^\s*(?:model name|cpu model|cpu part)\s*:(.*)$", proc("cpuinfo"), re.MULTILINE | re.IGNORECASE)
     return {
         "ganglion": ganglion.__version__,
         "python": sys.version.split()[0],
         "libc": " ".join(platform.libc_ver()).strip(),
         "machine": os.uname().machine,
-        "processor": _processor(Path("/proc/cpuinfo")),
+        "processor": "" if model is None else model[1].strip(),
         "packages": _versions(),
     }
 
@@ -238,23 +238,8 @@ def _versions() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _processor(path: Path) -> str:
-    """Return the model of the processor; empty where the system does not tell it in a file."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if name.strip().lower() in ("model name", "cpu model", "cpu part"):
-                    return value.strip()
-    except OSError:
-        pass
-    return ""
-
-
 CENSUS = "state.json"
 """The file, below the folder of a run."""
-
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,10 +286,7 @@ class Census:
 
 def boot_id() -> str:
     """Return the identifier of this boot of the machine, empty where the system does not tell."""
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
+    return proc("sys/kernel/random/boot_id").strip()
 
 
 def life_of(incarnation: int, pid: int | None) -> Life:
@@ -357,11 +339,8 @@ def forget(folder: Path) -> None:
 
 
 def _started(pid: int) -> int | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if fields[0] == "Z" else int(fields[19])  # ended, and nobody has taken note of it yet
-    except (OSError, IndexError, ValueError):
-        return None
+    fields = proc(f"{pid}/stat").rpartition(")")[2].split()
+    return None if len(fields) < 20 or fields[0] == "Z" else int(fields[19])  # Z: ended, and not reaped yet
 
 
 _LOOK_S = 0.005

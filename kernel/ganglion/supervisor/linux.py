@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import pwd
+import re
 import resource
 import signal
 import stat
@@ -52,6 +53,14 @@ def name_process(name: str) -> bool:
     return _prctl(_PR_SET_NAME, name.encode()[:15])
 
 
+def proc(name: str) -> str:
+    """Return the text of a file below /proc; empty where the system has none."""
+    try:
+        return Path("/proc", name).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def children_of(pid: int) -> list[int]:
     """Return the processes whose parent is `pid`, zombies included; an empty list where the system has no /proc."""
     found: list[int] = []
@@ -59,22 +68,14 @@ def children_of(pid: int) -> list[int]:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names of threads, not paths
     except OSError:
         return found
-    for thread in threads:
-        try:
-            text = Path(f"/proc/{pid}/task/{thread}/children").read_text()
-        except OSError:
-            continue  # the thread has just ended
-        found += [int(word) for word in text.split()]
+    for thread in threads:  # empty for one that has just ended
+        found += [int(word) for word in proc(f"{pid}/task/{thread}/children").split()]
     return found
 
 
 def stopped(pid: int) -> bool:
     """Say whether a process is stopped (SIGSTOP, a debugger); False where the system does not tell."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[:1] in (["T"], ["t"])
+    return proc(f"{pid}/stat").rpartition(")")[2].split()[:1] in (["T"], ["t"])
 
 
 @contextlib.contextmanager
@@ -116,13 +117,11 @@ def _stops(pid: int, until_s: float) -> bool:
 
 def usage(pid: int) -> tuple[float, int]:
     """Return the seconds of processor time and the bytes of memory of a process; zeros where nobody tells."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError, ValueError):
+    fields, pages = proc(f"{pid}/stat").rpartition(")")[2].split(), proc(f"{pid}/statm").split()[1:2]
+    if not fields or not pages:
         return 0.0, 0
     ticks = int(fields[11]) + int(fields[12])  # user and system time
-    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+    return ticks / os.sysconf("SC_CLK_TCK"), int(pages[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def end_adopted(spared: set[int]) -> list[str]:
@@ -143,12 +142,10 @@ def end_adopted(spared: set[int]) -> list[str]:
 
 def may_change_user() -> bool:
     """Say whether this process may start others as any user, give them files, and end them."""
-    try:
-        text = Path("/proc/self/status").read_text()
-    except OSError:
+    found = re.search(r"^CapEff:\s*(\w+)", proc("self/status"), re.MULTILINE)
+    if found is None:
         return os.geteuid() == 0
-    held = next((int(line.split()[1], 16) for line in text.splitlines() if line.startswith("CapEff:")), 0)
-    return all(held >> number & 1 for number in _TO_CHANGE_USER)
+    return all(int(found[1], 16) >> number & 1 for number in _TO_CHANGE_USER)
 
 
 def become(uid: int, gid: int, groups: Sequence[int], name: str, home: str) -> None:
