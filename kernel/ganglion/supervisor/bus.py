@@ -57,10 +57,7 @@ _Memory = OrderedDict[tuple[int, str], list[bytes]]
 
 
 class Answers:
-    """Remember the last answers to each caller, and the calls that are being carried out.
-
-    A caller is a name: its next bearer may repeat what its predecessor asked.
-    """
+    """Remember the last answers to each caller, which is a name, and the calls that are being carried out."""
 
     def __init__(self) -> None:
         self._answered: OrderedDict[str, _Memory] = OrderedDict()
@@ -162,11 +159,7 @@ class Bus:
         self._reason = "we have left"
 
     async def join(self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()) -> None:
-        """Connect, join, read topics, watch peers, and repeat the calls that are not answered.
-
-        PeerLost, DeadlineExceeded or RemoteProtocolError say why that failed; it may be tried again unless the bus is
-        closed.
-        """
+        """Connect, join, read topics, watch peers, repeat open calls; it may be called again if that fails."""
         self.heard_s = self._loop.time()
         self._welcome = self._loop.create_future()
         self._answers.forget(_NUMBERED)
@@ -210,11 +203,7 @@ class Bus:
 
     # -- sending ------------------------------------------------------------------------------------------------------
     async def ask(self, to: str, call: str, request: Any, span_s: float | None = DEADLINE_OTHER_S) -> Any:
-        """Ask a peer (or the kernel, empty) and return its reply.
-
-        Raises CallFailed with what the other side says, DeadlineExceeded after `span_s`, PeerLost when the peer or
-        the broker is gone.
-        """
+        """Call a peer (the kernel: empty); return its reply, or raise CallFailed, DeadlineExceeded or PeerLost."""
         if self.closed:
             raise PeerLost("broker", self._reason)
         row = CALL_BY_NAME[call]
@@ -397,15 +386,7 @@ class Hub:
 
     The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
     no other process can listen there. A broker knows who may join, and which incarnations have been succeeded, before
-    it receives anything.
-
-    Args:
-        launcher: Starts its process.
-        access: Tokens and keys, the same for each broker.
-        owner: Says who may join, and hears of losses.
-        bus: Our place on the bus; it joins each broker in turn.
-        end_text: Says how a process ended.
-        log: The file for its output.
+    it receives anything. `bus` joins each broker in turn, `end_text` says how a process ended.
     """
 
     def __init__(
@@ -435,10 +416,7 @@ class Hub:
         self._loop = asyncio.get_running_loop()
 
     async def open(self, endpoints: Sequence[str], remote: Sequence[str] = ()) -> dict[str, list[str]]:
-        """Listen, start the first broker and join it; return its endpoints as bound.
-
-        A broker that is killed meanwhile is replaced. LaunchError says what prevents that.
-        """
+        """Listen, start a broker and join it, another one if it is killed; return endpoints, or raise LaunchError."""
         for text in endpoints:
             self._bound.append(bind_local(text))
         self._remote, self._opening = list(remote), True
@@ -478,10 +456,7 @@ class Hub:
         return self._replacing is None and not self.bus.closed and self.since_s <= moment_s
 
     def bus_closed(self) -> bool:
-        """Make sure that a broker which has left us ends; say whether another one comes.
-
-        The end of its process begins the next one, or fails the runs.
-        """
+        """End a broker that has left us, which starts the next one or fails the runs; say whether one comes."""
         process = self.process
         if process is not None and not self._closing.is_set():
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)

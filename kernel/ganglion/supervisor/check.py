@@ -50,10 +50,7 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def advise(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the faults of conditions that cannot be made, and the warnings of those that can.
-
-    What is no plugin, or gets parameters that it does not take, is left to `registry.deep_check`.
-    """
+    """Return faults of conditions that cannot be made and that `registry.deep_check` does not find, and warnings."""
     plan = Plan.from_map(dict(tree))
     found: dict[_Advice, None] = {}
     for phase in plan.phases:
@@ -148,12 +145,7 @@ def _warnings(plugin: PluginPlan, condition: Any, document: Mapping[str, Any]) -
 
 
 def longest_episode(conditions: Sequence[Any], steps: Mapping[str, int | None]) -> int | None:
-    """Return after how many steps the environments of a phase have ended every episode, None if that is unknown.
-
-    Args:
-        conditions: Those that read `ended` say which environments must have ended.
-        steps: Environment -> its longest episode, None for unknown.
-    """
+    """Return after how many steps environments (uid -> longest episode) have ended every episode, None if unknown."""
     listed = [condition for condition in conditions if "ended" in condition.reads]
     if not listed:  # the first environment that ends also ends the episode if nothing else is said
         return min((span for span in steps.values() if span is not None), default=None)

@@ -49,10 +49,7 @@ def journal_age_s(path: Path | None) -> float:
 
 
 def journal_position(path: Path | None, most: int = READ_BYTES) -> str | None:
-    """Return the last call in a journal, with its position in the run; None if it is not known, or takes too long.
-
-    What the process received after its last word is not in the journal: it may have died of a later call.
-    """
+    """Return the last call in a journal with its position, None if not known; later ones may have been heard."""
     try:
         found = "" if journal_place(path)[1] > most else last_request(_read(path))
     except (OSError, GanglionError):
@@ -87,14 +84,9 @@ class Way:
 
 
 def way_on(folder: Path, run: str, status: str | None, taped: bool, stopping: bool = False) -> Way:
-    """Return how the run in a folder goes on.
+    """Return how the run in a folder goes on; `status` is None if it was killed with its supervisor.
 
-    Args:
-        folder: Of the run.
-        run: Its id.
-        status: How it ended, None if it was killed with its supervisor.
-        taped: Whether the journals in its folder are whole and of the instant at which it ended.
-        stopping: Whether it had been interrupted before it ended.
+    `taped` says that its journals are whole and of that instant, `stopping` that it had been interrupted before.
     """
     moment, wrong = Moments(folder).newest()
     if moment is not None and moment.facts.get("run") != run:
@@ -113,10 +105,7 @@ def way_on(folder: Path, run: str, status: str | None, taped: bool, stopping: bo
 
 
 def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the newest checkpoint at the begin of a phase that is whole, and what is wrong with later ones.
-
-    Without any the run begins with its first phase.
-    """
+    """Return the newest whole checkpoint of a phase's begin (or of the run's), and what is wrong with later ones."""
     wrong: list[str] = []
     for path in sorted((folder / FOLDER).glob("phase-*.json"), reverse=True):
         try:
@@ -174,13 +163,7 @@ class Moments:
 
     # -- writing ------------------------------------------------------------------------------------------------------
     def note(self, pids: Sequence[int], tapes: Sequence[Path], stop: bool = False) -> Moment | None:
-        """Link these journals, of different names, while these processes are stopped; `keep` makes it a checkpoint.
-
-        Returns None if the processes could not be stopped at once, or if a journal is not there.
-
-        Raises:
-            StoreError: The files cannot be made.
-        """
+        """Link journals while these processes are stopped; None if one cannot be stopped or is missing, StoreError."""
         number = max(map(_number, self._folders()), default=0) + 1
         path = self._cuts / f"{'stop' if stop else 'moment'}-{number:09}"
         try:
@@ -207,11 +190,7 @@ class Moments:
         return lengths
 
     def keep(self, moment: Moment, facts: Mapping[str, Any]) -> None:
-        """Make a checkpoint durable, with facts about it; older ones are removed.
-
-        Raises:
-            StoreError: The files cannot be written.
-        """
+        """Make a checkpoint durable, with facts about it; older ones are removed. StoreError if that fails."""
         try:
             for name in moment.tapes:
                 sync(moment.folder / Path(name).name)
@@ -262,11 +241,7 @@ class Moments:
 
     # -- going back ---------------------------------------------------------------------------------------------------
     def restore(self, moment: Moment) -> None:
-        """Replace all journals of the run by those of a checkpoint.
-
-        Raises:
-            StoreError: The files cannot be read or written; it can be done again.
-        """
+        """Replace all journals of the run by those of a checkpoint; after a StoreError it can be done again."""
         try:
             fresh = {name: self._beside(moment, name) for name in moment.tapes}
             for path in self._tapes():

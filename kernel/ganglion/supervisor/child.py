@@ -99,10 +99,7 @@ _PATIENCE_S = {State.LEAVING: LEAVE_ASK_S, State.TERMINATED: LEAVE_TERMINATE_S, 
 
 
 def exit_text(code: int | None) -> str:
-    """Return how a process ended, in words: `exit status 3`, `killed by SIGKILL`.
-
-    `code` is the exit status, or the negative number of the signal; None where the system did not tell.
-    """
+    """Return how a process ended, in words; `code` is its exit status, or minus its signal, None if not known."""
     if code is None:
         return "ended, the exit status is not known"
     if code >= 0:
@@ -114,10 +111,7 @@ def exit_text(code: int | None) -> str:
 
 
 def refuses_to_start(code: int | None, ours: bool) -> bool:
-    """Say whether a process that never joined ended by itself; a program of others may also end with 0, or unstarted.
-
-    A successor would end in the same way.
-    """
+    """Say whether a process that never joined ended by itself, so that a successor would, too."""
     return (code or 0) > 0 or (code in (None, 0) and not ours)
 
 
@@ -139,11 +133,7 @@ class Child:
     def receive(
         self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None
     ) -> tuple[Effect, ...]:
-        """Take in an event; return the effects.
-
-        `code` belongs to EXITED (see `exit_text`). `patience_s` replaces the usual time in the state that the process
-        enters.
-        """
+        """Take in an event and return the effects; `patience_s` replaces the usual time in the new state."""
         former = self.state
         row = TRANSITIONS[former]
         assert event in row, f"{self.name}: {event.value} cannot happen to a process that is {former.value}"
@@ -211,10 +201,7 @@ class Restarts:
     def next_s(
         self, name: str, now_s: float, most: int = RESTARTS_PER_NAME, within_s: float = RESTARTS_WITHIN_S
     ) -> float | None:
-        """Return after how many seconds this name may be started again; None if it has died too often.
-
-        `most` restarts of a name within `within_s` seconds are allowed.
-        """
+        """Return the delay of the next restart; None after `most` within `within_s`, or too many in all."""
         moments_s = self._restarted_s.setdefault(name, deque())
         while moments_s and now_s - moments_s[0] > within_s:
             moments_s.popleft()

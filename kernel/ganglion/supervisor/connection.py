@@ -77,10 +77,7 @@ class Connection:
 
 
 def endpoint_folder(name: str) -> tuple[Path, str]:
-    """Make a folder for our socket that nobody else can enter; return it with the ipc endpoint in it.
-
-    `$XDG_RUNTIME_DIR/ganglion/<name>/` where that is ours and short enough, else a new one for temporary files.
-    """
+    """Make a folder that only we can enter, in the runtime folder if possible; return it and an ipc endpoint in it."""
     runtime = _runtime_folder()
     if runtime is not None:
         folder = runtime / name
@@ -186,11 +183,7 @@ _MANY = (("operator/*", Role.OPERATOR, "operator"), ("observer/*", Role.OBSERVER
 
 
 class Access:
-    """Hold the tokens of a kernel, made when it starts, and its keys if other machines may reach it.
-
-    There is a pair of keys for the kernel and one for each right: a program on another machine needs the pair of a
-    right to connect, and its token to join.
-    """
+    """Hold the tokens of a kernel and, if other machines may reach it, a pair of keys for it and one for each right."""
 
     def __init__(self, remote: bool = False) -> None:
         self.supervisor_token = secrets.token_urlsafe(32)

@@ -50,10 +50,7 @@ def run_id(uid: str) -> str:
 
 
 def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run and return it: `name`, else `uid` and the first free number.
-
-    UsageError if a run of that name exists, if it is no plain name, or if the results cannot be written.
-    """
+    """Make the folder of a new run: `name`, else `uid` and the first free number; UsageError if that cannot be done."""
     try:
         if not results.is_dir():
             results.mkdir(parents=True, exist_ok=True)
@@ -133,11 +130,7 @@ class RunFolder:
         return user
 
     def reopen(self, words: str, others: Sequence[str]) -> None:
-        """Take the seal off the manifest of a run that goes on; note how, and what of the installation is another.
-
-        Raises:
-            StoreError: The manifest cannot be read or written; the old one stays.
-        """
+        """Take the seal off the manifest of a run that goes on, and note how; StoreError if it cannot be written."""
         note = {"at": _now(), "how": words, **({"accepted": list(others)} if others else {})}
         with _rewritten(self.path, "written") as manifest:
             manifest["resumed"] = [*manifest.get("resumed", []), note]
@@ -244,10 +237,9 @@ CENSUS = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Hold the newest incarnation of a name, and its process.
+    """Hold the newest incarnation of a name and its process, None before it was started.
 
-    `pid` is None before it was started; `started` is its start time in ticks since the machine was booted, because
-    the number of a process that has ended is given again.
+    `started` is the process's start time: the number of a process that has ended is given again.
     """
 
     incarnation: int
@@ -347,12 +339,7 @@ _LOOK_S = 0.005
 
 
 def end_remains(run: str, census: Census) -> list[str]:
-    """Kill the processes that are left of a run, each with its group; wait until they are gone, return their names.
-
-    Raises:
-        UsageError: The supervisor of the run lives: it goes on already.
-        LaunchError: One cannot be ended.
-    """
+    """Kill the processes left of a run, return their names; UsageError if its supervisor lives, or LaunchError."""
     if lives(census.supervisor):
         raise UsageError(f"run {run} goes on already (process {census.supervisor.pid})")
     left = {name: life for name, life in census.lives.items() if lives(life)}
@@ -372,10 +359,7 @@ def end_remains(run: str, census: Census) -> list[str]:
 
 
 def remove_connection(results: Path, run: str) -> None:
-    """Remove the connection file of a run whose supervisor is gone, and the folder with its socket.
-
-    The file may have come with the results from elsewhere: only files that a supervisor makes are removed.
-    """
+    """Remove the connection file and socket of a run whose supervisor is gone, and no files of others."""
     for place in places(results):
         path = place / run / CONNECTION
         try:
@@ -405,11 +389,7 @@ def origin_bytes(plan: Plan, allow: Sequence[str]) -> bytes:
 
 
 def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
-    """Return plan and allowed packages of the run in a folder; `sha256` is what its manifest says of the file.
-
-    Raises:
-        UsageError: The file cannot be read, is not what the manifest says, or holds no plan.
-    """
+    """Return plan and allowed packages of a run; UsageError if the file is damaged: its manifest says `sha256`."""
     path = folder / ORIGIN
     try:
         data = path.read_bytes()
@@ -465,16 +445,7 @@ def _rewritten(folder: Path, verb: str) -> Iterator[dict[str, Any]]:
 
 
 def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str, Any] | None) -> None:
-    """Complete the manifest of a run that has ended; an earlier seal is replaced.
-
-    Args:
-        folder: The run's.
-        status: How it ended; `reason` why, `ended` when.
-        chain: The heads of its chains as its store gave them, None if nothing was stored.
-
-    Raises:
-        StoreError: It cannot be read or written; the old one stays.
-    """
+    """Complete the manifest of a run that has ended, with the heads of its chains; StoreError if that fails."""
     with _rewritten(folder, "sealed") as manifest:
         manifest |= {"status": status, "reason": reason, "ended": ended}
         manifest["chain"] = None if chain is None else dict(chain)
@@ -499,11 +470,7 @@ def _text(path: Path) -> str:
 
 
 def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the manifest of a run, and what is wrong with it: empty if nothing is.
-
-    A manifest may have no seal: the run goes on, or was killed with everything. Any changed byte of a sealed one is
-    found.
-    """
+    """Return the manifest of a run, and what is wrong with it: empty if it is not sealed, or not changed since."""
     path = folder / MANIFEST
     try:
         text = _text(path)
@@ -518,10 +485,7 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 class Files:
-    """Check files of a run's folder by their digests; each is read once.
-
-    Yielded are pairs: the file below the folder, and what is wrong with it.
-    """
+    """Check files of a run's folder by their digests, each read once; yield files and what is wrong with them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

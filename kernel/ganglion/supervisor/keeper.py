@@ -62,10 +62,7 @@ def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:
 
 
 def end_tree() -> None:
-    """Kill every process below this one, and those that they leave behind, until there is none.
-
-    Where the system does not list children, the process group is all that can be reached.
-    """
+    """Kill all processes below this one until there is none; only the group where the system does not list children."""
     until_s = time.monotonic() + LEAVE_KILL_S
     while time.monotonic() < until_s:
         below = _below(os.getpid())

@@ -185,10 +185,7 @@ class Launcher:
 
     # -- the warm parent ----------------------------------------------------------------------------------------------
     def warm_up(self) -> None:
-        """Start the warm parent, so that its imports run while this process does something else.
-
-        May be called before there is a loop; `open` then takes it over.
-        """
+        """Start the warm parent, so that its imports run meanwhile, before there is a loop; `open` takes it over."""
         if not (LINUX and self.adopted) or self._exec is not None:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -236,10 +233,7 @@ class Launcher:
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._receive)
 
     def _warm_ended(self, process: Process) -> None:
-        """Refuse the order that is being carried out; one that was lost with its warm parent is given to another.
-
-        A process that was started for it is gone: it begins when its order is answered.
-        """
+        """Refuse the present order, or let another warm parent have it: a process started for it has not begun."""
         if self._channel is not None:
             self._receive()  # it may have answered before it ended
         self._close_channel()
@@ -317,10 +311,7 @@ class Launcher:
         user: User | None = None,
         mask: int | None = None,
     ) -> Process:
-        """Start a participant from the warm parent; LaunchError if that is not possible.
-
-        It runs under the name of `user`; what it writes is not for those in `mask`.
-        """
+        """Start a participant from the warm parent, as `user`, with the umask `mask`; LaunchError if that fails."""
         if not (LINUX and self.adopted):
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
             known = {**SINGLE_THREAD, **variables}

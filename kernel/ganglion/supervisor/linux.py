@@ -41,10 +41,7 @@ def adopt_orphans() -> bool:
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> bool:
-    """Have this process sent `signum` when its present parent ends; return whether the system can do that.
-
-    The parent may have ended just before: look at `os.getppid()` afterwards.
-    """
+    """Have `signum` sent when the present parent ends (it may have already); return whether the system can do that."""
     return _prctl(_PR_SET_PDEATHSIG, int(signum))
 
 

@@ -46,10 +46,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
         self._link.close()
 
     def ask(self, call: str, request: Any, span_s: float = DEADLINE_OTHER_S) -> Any:
-        """Call the kernel and return its reply; CallFailed with its error, DeadlineExceeded after `span_s`.
-
-        A call is repeated while there is time if the kernel is too busy, or its supervisor absent.
-        """
+        """Call the kernel, repeatedly while it is busy; return its reply, or raise CallFailed or DeadlineExceeded."""
         row = CALL_BY_NAME[call]
         self._serial += 1
         head = encode_head(Head(Verb.CALL, self._serial, call, None, int(1000 * span_s)))
@@ -107,10 +104,7 @@ def _again_s(failure: dict[str, Any]) -> float | None:
 
 
 def find_kernel(results: Path, file: Path | None, daemon: bool = False) -> tuple[Path, Connection]:
-    """Return the newest living kernel (only daemons, if asked for), or the one of `file`.
-
-    PeerLost lists the places that were looked at when there is none.
-    """
+    """Return the newest living kernel (or daemon), or that of `file`; PeerLost if there is none."""
     if file is not None:
         return file, read_connection(file)
     for path, connection in find_connections(results):

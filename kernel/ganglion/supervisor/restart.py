@@ -47,10 +47,7 @@ class Restarter:
         return to_come or any(_outlives_broker(run) for run in self._live())
 
     def admissions(self) -> list[Admit]:
-        """Return who may join: operators, observers, and the members of each run that is not over.
-
-        The successor of a member that was asked to leave is not waited for.
-        """
+        """Return who may join: operators, observers, members of runs; one that was asked to leave does not return."""
         access = self._supervisor.access
         members = [member for run in self._live() for member in run.members.values()]
         places = [(member, access.admission(member)) for member in members]
@@ -256,11 +253,7 @@ class Restarter:
         asyncio.get_running_loop().call_later(LEAVE_ASK_S, run.fail, head, failure, member.name)
 
     async def overdue(self, caller: str, overdue: Overdue) -> Done:
-        """Kill a member that has not answered a call within its time, so that a successor answers it.
-
-        Raises:
-            RemoteProtocolError: It is not restarted: the call has failed.
-        """
+        """Kill a member that has not answered a call in time; RemoteProtocolError if it is not restarted."""
         run = self._supervisor.runs.get(caller.partition("/")[0])
         member = None if run is None else run.members.get(overdue.peer)
         if run is None or member is None or run.over.is_set():

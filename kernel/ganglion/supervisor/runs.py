@@ -219,10 +219,7 @@ _STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Hold what processes are started with: ways to the broker, the supervisor's private folder, the results.
-
-    `allow` are packages that import paths may name beside those of the plan.
-    """
+    """Hold what processes are started with: ways to the broker, private folder, results, allowed packages."""
 
     connection: Connection
     folder: Path
@@ -450,11 +447,7 @@ class Run:
 
     # -- events -------------------------------------------------------------------------------------------------------
     def heard(self, peer: str, news: RunEvent, now_s: float) -> RunEvent | None:
-        """Return what is to be shown of an event that a participant tells, None if it is nothing.
-
-        The course of the run is the governor's to tell. Others report waits and warnings, in one line each, and
-        steps, all twice a second at most; and the number of tolerated errors, which is kept.
-        """
+        """Return what is shown of an event: all of the governor's; of others waits, warnings and steps, at a rate."""
         if peer == self.governor.name:
             self.told.add(news.event)
             if news.event in (PHASE_STARTED, PHASE_PAUSED, PHASE_RESUMED):

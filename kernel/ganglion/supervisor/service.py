@@ -117,10 +117,7 @@ class _Queued:
 
 
 class Daemon(Service):
-    """Take documents, carry out at most `parallel` of them at the same time, in order of arrival.
-
-    `log` gets lines about what happens. `leaving` is set when the daemon shall end.
-    """
+    """Take documents, carry out at most `parallel` of them at a time, in order of arrival, until `leaving` is set."""
 
     def __init__(self, store: str | None, parallel: int, log: Callable[[str], None]) -> None:
         self.leaving = asyncio.Event()

@@ -101,11 +101,7 @@ class Settings:
 
 
 class Supervisor(Listener):
-    """Start a broker, carry out runs, end everything in order.
-
-    `report` gets (run, event) for each event of each run. Call `open` first and `close` last; `execute` in between,
-    as often as wanted.
-    """
+    """Start a broker, carry out runs, report their events, end everything; call `open` first and `close` last."""
 
     def __init__(
         self, settings: Settings, report: Callable[[str, RunEvent], None], launcher: Launcher | None = None
@@ -206,11 +202,7 @@ class Supervisor(Listener):
         return faults
 
     async def execute(self, plan: Plan, folder: RunFolder, store: str | None, way: Way | None = None) -> Outcome:
-        """Carry out a run that `check` has passed, to its end; every process of it is gone when this returns.
-
-        With `way` a run that was begun before goes on. Raises LaunchError, StoreError or UsageError before anything
-        of the run was started.
-        """
+        """Carry out a run to its end, or go on with it by a `way`; all its processes are gone when this returns."""
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         run.checkpoints = Checkpoints(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:

@@ -39,11 +39,7 @@ _REPARENT_S = 2.0  # the process in the middle ends within a fraction of a milli
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve orders until the supervisor is gone.
-
-    `arguments`: number of the socket's descriptor, the supervisor's process number, `word=module:function` for each
-    entry, then the modules to import beforehand.
-    """
+    """Serve orders: socket, number of the supervisor, `word=module:function` for each entry, modules to import."""
     channel, supervisor = socket.socket(fileno=int(arguments[0])), int(arguments[1])
     die_with_parent()
     if os.getppid() != supervisor:
@@ -66,11 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) -> None:
-    """Carry out orders `[number, word, variables, name, user, mask]` until the other end is closed.
-
-    `user` are the arguments of `become`, or None; `mask` is what new files are not for, or None. Each is answered
-    with `[number, pid]`, or `[number, 0, reason]`.
-    """
+    """Answer orders `[number, word, variables, name, user, mask]` by `[number, pid]` or `[number, 0, reason]`."""
     while True:
         data, fds, _, _ = socket.recv_fds(channel, ORDER_BYTES, _FDS)
         if not data:
@@ -94,11 +86,7 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
 
 
 def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
-    """Run `begin` in a grandchild that our supervisor adopts; return its process number, or raise OSError.
-
-    It begins when a byte is written to the descriptor that is returned, too; if we end before that it ends as well,
-    because no process would know of it.
-    """
+    """Run `begin` in a grandchild once a byte comes; return its number and the byte's descriptor, or OSError."""
     read, write = os.pipe()
     wait, go = os.pipe()
     middle = os.fork()

@@ -22,10 +22,7 @@ _LATE_S = 0.5  # a supervisor that wakes so late has slept itself, and blames no
 
 
 class Watchdog:
-    """Look after the processes of a supervisor between events.
-
-    With `GANGLION_LIVENESS=off` no process is killed for being stopped or silent, as a debugger needs it.
-    """
+    """Look after processes between events; with `GANGLION_LIVENESS=off` none is killed, as a debugger needs it."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
