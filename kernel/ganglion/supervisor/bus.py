@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import (
     CallFailed,
@@ -40,7 +40,6 @@ from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
-    Admit,
     Failure,
     Hello,
     Joined,
@@ -52,6 +51,10 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import KERNEL, Role
 from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.restart import Restarter
+    from ganglion.supervisor.supervisor import Supervisor
 
 _Memory = OrderedDict[tuple[int, str], list[bytes]]
 
@@ -101,23 +104,6 @@ _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _BEAT_ASK = [b"", encode_head(Head(Verb.BEAT, 1)), b""]
 
 
-class Listener:
-    """Receive what the supervisor is told without asking."""
-
-    def peer_joined(self, joined: Joined) -> None:
-        """Receive that a watched peer has joined."""
-
-    def peer_lost(self, lost: Lost) -> None:
-        """Receive that a watched peer is gone."""
-
-    def told(self, peer: str, event: RunEvent) -> None:
-        """Receive an event of a run."""
-
-    def bus_closed(self, reason: str) -> bool:
-        """Receive that the broker is gone; say whether calls are to wait until `join` is called again."""
-        return False
-
-
 @dataclass(slots=True)
 class _Call:
     to: str
@@ -140,11 +126,12 @@ class Bus:
     second, not a few thousand times; a call that comes twice is carried out once. `heard_s` is when the broker last
     spoke.
 
-    A broker that is lost may be replaced: if the listener says so, calls wait for the next `join` and are repeated
-    then. `closed` says that nothing more will be answered.
+    `listener` is told what comes without being asked for. A broker that is lost may be replaced: if the listener's
+    `bus_closed` says so, calls wait for the next `join` and are repeated then. `closed` says that nothing more will be
+    answered.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], listener: Listener) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], listener: Supervisor) -> None:
         self._handlers = dict(handlers)
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -362,25 +349,6 @@ NAME = "broker"
 _DYING_S = 1.0  # between the end of its connections and that of its process
 
 
-class BrokerOwner(Protocol):
-    """Say who may join a broker, and hear how it fares."""
-
-    def wants_broker(self) -> bool:
-        """Say whether another broker is to replace one that is lost."""
-
-    def admissions(self) -> list[Admit]:
-        """Return who may join."""
-
-    def interests(self) -> tuple[list[str], list[str]]:
-        """Return the topics to read, and the names to watch."""
-
-    def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
-        """Receive how a broker ended, its last words, and whether there will be another one."""
-
-    def broker_back(self, took_s: float) -> None:
-        """Receive that there is a broker again, after so many seconds."""
-
-
 class Hub:
     """Keep a broker running at endpoints that stay ours while there is none.
 
@@ -393,7 +361,7 @@ class Hub:
         self,
         launcher: Launcher,
         access: Access,
-        owner: BrokerOwner,
+        owner: Restarter,
         bus: Bus,
         end_text: Callable[[Process], str],
         log: Path | None = None,

@@ -28,26 +28,20 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """Start the program, wait until it or the supervisor ends, end what is left of its tree."""
     end = list(arguments).index("--")
     lifeline, *user = (int(word) for word in arguments[:end])
+    uid, gid = user[:2] if user else (None, None)
     argv = list(arguments[end + 1 :])
     adopt_orphans()
     name_process("ganglion-keeper")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, lambda *_: None)  # meant for the whole group: the program gets it too
     try:
-        program = _start(argv, user)
+        program = subprocess.Popen(argv, close_fds=True, user=uid, group=gid, extra_groups=user[2:] or None)
     except OSError as error:
         sys.stderr.write(f"cannot start {argv[0]}: {error.strerror or error}\n")
         end_as(127)
     code = _wait(program, lifeline)
     end_tree()
     end_as(-signal.SIGKILL if code is None else code)
-
-
-def _start(argv: Sequence[str], user: Sequence[int]) -> subprocess.Popen[bytes]:
-    if not user:
-        return subprocess.Popen(argv, close_fds=True)
-    uid, gid, *groups = user
-    return subprocess.Popen(argv, close_fds=True, user=uid, group=gid, extra_groups=groups)
 
 
 def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:

@@ -20,7 +20,7 @@ from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
-from ganglion.supervisor.bus import Bus, Handler, Hub, Listener
+from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
 from ganglion.supervisor.checkpoints import Checkpoints, Moments, Way
 from ganglion.supervisor.child import Event, State
@@ -100,7 +100,7 @@ class Settings:
         return [self.bind] if self.tcp else []
 
 
-class Supervisor(Listener):
+class Supervisor:
     """Start a broker, carry out runs, report their events, end everything; call `open` first and `close` last."""
 
     def __init__(

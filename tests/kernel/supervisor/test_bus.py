@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ganglion.broker.core import Broker
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import ANSWERS_PER_CALLER, PEERS, QUEUE_MARK_BYTES, RESTARTS_PER_NAME
-from ganglion.supervisor.bus import Answers, Bus, Handler, Hub, Listener
+from ganglion.supervisor.bus import Answers, Bus, Handler, Hub
 from ganglion.supervisor.child import exit_text
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.launcher import Launcher
@@ -39,7 +39,7 @@ GOVERNOR = Hello(1, "governor", "r/governor", "g")
 MUSCLE = Hello(1, "muscle", "r/muscle/ada/0", "m")
 
 
-class Home(Listener):
+class Home:
     """Own a broker, admit two participants, and record what is heard."""
 
     def __init__(self, access: Access) -> None:
