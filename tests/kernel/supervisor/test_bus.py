@@ -74,6 +74,12 @@ class Home:
     def peer_joined(self, joined: Joined) -> None:
         self.joined.append(joined.peer)
 
+    def peer_lost(self, lost: Any) -> None:
+        pass
+
+    def told(self, peer: str, event: RunEvent) -> None:
+        pass
+
     def bus_closed(self, reason: str) -> bool:
         self.closed.append(reason)
         return self.hub is not None and self.hub.bus_closed()
