@@ -54,7 +54,7 @@ def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
     try:
         if not results.is_dir():
             results.mkdir(parents=True, exist_ok=True)
-            # Nobody else can list it, nor read what is in it; programs of another user (`run_as`) pass through.
+            # Other users cannot list it, nor read what is in it; programs of another user (`run_as`) pass through.
             results.chmod(results.stat().st_mode | _PASS)
     except OSError as error:
         raise UsageError(f"results folder {results}: cannot be made: {error.strerror}") from error
@@ -295,7 +295,7 @@ def lives(life: Life) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, and there
+        pass  # it exists, and belongs to another user
     return _started(life.pid) == life.started
 
 

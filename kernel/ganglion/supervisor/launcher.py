@@ -47,7 +47,7 @@ SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwi
     "VECLIB_MAXIMUM_THREADS": "1",
     "PYTHONHASHSEED": "0",  # the order of a set is part of no result
 }
-CREDENTIALS = (  # ways into a database or a kernel: for those who keep rows, and for no agent or environment
+CREDENTIALS = (  # ways into a database or a kernel: for processes that keep rows, and for no agent or environment
     "GANGLION_KERNEL",
     "GANGLION_STORE",
     "PGPASSFILE",
@@ -173,7 +173,7 @@ class Launcher:
         self._closing = False
         self._channel: socket.socket | None = None  # to the warm parent
         self._warm: Process | None = None
-        self._exec: subprocess.Popen[bytes] | None = None  # the same, before there is a loop
+        self._exec: int | None = None  # its number, before there is a loop, too
         self._came_up = False  # the warm parent has spoken
         self._ordering = asyncio.Lock()
         self._number = 0  # of the order that is being carried out
@@ -189,31 +189,26 @@ class Launcher:
         if not (LINUX and self.adopted) or self._exec is not None:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        read, write = os.pipe()
         entries = [f"{word}={place}" for word, place in self._entries.items()]
         argv = [*_PYTHON, "-m", "ganglion.supervisor.warm", str(theirs.fileno()), str(os.getpid())]
         variables = {**_clean(os.environ), **SINGLE_THREAD}
         try:
-            self._exec = _popen(
-                [*argv, *self._preload, *entries], subprocess.DEVNULL, write, write, variables, keep=[theirs.fileno()]
-            )
+            self._exec, self._output = _popen([*argv, *self._preload, *entries], variables, keep=[theirs.fileno()])
         except LaunchError:
-            _close_all([read])
             ours.close()
             raise
         finally:
             theirs.close()
-            os.close(write)
         ours.setblocking(False)
-        self._channel, self._output = ours, read
+        self._channel = ours
 
     def abandon(self) -> None:
         """End a warm parent that is not needed after all, before `open`."""
         if self._exec is not None and self._warm is None and self._channel is not None:
             self._channel.close()
             os.close(self._output)
-            self._exec.kill()
-            self._exec.wait()
+            os.kill(self._exec, signal.SIGKILL)
+            os.waitpid(self._exec, 0)
             self._exec = self._channel = None
 
     async def open(self) -> None:
@@ -229,7 +224,7 @@ class Launcher:
             return
         assert self._channel is not None
         output = Output(self._output, None if self._logs is None else self._logs / "warm.out")
-        self._warm = self._watch("warm", self._exec.pid, output, self._warm_ended, self._exec)
+        self._warm = self._watch("warm", self._exec, output, self._warm_ended)
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._receive)
 
     def _warm_ended(self, process: Process) -> None:
@@ -298,7 +293,7 @@ class Launcher:
     @property
     def pids(self) -> set[int]:
         """Return the numbers of the processes that were started and have not ended."""
-        return set(self.processes) | ({self._exec.pid} if self._exec is not None else set())
+        return set(self.processes) | ({self._exec} if self._exec is not None else set())
 
     # -- starting -----------------------------------------------------------------------------------------------------
     async def fork(
@@ -355,15 +350,8 @@ class Launcher:
             home = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
         reaper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", *map(str, numbers), "--", *argv]
         known = {**_clean(os.environ), **home, **variables}
-        read, write = os.pipe()
-        try:
-            started = _popen(reaper, subprocess.DEVNULL, write, write, known, cwd, [lifeline], mask)
-        except LaunchError:
-            os.close(read)
-            raise
-        finally:
-            os.close(write)
-        return self._watch(name, started.pid, Output(read, log), on_exit, started)
+        pid, read = _popen(reaper, known, cwd=cwd, keep=[lifeline], mask=mask)
+        return self._watch(name, pid, Output(read, log), on_exit)
 
     async def serve(
         self,
@@ -382,15 +370,14 @@ class Launcher:
         """
         feed, lifeline = os.pipe()
         answer_fd, answer_write = os.pipe()
-        read, write = os.pipe()
         try:
-            started = _popen([*_PYTHON, *argv], feed, answer_write, write, _clean(os.environ), keep=keep)
+            pid, read = _popen([*_PYTHON, *argv], _clean(os.environ), feed, answer_write, keep=keep)
         except LaunchError:
-            _close_all([lifeline, answer_fd, read])
+            _close_all([lifeline, answer_fd])
             raise
         finally:
-            _close_all([feed, answer_write, write])
-        process = self._watch(name, started.pid, Output(read, log), on_exit, started)
+            _close_all([feed, answer_write])
+        process = self._watch(name, pid, Output(read, log), on_exit)
         # More than a pipe holds waits until it is read, and we are not to wait with it.
         writing = asyncio.create_task(asyncio.to_thread(_write_all, lifeline, first + b"\n"))
         answer = await _line(answer_fd)
@@ -426,18 +413,9 @@ class Launcher:
             self._lifeline = None
         return [f"{process.name} (process {process.pid})" for process in left]
 
-    def _watch(
-        self,
-        name: str,
-        pid: int,
-        output: Output,
-        on_exit: Callable[[Process], None],
-        started: subprocess.Popen[bytes] | None = None,
-    ) -> Process:
+    def _watch(self, name: str, pid: int, output: Output, on_exit: Callable[[Process], None]) -> Process:
         def ended(process: Process) -> None:
             self.processes.pop(process.pid, None)
-            if started is not None:  # `subprocess` is told that its child has been reaped
-                started.returncode = process.code if process.code is not None else -1
             on_exit(process)
 
         process = self.processes[pid] = Process(name, pid, output, ended)
@@ -446,21 +424,21 @@ class Launcher:
 
 def _popen(
     argv: Sequence[str],
-    stdin: int,
-    stdout: int,
-    stderr: int,
     variables: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | None = None,
     cwd: Path | str | None = None,
     keep: Sequence[int] = (),
     mask: int | None = None,
-) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own; LaunchError names it if it cannot be started."""
+) -> tuple[int, int]:
+    """Start a program in a session of its own; return its number and the read end of its output, or LaunchError."""
+    read, write = os.pipe()
     try:
-        return subprocess.Popen(
+        started = subprocess.Popen(
             argv,
             stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            stdout=write if stdout is None else stdout,
+            stderr=write,
             pass_fds=keep,
             start_new_session=True,
             cwd=cwd,
@@ -468,7 +446,12 @@ def _popen(
             umask=-1 if mask is None else mask,
         )
     except (OSError, ValueError) as error:
+        os.close(read)
         raise LaunchError(f"cannot start {' '.join(argv)} in {cwd or '.'}: {error}") from error
+    finally:
+        os.close(write)
+    started.returncode = 0  # its `Process` reaps it
+    return started.pid, read
 
 
 async def _line(fd: int) -> bytes:

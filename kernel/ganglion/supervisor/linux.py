@@ -80,8 +80,8 @@ def quiesced(pids: Sequence[int], span_s: float = 0.05) -> Iterator[bool]:
     """Stop children of ours, all threads of each, while the block lasts; yield whether all of them are stopped.
 
     Nothing else runs in this process meanwhile, so keep it short; `span_s` is how long one that cannot be stopped at
-    once (it waits for its disk) may take. Where one was stopped by somebody else before, none is touched: ours would
-    be woken afterwards, and so would that one.
+    once (it waits for its disk) may take. Where one was stopped by somebody else before, none is touched: it would be
+    woken afterwards.
     """
     touched: list[int] = []
     try:
@@ -113,7 +113,7 @@ def _stops(pid: int, until_s: float) -> bool:
 
 
 def usage(pid: int) -> tuple[float, int]:
-    """Return the seconds of processor time and the bytes of memory of a process; zeros where nobody tells."""
+    """Return the seconds of processor time and the bytes of memory of a process; zeros where they are not known."""
     fields, pages = proc(f"{pid}/stat").rpartition(")")[2].split(), proc(f"{pid}/statm").split()[1:2]
     if not fields or not pages:
         return 0.0, 0

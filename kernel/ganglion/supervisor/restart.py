@@ -131,7 +131,7 @@ class Restarter:
             else:
                 self._replace(run, member)
             return
-        if member.dismissed and not over:  # nobody waits for it any more
+        if member.dismissed and not over:  # no process waits for it any more
             self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.child.way)
             self._report(run, member, "lost", f"{member.end_text} when it had been asked to leave")
             return
@@ -300,7 +300,7 @@ class Restarter:
         bus = self._supervisor.bus
         try:
             await bus.ask(run.governor.name, "governor.incident", incident)
-            if incident.failure is not None:  # the governor knows why: nobody needs to wait any more
+            if incident.failure is not None:  # the governor knows why: no process needs to wait any more
                 await bus.ask(KERNEL, "kernel.withdraw", Withdraw([f"{run.id}/{incident.name}"]))
         except GanglionError:
             return not bus.closed

@@ -56,7 +56,7 @@ class Member:
         self.here = asyncio.Event()  # it has joined, once
         self.lost_reason = ""  # why its connection ended, as the broker reported
         self.off = asyncio.Event()  # the broker has reported that
-        self.idle = False  # nobody awaited an answer of it then
+        self.idle = False  # no answer of it was awaited then
         self.notice_awaited = False  # its process has ended, and the broker had time to report the connection's end
         self.asked = False  # to leave
         self.dismissed = False  # its end is wanted
@@ -357,7 +357,7 @@ class Run:
         self.defects: list[str] = []
         self.told: set[str] = set()  # events that the governor has told by itself
         self._heard_s: dict[tuple[str, str], float] = {}  # when each participant has last told which event
-        self.excused: dict[str, int] = {}  # participant -> exceptions of authors that were excused in it
+        self.excused: dict[str, int] = {}  # participant -> tolerated errors of authors
         self.phase = 0
         self.restarts = Restarts()
         self.recent_losses: deque[str] = deque(maxlen=_LOSSES_LISTED)  # in words, for a report

@@ -334,7 +334,7 @@ class Supervisor:
         home = Home(self.connection, self._folder, self.settings.results, self.settings.allow)
         ours = [member for member in members if not member.place.attached]
         starts = asyncio.gather(*(start(self._launcher, home, run, member) for member in ours))
-        await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
+        await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known
         self.spawn(self.note(run, must=False))
 
     async def note(self, run: Run, must: bool = True) -> None:
@@ -351,7 +351,7 @@ class Supervisor:
                 self.tell(run, event.WARNING, {"text": text})
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for."""
+        """Carry out a coroutine in a task that is not awaited."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
