@@ -174,16 +174,6 @@ async def test_a_wrong_token_is_refused_with_the_reason() -> None:
             raise AssertionError("it may not join")
 
 
-async def test_silence_ends_at_the_deadline() -> None:
-    """A call that is not answered ends with the name of the callee."""
-    async with _on_a_bus() as (bus, _, _, endpoint):
-        governor = Peer()
-        await governor.join(endpoint, GOVERNOR)
-        with pytest.raises(DeadlineExceeded, match=r"r/governor did not answer governor.stop within 0.01 s"):
-            await bus.ask("r/governor", "governor.stop", RunRequest("r"), 0.01)
-        governor.link.close()
-
-
 async def test_the_end_of_the_broker_answers_everything() -> None:
     """When the broker goes, open calls fail, later ones too, and the listener hears of it once."""
     async with _on_a_bus() as (bus, home, _, _):

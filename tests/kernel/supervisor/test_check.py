@@ -10,9 +10,7 @@ from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, Plugi
 from ganglion.supervisor.check import FAULTS, PLAN, VARIABLE, advise, inspect, main, read_faults, write_plan
 
 HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
-
 CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"
-
 ENVIRONMENT = HEAD + (
     "class World(Environment):\n"
     "    def start_environment(self): raise NotImplementedError\n"
@@ -22,7 +20,6 @@ ENVIRONMENT = HEAD + (
 )
 
 _NUMBERS = itertools.count()
-
 ECHO = "return [f\"longest {document['longest_episode']}\"]"
 
 

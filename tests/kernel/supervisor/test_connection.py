@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import socket
-import stat
 from pathlib import Path
 
 import pytest
@@ -33,11 +32,6 @@ def _runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "runtime").mkdir(mode=0o700)
-
-
-def test_tokens_are_not_printed() -> None:
-    """The text of a connection shows no token."""
-    assert "secret" not in repr(CONNECTION)
 
 
 def test_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
@@ -71,15 +65,6 @@ def test_noise_is_refused(tmp_path: Path, data: bytes) -> None:
 
     with pytest.raises(UsageError, match="expected a connection file in JSON"):
         read_connection(path)
-
-
-def test_folder_of_that_name_leads_elsewhere() -> None:
-    """A left-over folder of the same name is not entered: the new one lies elsewhere."""
-    first, _ = endpoint_folder("demo-1")
-    second, _ = endpoint_folder("demo-1")
-
-    assert first != second
-    assert 0o700 == stat.S_IMODE(second.stat().st_mode)
 
 
 def test_living_kernels_are_found_newest_first(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from ganglion.supervisor.watchdog import Watchdog
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
-
 NOTHING = PluginPlan("dummy")
 
 

@@ -128,7 +128,6 @@ async def test_a_document_of_this_machine_means_what_run_means(tmp_path: Path, r
     supervisor.settings.results = tmp_path / "results"
     supervisor.peers = [{"name": "operator/1", "remote": remote}]
     request = Submit(document, "sub/../patient.yml", str(tmp_path))
-    assert isinstance(service, Daemon)
     async with service._gate:  # nothing is started
         if remote:
             with pytest.raises(DocumentError, match="over the network names plugins by short name only"):
@@ -170,7 +169,6 @@ async def test_queued_run_is_listed_refuses_signals_and_can_be_withdrawn(tmp_pat
     """A run that waits for its turn is known by its id and uid; stopping it starts nothing and frees its folder."""
     service, supervisor = _served(Daemon)
     supervisor.settings = SimpleNamespace(results=tmp_path)
-    assert isinstance(service, Daemon)
     async with service._gate:  # somebody else's run has the only place
         for _ in range(2):
             await service.submit("operator/1", Submit(DOCUMENT, "patient.yml"))
