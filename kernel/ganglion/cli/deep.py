@@ -14,7 +14,7 @@ from ganglion.cli.trial import CHILD, try_environments
 from ganglion.document.fault import Fault, placed
 from ganglion.errors import LaunchError, PluginInvalid
 from ganglion.run.plan import Plan
-from ganglion.supervisor.advice import inspect
+from ganglion.supervisor.check import inspect
 
 _DEADLINE_S = 120.0  # importing torch from a cold disk takes tens of seconds; a module that hangs takes for ever
 

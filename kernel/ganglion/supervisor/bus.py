@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import math
 import os
@@ -13,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import (
     CallFailed,
@@ -32,10 +31,9 @@ from ganglion.limits import (
     PEERS,
     RESTARTS_WITHIN_S,
 )
-from ganglion.supervisor.access import Access
 from ganglion.supervisor.child import Restarts
-from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.process import Process, end
+from ganglion.supervisor.connection import Access
+from ganglion.supervisor.launcher import Launcher, Process, end, within
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.wire.codec import Content, codec_of, decode_map
@@ -43,7 +41,6 @@ from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
-    Admit,
     Failure,
     Hello,
     Joined,
@@ -56,90 +53,69 @@ from ganglion.wire.name import KERNEL, Role
 from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
 
+if TYPE_CHECKING:
+    from ganglion.supervisor.restart import Restarter
+    from ganglion.supervisor.supervisor import Supervisor
+
 _Memory = OrderedDict[tuple[int, str], list[bytes]]
 
 
 class Answers:
-    """Remember the last answers per caller, and the questions that are not answered yet.
-
-    A caller is a name: whoever bears it next may say again what its predecessor asked.
-    """
+    """Remember the last answers to each caller, which is a name, and the calls that are being carried out."""
 
     def __init__(self) -> None:
-        self._said: OrderedDict[str, _Memory] = OrderedDict()
-        self._doing: set[tuple[str, int, str]] = set()
+        self._answered: OrderedDict[str, _Memory] = OrderedDict()
+        self._open: set[tuple[str, int, str]] = set()
 
     def begin(self, caller: str, serial: int, call: str) -> list[bytes] | None:
-        """Take a question.
-
-        Returns None if it is to be carried out, nothing at all (an empty list) if that is being done already, else the
-        answer that was given.
-        """
-        memory = self._said.get(caller)
-        if memory is not None and (serial, call) in memory:
-            return memory[serial, call]
-        if (caller, serial, call) in self._doing:
+        """Return None if a call is to be carried out, an empty list if that is being done, else the former answer."""
+        known = self._answered.get(caller, OrderedDict()).get((serial, call))
+        if known is None and (caller, serial, call) in self._open:
             return []
-        self._doing.add((caller, serial, call))
-        return None
+        if known is None:
+            self._open.add((caller, serial, call))
+        return known
 
     def end(self, caller: str, serial: int, call: str, answer: list[bytes]) -> None:
-        """Keep the answer to a question that was taken; one that was forgotten meanwhile is nobody's."""
-        if (caller, serial, call) not in self._doing:
+        """Keep the answer to a call that was begun and not forgotten."""
+        if (caller, serial, call) not in self._open:
             return
-        self._doing.discard((caller, serial, call))
-        memory = self._said.setdefault(caller, OrderedDict())
-        self._said.move_to_end(caller)
+        self._open.discard((caller, serial, call))
+        memory = self._answered.setdefault(caller, OrderedDict())
+        self._answered.move_to_end(caller)
         memory[serial, call] = answer
         while len(memory) > ANSWERS_PER_CALLER:
             memory.popitem(last=False)
-        while len(self._said) > PEERS:
-            self._said.popitem(last=False)
+        while len(self._answered) > PEERS:
+            self._answered.popitem(last=False)
 
     def forget(self, prefixes: tuple[str, ...]) -> None:
         """Forget all callers whose names begin so."""
-        for caller in [caller for caller in self._said if caller.startswith(prefixes)]:
-            del self._said[caller]
-        self._doing = {key for key in self._doing if not key[0].startswith(prefixes)}
+        for caller in [caller for caller in self._answered if caller.startswith(prefixes)]:
+            del self._answered[caller]
+        self._open = {key for key in self._open if not key[0].startswith(prefixes)}
 
 
 Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
 
-_ABSENT_S = 0.05  # between two tries to reach who will return
+_ABSENT_S = 0.05  # between two tries to reach a peer that will return
 _NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _BEAT_ASK = [b"", encode_head(Head(Verb.BEAT, 1)), b""]
 
 
-class Listener:
-    """Hear what nobody asked for; a supervisor overrides what it wants to know."""
-
-    def peer_joined(self, joined: Joined) -> None:
-        """Hear that a peer that is watched has joined."""
-
-    def peer_lost(self, lost: Lost) -> None:
-        """Hear that a peer that is watched is gone."""
-
-    def told(self, peer: str, event: RunEvent) -> None:
-        """Hear an event of a run."""
-
-    def bus_closed(self, reason: str) -> bool:
-        """Hear that the broker is gone; say whether questions are to wait until `join` is called again."""
-        return False
-
-
 @dataclass(slots=True)
-class _Question:
+class _Call:
     to: str
     call: str
     frames: list[bytes]
     answer: asyncio.Future[bytes]
     span_s: float | None
-    scope: asyncio.Timeout | None = None  # of who waits for the answer
+    scope: asyncio.Timeout | None = None  # of the task that waits for the answer
 
-    def wait_on(self, now_s: float) -> None:
-        """Let the whole time begin again: there was nobody who could have answered."""
+    def extend(self, now_s: float) -> None:
+        """Let the whole time begin again: no peer could have answered."""
         if self.span_s is not None and self.scope is not None and not self.answer.done():
             self.scope.reschedule(now_s + self.span_s)
 
@@ -148,13 +124,15 @@ class Bus:
     """Speak to the broker as the supervisor, on the running loop.
 
     `handlers` are called by the name of a call, each in a task of its own: a supervisor is asked a few times a
-    second, not a few thousand times; what is asked twice is carried out once. `heard_s` is when the broker last spoke.
+    second, not a few thousand times; a call that comes twice is carried out once. `heard_s` is when the broker last
+    spoke.
 
-    A broker that is lost may be replaced: if the listener says so, questions wait for the next `join` and are said
-    again then. `closed` says that nothing more will be answered.
+    `listener` is told what comes without being asked for. A broker that is lost may be replaced: if the listener's
+    `bus_closed` says so, calls wait for the next `join` and are repeated then. `closed` says that nothing more will be
+    answered.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], listener: Listener) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], listener: Supervisor) -> None:
         self._handlers = dict(handlers)
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -162,7 +140,7 @@ class Bus:
         # Milliseconds since 1970, 1,024 serials each: no earlier supervisor has used them, so that the successor of a
         # governor takes no signal of this supervisor for the repetition of one that its journal has.
         self._serial = time.time_ns() // 1_000_000 << 10
-        self._pending: dict[int, _Question] = {}
+        self._pending: dict[int, _Call] = {}
         self._answers = Answers()
         self._tasks: set[asyncio.Task[None]] = set()
         self._welcome: asyncio.Future[None] = self._loop.create_future()
@@ -171,15 +149,11 @@ class Bus:
         self._reason = "we have left"
 
     async def join(self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()) -> None:
-        """Connect, join, read topics, watch peers, and say again what is not answered.
-
-        PeerLost, DeadlineExceeded or RemoteProtocolError say why that failed; it may be tried again, unless the bus is
-        closed.
-        """
+        """Connect, join, read topics, watch peers, repeat open calls; it may be called again if that fails."""
         self.heard_s = self._loop.time()
         self._welcome = self._loop.create_future()
         self._answers.forget(_NUMBERED)
-        self._link = link = await AsyncLink.connect(endpoint, self._receive, self._lost, timeout_s=HANDSHAKE_S)
+        self._link = link = await AsyncLink.connect(endpoint, self._receive, self.lose, timeout_s=HANDSHAKE_S)
         hello = Hello(PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
         try:
             link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
@@ -208,26 +182,18 @@ class Bus:
         for task in self._tasks:
             task.cancel()
 
-    def lose(self, reason: str) -> None:
-        """Take note that the broker is gone, whatever the connection says."""
-        self._lost(reason)
-
     def fail(self, reason: str) -> None:
-        """Close without a word: all that is asked, now or later, fails for this reason."""
+        """Close without BYE: every call, now or later, fails for this reason."""
         if self.closed:
             return
         self.closed, self._reason = True, reason
-        for question in self._pending.values():
-            if not question.answer.done():
-                question.answer.set_exception(PeerLost("broker", reason))
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(PeerLost("broker", reason))
 
-    # -- what we say --------------------------------------------------------------------------------------------------
+    # -- sending ------------------------------------------------------------------------------------------------------
     async def ask(self, to: str, call: str, request: Any, span_s: float | None = DEADLINE_OTHER_S) -> Any:
-        """Ask a peer (or the kernel, empty) and return its reply.
-
-        Raises CallFailed with what the other side says, DeadlineExceeded after `span_s`, PeerLost when the peer or
-        the broker is gone.
-        """
+        """Call a peer (the kernel: empty); return its reply, or raise CallFailed, DeadlineExceeded or PeerLost."""
         if self.closed:
             raise PeerLost("broker", self._reason)
         row = CALL_BY_NAME[call]
@@ -237,11 +203,11 @@ class Bus:
         try:
             request, parcels = detach(call, request)
             frames = [to.encode(), head, codec_of(row.request).encode(request), *parcels]
-            question = _Question(to, call, frames, self._loop.create_future(), span_s)
-            self._pending[serial] = question
+            pending = _Call(to, call, frames, self._loop.create_future(), span_s)
+            self._pending[serial] = pending
             self._send(frames)
-            async with asyncio.timeout(span_s) as question.scope:
-                body = await question.answer
+            async with asyncio.timeout(span_s) as pending.scope:
+                body = await pending.answer
         except TimeoutError as error:
             raise DeadlineExceeded(f"{to or 'the broker'} did not answer {call} within {span_s} s") from error
         finally:
@@ -249,11 +215,11 @@ class Bus:
         return codec_of(row.reply).decode(body)
 
     async def ask_all(self, call: str, requests: Sequence[Any]) -> None:
-        """Ask the kernel the same for several names at once; the first failure is raised."""
+        """Make several calls to the kernel at once; the first failure is raised."""
         await asyncio.gather(*(self.ask(KERNEL, call, request) for request in requests))
 
     def tell(self, topic: str, event: RunEvent) -> None:
-        """Tell those who look on what happened; a broker that is gone is found out elsewhere."""
+        """Publish an event; a broker that is gone is noticed elsewhere."""
         self._send([topic.encode(), encode_head(Head(Verb.TELL, 0, "event")), codec_of(RunEvent).encode(event)])
 
     def bid_leave(self, peer: str) -> None:
@@ -266,26 +232,26 @@ class Bus:
 
     def _send(self, frames: list[bytes]) -> None:
         if self._link is None or self.closed:
-            return  # questions are said again, or have been answered with PeerLost
+            return  # calls are repeated, or have failed with PeerLost
         try:
             self._link.send(frames)
         except PeerLost as error:
-            self._lost(error.reason)
+            self.lose(error.reason)
 
-    # -- what we hear -------------------------------------------------------------------------------------------------
+    # -- receiving ----------------------------------------------------------------------------------------------------
     def _receive(self, frames: list[bytes]) -> None:
         self.heard_s = self._loop.time()
         try:
-            self._take(frames)
+            self._dispatch(frames)
         except RemoteProtocolError as error:
-            self._lost(str(error))  # only the broker speaks on this connection: it cannot be trusted any more
+            self.lose(str(error))  # only the broker speaks on this connection: it cannot be trusted any more
 
-    def _take(self, frames: list[bytes]) -> None:
+    def _dispatch(self, frames: list[bytes]) -> None:
         peer, head = frames[0].decode(), decode_head(frames[1])
         body = frames[2] if len(frames) > 2 else b""
         match head.verb:
             case Verb.CALL:
-                self._hear_call(peer, head, body)
+                self._receive_call(peer, head, body)
             case Verb.REPLY | Verb.ERROR:
                 self._settle(peer, head, body)
             case Verb.BEAT:
@@ -294,52 +260,52 @@ class Bus:
             case Verb.WELCOME:
                 self._welcome.set_result(None)
             case Verb.LOST:
-                self._lose(codec_of(Lost).decode(body))
+                self._peer_lost(codec_of(Lost).decode(body))
             case Verb.TELL if head.call == "kernel.joined":
                 self._listener.peer_joined(codec_of(Joined).decode(body))
             case Verb.TELL if head.call == "event":
                 self._listener.told(peer, codec_of(RunEvent).decode(body))
             case _:
-                pass  # a BYE is followed by the end of the connection; other news are not for a supervisor
+                pass  # a BYE is followed by the end of the connection; the rest is not for a supervisor
 
     def _settle(self, peer: str, head: Head, body: bytes) -> None:
         if head.verb is Verb.ERROR and not self._welcome.done():
             tree = decode_map(body)
             self._welcome.set_exception(RemoteProtocolError(f"the broker refuses: {tree.get('message')}"))
             return
-        question = self._pending.get(head.serial)
-        if question is None or question.answer.done():
-            return  # late: nobody waits for it any more
+        pending = self._pending.get(head.serial)
+        if pending is None or pending.answer.done():
+            return  # late: no task waits for it any more
         if head.verb is Verb.REPLY:
-            question.answer.set_result(body)
+            pending.answer.set_result(body)
             return
         tree = decode_map(body)
         after_ms = tree.get("retry_after_ms")
         if peer == KERNEL and tree.get("kind") == "busy" and type(after_ms) is int and after_ms > 0:
             data = tree.get("data")
             if type(data) is dict and data.get("absent"):
-                question.wait_on(self._loop.time())
+                pending.extend(self._loop.time())
             self._loop.call_later(after_ms / 1000, self._repeat, head.serial)
         else:
-            question.answer.set_exception(CallFailed(question.to or "the broker", question.call, tree))
+            pending.answer.set_exception(CallFailed(pending.to or "the broker", pending.call, tree))
 
     def _repeat(self, serial: int) -> None:
-        """Ask again what was not answered, unless nobody waits for it any more."""
-        question = self._pending.get(serial)
-        if question is not None and not question.answer.done():
-            self._send(question.frames)
+        pending = self._pending.get(serial)
+        if pending is not None and not pending.answer.done():
+            self._send(pending.frames)
 
-    def _lose(self, lost: Lost) -> None:
-        for serial, question in self._pending.items():
-            if question.to == lost.peer and not question.answer.done():
+    def _peer_lost(self, lost: Lost) -> None:
+        for serial, pending in self._pending.items():
+            if pending.to == lost.peer and not pending.answer.done():
                 if lost.returns:
-                    question.wait_on(self._loop.time())
+                    pending.extend(self._loop.time())
                     self._loop.call_later(_ABSENT_S, self._repeat, serial)
                 else:
-                    question.answer.set_exception(PeerLost(lost.peer, lost.reason))
+                    pending.answer.set_exception(PeerLost(lost.peer, lost.reason))
         self._listener.peer_lost(lost)
 
-    def _lost(self, reason: str) -> None:
+    def lose(self, reason: str) -> None:
+        """Take note that the broker is gone, whatever the connection says."""
         if self.closed or self._link is None:
             return
         link, self._link = self._link, None
@@ -350,10 +316,10 @@ class Bus:
         if not self._listener.bus_closed(reason):
             self.fail(reason)
             return
-        for question in self._pending.values():
-            question.wait_on(self._loop.time())
+        for pending in self._pending.values():
+            pending.extend(self._loop.time())
 
-    def _hear_call(self, peer: str, head: Head, body: bytes) -> None:
+    def _receive_call(self, peer: str, head: Head, body: bytes) -> None:
         known = self._answers.begin(peer, head.serial, head.call)
         if known is None:
             task = self._loop.create_task(self._answer(peer, head, body, self._link))
@@ -386,77 +352,57 @@ NAME = "broker"
 _DYING_S = 1.0  # between the end of its connections and that of its process
 
 
-class Patron(Protocol):
-    """Whose broker it is: says who may join it, and hears how it fares."""
-
-    def wants_broker(self) -> bool:
-        """Say whether another broker is to take the place of one that is lost."""
-
-    def admissions(self) -> list[Admit]:
-        """Return who may join."""
-
-    def interests(self) -> tuple[list[str], list[str]]:
-        """Return the topics that we read, and the names that we watch."""
-
-    def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
-        """Hear how a broker ended, with the last words of its process, and whether there will be another one."""
-
-    def broker_back(self, took_s: float) -> None:
-        """Hear that there is a broker again, after so many seconds."""
-
-
 class Hub:
     """Keep a broker running at endpoints that stay ours while there is none.
 
-    The sockets that listen are held here and handed to each broker: whoever connects while there is none waits, and
-    nobody else can listen there. A broker knows who may join, and which incarnations have been succeeded, before it
-    hears anybody.
-
-    Args:
-        launcher: Starts its process.
-        access: Tokens and keys, the same for each broker.
-        patron: Whose broker it is.
-        bus: Our place on the bus; it joins each broker in turn.
-        words_of: Says how a process ended.
-        log: Where its output goes.
+    The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
+    no other process can listen there. A broker knows who may join, and which incarnations have been succeeded, before
+    it receives anything. `bus` joins each broker in turn, `end_text` says how a process ended.
     """
 
     def __init__(
         self,
         launcher: Launcher,
         access: Access,
-        patron: Patron,
+        owner: Restarter,
         bus: Bus,
-        words_of: Callable[[Process], str],
+        end_text: Callable[[Process], str],
         log: Path | None = None,
     ) -> None:
         self.process: Process | None = None
-        self.since_s = math.inf  # when the present broker was there for us, by the loop's clock
+        self.since_s = math.inf  # when the present broker was joined, by the loop's clock
         self.bus = bus
         self._launcher = launcher
         self._access = access
-        self._patron = patron
-        self._words_of = words_of
+        self._owner = owner
+        self._end_text = end_text
         self._log = log
         self._bound: list[Bound] = []
         self._remote: list[str] = []
         self._lifeline = -1
         self._restarts = Restarts()
-        self._reviving: asyncio.Task[None] | None = None
+        self._replacing: asyncio.Task[None] | None = None
         self._opening = False
         self._closing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     async def open(self, endpoints: Sequence[str], remote: Sequence[str] = ()) -> dict[str, list[str]]:
-        """Listen, start the first broker and join it; return its endpoints as bound.
-
-        LaunchError says what prevents that.
-        """
+        """Listen, start a broker and join it, another one if it is killed; return endpoints, or raise LaunchError."""
         for text in endpoints:
             self._bound.append(bind_local(text))
-        self._opening = True
+        self._remote, self._opening = list(remote), True
         try:
-            answer = await self._open(remote)
+            while True:
+                try:
+                    answer = await self._start()
+                    await self._join()
+                    break
+                except PeerLost as error:
+                    delay_s = self._restarts.next_s(NAME, self._loop.time())
+                    if delay_s is None:
+                        raise LaunchError(f"the broker does not come up: {error}") from error
+                    await self._clear_away()
+                    await asyncio.sleep(delay_s)
         finally:
             self._opening = False
         self.since_s = self._loop.time()
@@ -465,56 +411,39 @@ class Hub:
             self._ended(self.process)
         return answer
 
-    async def _open(self, remote: Sequence[str]) -> dict[str, list[str]]:
-        """Start the first broker and join it; one that is killed meanwhile is replaced, as later ones are."""
-        while True:
-            try:
-                answer = await self._start(remote)
-                self._remote = answer.get("remote", [])
-                await self._join()
-            except PeerLost as error:
-                delay_s = self._restarts.next_s(NAME, self._loop.time())
-                if delay_s is None:
-                    raise LaunchError(f"the broker does not come up: {error}") from error
-                await self._clear_away()
-                await asyncio.sleep(delay_s)
-            else:
-                return answer
-
     async def close(self) -> None:
         """Leave the bus and end the broker."""
         self._closing.set()
-        if self._reviving is not None:
-            await asyncio.wait([self._reviving])
+        if self._replacing is not None:
+            await asyncio.wait([self._replacing])
         self.bus.close()
         self._cut_lifeline()
         if self.process is not None:
             await end(self.process)
-        self._give_endpoints_up()
+        self._release_endpoints()
 
     def there_since(self, moment_s: float) -> bool:
-        """Say whether there has been a broker without a break since a moment of the loop's clock."""
-        return self._reviving is None and not self.bus.closed and self.since_s <= moment_s
+        """Say whether there has been a broker without a break since a time of the loop's clock."""
+        return self._replacing is None and not self.bus.closed and self.since_s <= moment_s
 
     def bus_closed(self) -> bool:
-        """Make sure that a broker which has left us ends; say whether another one comes.
-
-        Its end is what begins the next one, or fails the runs.
-        """
+        """End a broker that has left us, which starts the next one or fails the runs; say whether one comes."""
         process = self.process
         if process is not None and not self._closing.is_set():
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)
             self._loop.call_later(_DYING_S + LEAVE_TERMINATE_S, process.signal, signal.SIGKILL)
-        return self._opening or self._reviving is not None or self._wanted()
+        return self._opening or self._replacing is not None or self._wanted()
 
     def _wanted(self) -> bool:
-        return not self._closing.is_set() and self._patron.wants_broker()
+        return not self._closing.is_set() and self._owner.wants_broker()
 
     # -- one broker ---------------------------------------------------------------------------------------------------
-    async def _start(self, remote: Sequence[str]) -> dict[str, list[str]]:
+    async def _start(self) -> dict[str, list[str]]:
+        """Start a broker at our endpoints; PeerLost if it was killed, LaunchError if it does not come up."""
+        self._cut_lifeline()
         descriptors = [bound.listening.fileno() for bound in self._bound]
-        endpoints, admissions = [bound.endpoint for bound in self._bound], self._patron.admissions()
-        order = self._access.order(endpoints, remote, descriptors, admissions)
+        endpoints, admissions = [bound.endpoint for bound in self._bound], self._owner.admissions()
+        order = self._access.order(endpoints, self._remote, descriptors, admissions)
         self.process, line, self._lifeline = await self._launcher.serve(
             NAME, ["-m", "ganglion.transport.server"], order, self._ended, self._log, descriptors
         )
@@ -522,80 +451,14 @@ class Hub:
         answer: dict[str, list[str]] = json.loads(line)
         if "endpoints" not in answer:
             raise LaunchError(f"the broker does not come up: {answer.get('error', 'no reason given')}")
+        self._remote = answer.get("remote", [])
         return answer
-
-    def _cut_lifeline(self) -> None:
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
-
-    def _give_endpoints_up(self) -> None:
-        for bound in self._bound:
-            bound.close()
-        self._bound = []
-
-    # -- the next one -------------------------------------------------------------------------------------------------
-    def _ended(self, process: Process) -> None:
-        if self._closing.is_set() or process is not self.process or self._reviving is not None or self._opening:
-            return  # who waits for one that is coming up sees it
-        how, words = self._how(process), list(process.output.lines)
-        delay_s = self._delay_s()
-        self._patron.broker_lost(how, words, delay_s is not None)
-        if delay_s is None:
-            self._give_up(how)
-        else:
-            self._reviving = asyncio.ensure_future(self._revive(delay_s))
-            self.bus.lose(how)
-
-    def _how(self, process: Process) -> str:
-        return f"{'was' if (process.code or 0) < 0 else 'ended with'} {self._words_of(process)}"
-
-    def _delay_s(self) -> float | None:
-        """Return after how long the next broker is started; None if there is to be none."""
-        now_s = self._loop.time()
-        if now_s - self.since_s > RESTARTS_WITHIN_S:
-            self._restarts = Restarts()  # what was before has nothing to do with this
-        return self._restarts.next_s(NAME, now_s) if self._wanted() else None
-
-    def _give_up(self, how: str) -> None:
-        self.bus.fail(f"it {how}")
-        self._give_endpoints_up()
-
-    async def _revive(self, delay_s: float) -> None:
-        lost_s, how = self._loop.time(), ""
-        next_s: float | None = delay_s
-        while next_s is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), next_s)
-            if self._closing.is_set():
-                return
-            try:
-                await self._replace()
-            except (GanglionError, OSError) as error:
-                how = f"is gone, and another one does not come up: {error}"
-                await self._clear_away()
-                next_s = self._delay_s()
-                continue
-            self._reviving = None
-            self.since_s = self._loop.time()
-            self._patron.broker_back(self.since_s - lost_s)
-            return
-        self._reviving = None
-        if not self._closing.is_set():
-            self._patron.broker_lost(how, [], False)
-            self._give_up(how)
-
-    async def _replace(self) -> None:
-        """Start another broker and join it; PeerLost if it ends before we have."""
-        self._cut_lifeline()
-        await self._start(self._remote)
-        await self._join()
 
     async def _join(self) -> None:
         """Join the present broker; PeerLost if it ends before we have."""
         process = self.process
         assert process is not None
-        topics, watched = self._patron.interests()
+        topics, watched = self._owner.interests()
         joining = asyncio.ensure_future(
             self.bus.join(self._bound[0].endpoint, self._access.supervisor_token, topics, watched)
         )
@@ -615,3 +478,64 @@ class Hub:
         if self.process is not None:
             self.process.signal(signal.SIGKILL)
             await self.process.ended.wait()
+
+    def _cut_lifeline(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def _release_endpoints(self) -> None:
+        for bound in self._bound:
+            bound.close()
+        self._bound = []
+
+    # -- the next one -------------------------------------------------------------------------------------------------
+    def _ended(self, process: Process) -> None:
+        if self._closing.is_set() or process is not self.process or self._replacing is not None or self._opening:
+            return  # the task that waits for one that is coming up notices it
+        how, words = self._how(process), list(process.output.lines)
+        delay_s = self._delay_s()
+        self._owner.broker_lost(how, words, delay_s is not None)
+        if delay_s is None:
+            self._give_up(how)
+        else:
+            self._replacing = asyncio.ensure_future(self._replace(delay_s))
+            self.bus.lose(how)
+
+    def _how(self, process: Process) -> str:
+        return f"{'was' if (process.code or 0) < 0 else 'ended with'} {self._end_text(process)}"
+
+    def _delay_s(self) -> float | None:
+        """Return after how long the next broker is started; None if there is to be none."""
+        now_s = self._loop.time()
+        if now_s - self.since_s > RESTARTS_WITHIN_S:
+            self._restarts = Restarts()  # earlier losses have nothing to do with this one
+        return self._restarts.next_s(NAME, now_s) if self._wanted() else None
+
+    def _give_up(self, how: str) -> None:
+        self.bus.fail(f"it {how}")
+        self._release_endpoints()
+
+    async def _replace(self, delay_s: float) -> None:
+        """Start brokers until one is joined, or none is wanted any more, or too many were lost."""
+        lost_s, how = self._loop.time(), ""
+        next_s: float | None = delay_s
+        while next_s is not None:
+            if await within(self._closing, next_s):
+                return
+            try:
+                await self._start()
+                await self._join()
+            except (GanglionError, OSError) as error:
+                how = f"is gone, and another one does not come up: {error}"
+                await self._clear_away()
+                next_s = self._delay_s()
+                continue
+            self._replacing = None
+            self.since_s = self._loop.time()
+            self._owner.broker_back(self.since_s - lost_s)
+            return
+        self._replacing = None
+        if not self._closing.is_set():
+            self._owner.broker_lost(how, [], False)
+            self._give_up(how)

@@ -1,11 +1,10 @@
-"""Checkpoints: moments of all journals, and the ways on from them."""
+"""Checkpoints: all journals of a run at one instant, and how a run goes on from them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ganglion.errors import GanglionError, StoreError
 from ganglion.limits import RETRY_S
 from ganglion.run.effect import FOLDER, cut_text, read_cut
-from ganglion.run.loss import ours, recovers
+from ganglion.run.loss import ours
 from ganglion.supervisor.child import State
-from ganglion.supervisor.folder import Files
-from ganglion.supervisor.watchdog import standstill
+from ganglion.supervisor.folder import Files, open_regular
+from ganglion.supervisor.linux import quiesced
 from ganglion.synced import sync, write_synced
 from ganglion.wire.tape import last_request, read_records
 
@@ -26,24 +25,22 @@ if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
 
 READ_BYTES = 4 * 1024 * 1024
-"""Longer tapes are not looked through for a word in a report: that takes too long."""
+"""Longer journals are not read for a word in a report: that takes too long."""
 
 _FIRST_BYTES = 64 * 1024  # the first record is an answer to HELLO
 
 
 def journal_place(path: Path | None) -> tuple[int, int]:
-    """Return what is equal where a process stands at the same place: file and length of its tape; (0, 0) without."""
+    """Return file and length of a journal, which are equal where a process stands at the same place; else (0, 0)."""
     try:
         found = None if path is None else path.lstat()
     except OSError:
-        return 0, 0
+        found = None
     return (0, 0) if found is None else (found.st_ino, found.st_size)
 
 
 def journal_age_s(path: Path | None) -> float:
-    """Return how many seconds of a process are on its tape, at most; zero where it cannot be known."""
-    if path is None:
-        return 0.0
+    """Return how many seconds a journal covers, at most; zero where that cannot be known."""
     try:
         first = next(read_records(_read(path, _FIRST_BYTES)), None)
     except (OSError, GanglionError):
@@ -52,25 +49,18 @@ def journal_age_s(path: Path | None) -> float:
 
 
 def journal_position(path: Path | None, most: int = READ_BYTES) -> str | None:
-    """Return behind which call a process stood, and where in the run; None if nobody knows, or the tape is too long.
-
-    What it heard after its last word is not on the tape: it may have died of a later call.
-    """
-    if path is None or journal_place(path)[1] > most:
-        return None
+    """Return the last call in a journal with its position, None if not known; later ones may have been heard."""
     try:
-        found = last_request(_read(path))
-        return f"after {found}" if found else None
+        found = "" if journal_place(path)[1] > most else last_request(_read(path))
     except (OSError, GanglionError):
         return None
+    return f"after {found}" if found else None
 
 
-def _read(path: Path, most: int = -1) -> bytes:
-    """Return the first bytes of a regular file, all of them with -1; OSError if it is anything else."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path} is no regular file")
+def _read(path: Path | None, most: int = -1) -> bytes:
+    if path is None:
+        raise FileNotFoundError("the process writes no journal")
+    with open_regular(path) as file:
         return file.read(most)
 
 
@@ -79,11 +69,11 @@ _FIRST: Mapping[str, Any] = {"phase": 0, "models": []}
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a run goes on.
+    """Hold how a run goes on.
 
-    Without `cut` every process goes on with its tape; those of `moment`, if there is one, are put back first. With
-    `cut` the run begins again with a phase, and no tapes. `words` says so, `wrong` what could not be used.
-    `stopped` says that the run was interrupted: what was sealed behind that is not what it would have become.
+    Without `cut` every process goes on with its journal; journals of `moment`, if there is one, are put back first.
+    With `cut` the run begins a phase again, without journals. `words` describes the way, `wrong` what could not be
+    used. `stopped` says that the run was interrupted: what was sealed afterwards is not what it would have become.
     """
 
     words: str
@@ -94,14 +84,9 @@ class Way:
 
 
 def way_on(folder: Path, run: str, status: str | None, taped: bool, stopping: bool = False) -> Way:
-    """Return how the run in a folder goes on.
+    """Return how the run in a folder goes on; `status` is None if it was killed with its supervisor.
 
-    Args:
-        folder: Of the run.
-        run: Its id.
-        status: How it ended, None if it was ended with everything.
-        taped: Whether the tapes in its folder are those of the moment at which it ended, as they were written.
-        stopping: Whether it had been interrupted before it ended.
+    `taped` says that its journals are whole and of that instant, `stopping` that it had been interrupted before.
     """
     moment, wrong = Moments(folder).newest()
     if moment is not None and moment.facts.get("run") != run:
@@ -120,10 +105,7 @@ def way_on(folder: Path, run: str, status: str | None, taped: bool, stopping: bo
 
 
 def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the newest cut at the begin of a phase that is whole, and what is wrong with those after it.
-
-    Without any the run begins with its first phase.
-    """
+    """Return the newest whole checkpoint of a phase's begin (or of the run's), and what is wrong with later ones."""
     wrong: list[str] = []
     for path in sorted((folder / FOLDER).glob("phase-*.json"), reverse=True):
         try:
@@ -139,7 +121,6 @@ def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
 
 
 def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with what a cut names."""
     if cut.get("run") != run:
         yield "it is of another run"
         return
@@ -149,7 +130,7 @@ def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"model {name}: {text}" for name, text in files.model(str(row[9]), row[8]))
 
 
-_TAPES = ("tapes/*.tape", "users/*/*.tape")  # where the tapes of a run are, below its folder
+_TAPES = ("tapes/*.tape", "users/*/*.tape")  # the journals of a run, below its folder
 _FACTS = "moment.json"
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
@@ -157,7 +138,7 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment that was kept: its folder, what was noted, and the length of each tape (by path below the run's folder).
+    """Hold a checkpoint of all processes: its folder, facts, and the length of each journal by its path in the run.
 
     `stop` says that the run was interrupted then: what it did afterwards was to end.
     """
@@ -169,32 +150,27 @@ class Moment:
 
     @property
     def number(self) -> int:
-        """Return the place among the moments of the run."""
-        return int(self.folder.name.rpartition("-")[2])
+        """Return the place among the checkpoints of the run."""
+        return _number(self.folder)
 
 
 class Moments:
-    """Note and find the moments of the run in a folder."""
+    """Write and find the checkpoints of all processes of the run in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._cuts = folder / FOLDER
 
-    # -- noting -------------------------------------------------------------------------------------------------------
+    # -- writing ------------------------------------------------------------------------------------------------------
     def note(self, pids: Sequence[int], tapes: Sequence[Path], stop: bool = False) -> Moment | None:
-        """Note how long these tapes, of different names, are while these processes stand; it counts when it was kept.
-
-        Returns None if they could not be made to stand at once, or if a tape is not there.
-
-        Raises:
-            StoreError: The files cannot be made.
-        """
-        path = self._fresh(stop)
+        """Link journals while these processes are stopped; None if one cannot be stopped or is missing, StoreError."""
+        number = max(map(_number, self._folders()), default=0) + 1
+        path = self._cuts / f"{'stop' if stop else 'moment'}-{number:09}"
         try:
             self._cuts.mkdir(mode=0o700, exist_ok=True)
             path.mkdir(mode=0o700)
-            with standstill(pids) as stand:
-                lengths = self._link(tapes, path) if stand else None
+            with quiesced(pids) as quiet:
+                lengths = self._link(tapes, path) if quiet else None
         except OSError as error:
             shutil.rmtree(path, ignore_errors=True)
             raise StoreError(f"cut {path}: cannot be written: {error}") from error
@@ -202,10 +178,6 @@ class Moments:
             shutil.rmtree(path, ignore_errors=True)
             return None
         return Moment(path, {}, lengths, stop)
-
-    def _fresh(self, stop: bool) -> Path:
-        numbers = [int(path.name.rpartition("-")[2]) for path in self._folders()]
-        return self._cuts / f"{'stop' if stop else 'moment'}-{max(numbers, default=0) + 1:09}"
 
     def _link(self, tapes: Sequence[Path], path: Path) -> dict[str, int] | None:
         lengths = {}
@@ -218,11 +190,7 @@ class Moments:
         return lengths
 
     def keep(self, moment: Moment, facts: Mapping[str, Any]) -> None:
-        """Make a moment durable, with what else is to be known of it; older ones are forgotten.
-
-        Raises:
-            StoreError: The files cannot be written.
-        """
+        """Make a checkpoint durable, with facts about it; older ones are removed. StoreError if that fails."""
         try:
             for name in moment.tapes:
                 sync(moment.folder / Path(name).name)
@@ -237,11 +205,11 @@ class Moments:
 
     # -- finding ------------------------------------------------------------------------------------------------------
     def newest(self) -> tuple[Moment | None, list[str]]:
-        """Return the newest moment that is whole, None if there is none, and what is wrong with those after it."""
+        """Return the newest checkpoint that is whole, None if there is none, and what is wrong with later ones."""
         wrong: list[str] = []
         for path in reversed(self._folders()):
             if not (path / _FACTS).exists():
-                continue  # all ended while it was being kept
+                continue  # everything ended while it was being written
             try:
                 return self._read(path), wrong
             except StoreError as error:
@@ -265,21 +233,15 @@ class Moments:
         return Moment(path, facts, tapes, path.name.startswith("stop-"))
 
     def _folders(self) -> list[Path]:
-        """Return the folders of all moments, the oldest first."""
         try:
             found = [path for path in self._cuts.iterdir() if path.name.startswith(("moment-", "stop-"))]
         except OSError:
             return []
-        plain = [path for path in found if path.name.rpartition("-")[2].isdigit()]
-        return sorted(plain, key=lambda path: int(path.name.rpartition("-")[2]))
+        return sorted((path for path in found if path.name.rpartition("-")[2].isdigit()), key=_number)
 
     # -- going back ---------------------------------------------------------------------------------------------------
     def restore(self, moment: Moment) -> None:
-        """Put the tapes of a moment in the place of those that are there; all others are gone then.
-
-        Raises:
-            StoreError: The files cannot be read or written; it can be done again.
-        """
+        """Replace all journals of the run by those of a checkpoint; after a StoreError it can be done again."""
         try:
             fresh = {name: self._beside(moment, name) for name in moment.tapes}
             for path in self._tapes():
@@ -290,71 +252,59 @@ class Moments:
             raise StoreError(f"cut {moment.folder}: the tapes cannot be put back: {error}") from error
 
     def _beside(self, moment: Moment, name: str) -> Path:
-        """Write the beginning of a tape beside its place, with its owner; return where."""
         source, path = moment.folder / Path(name).name, self._folder / f"{name}.back"
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)
-        _copy(source, path, moment.tapes[name])
-        whose = source.stat()
-        if whose.st_uid != os.getuid():
-            os.chown(path, whose.st_uid, whose.st_gid, follow_symlinks=False)
+        with open_regular(source) as given, path.open("xb") as taken:  # another user may own the source
+            path.chmod(0o600)
+            left = moment.tapes[name]
+            while left:
+                piece = given.read(min(left, _PIECE_BYTES))
+                if not piece:
+                    raise OSError(f"{left} bytes are missing")
+                left -= taken.write(piece)
+        owner = source.stat()
+        if owner.st_uid != os.getuid():
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
         return path
 
     def _tapes(self) -> list[Path]:
         return [path for pattern in _TAPES for path in self._folder.glob(pattern)]
 
     def went_on(self, moment: Moment) -> None:
-        """Note that a run which was interrupted at a moment goes on from there: what comes later is newer."""
+        """Take note that a run which was interrupted at a checkpoint goes on from it: later ones are newer."""
         if moment.stop:
             moment.folder.rename(moment.folder.with_name(f"moment-{moment.number:09}"))
             sync(self._cuts)
 
     def forget(self) -> None:
-        """Remove all moments and all tapes: a run is begun again from a phase."""
+        """Remove all checkpoints of processes and all journals: a phase begins again."""
         for path in self._folders():
             shutil.rmtree(path, ignore_errors=True)
         for path in self._tapes():
             path.unlink(missing_ok=True)
 
 
+def _number(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
 def _is_tape(name: str) -> bool:
-    """Say whether a name leads to a tape below the folder of a run, and nowhere else."""
+    """Say whether a name leads to a journal below the folder of a run, and nowhere else."""
     path = PurePosixPath(name)
     return ".." not in path.parts and any(
         path.match(pattern) and len(path.parts) == len(PurePosixPath(pattern).parts) for pattern in _TAPES
     )
 
 
-def _copy(source: Path, target: Path, length: int) -> None:
-    """Copy the first `length` bytes; the source may be another user's, and is followed nowhere."""
-    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as given, target.open("xb") as taken:
-        target.chmod(0o600)
-        for piece in _pieces(given, length):
-            taken.write(piece)
-
-
-def _pieces(file: Any, length: int) -> Iterator[bytes]:
-    while length:
-        piece = file.read(min(length, _PIECE_BYTES))
-        if not piece:
-            raise OSError(f"{length} bytes are missing")
-        length -= len(piece)
-        yield piece
-
-
-_SHARE = 20  # a checkpoint may cost the twentieth part of the time between two
+_COST_FACTOR = 20  # a checkpoint may cost the twentieth part of the time between two
 _STOP_S = 2.0  # how long an interrupted run may wait for a process that is being replaced just then
 
 
 class Checkpoints:
-    """Keep moments of one run.
+    """Write checkpoints of one run; `warn` is told why one could not be written.
 
-    Where a program takes part that writes no tape, or where nobody comes back when he is lost, there are none.
-
-    Args:
-        run: The run.
-        warn: Told why one could not be kept.
+    There are none where a program takes part that writes no journal, or where lost processes are not replaced.
     """
 
     def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
@@ -365,11 +315,11 @@ class Checkpoints:
         self._stopped = False
 
     async def watch(self) -> None:
-        """Keep a moment each time that the phase's `checkpoint_s` and twenty times the cost of the last have passed."""
+        """Write one each time that the phase's `checkpoint_s` and twenty times the cost of the last have passed."""
         cost_s = 0.0
         while not self._run.over.is_set():
             phase = self._run.plan.phases[self._run.phase]
-            await asyncio.sleep(max(phase.checkpoint_s, _SHARE * cost_s))
+            await asyncio.sleep(max(phase.checkpoint_s, _COST_FACTOR * cost_s))
             if self._run.over.is_set() or self._stopped:
                 return
             begun_s = time.monotonic()
@@ -377,7 +327,7 @@ class Checkpoints:
             cost_s = time.monotonic() - begun_s
 
     async def stop(self) -> None:
-        """Keep the moment at which the run is interrupted; only the first time counts, and others wait for it."""
+        """Write the checkpoint of an interruption; only the first call counts, and others wait for it."""
         async with self._stopping:
             until_s = time.monotonic() + _STOP_S
             while not self._stopped and self._possible() and time.monotonic() < until_s:
@@ -387,10 +337,12 @@ class Checkpoints:
             self._stopped = True
 
     async def take(self, stop: bool = False) -> bool:
-        """Keep the present moment; say whether that could be done."""
+        """Write a checkpoint of the present instant; say whether that could be done."""
         async with self._lock:
             try:
-                moment = self._note(stop)
+                there = self._there()
+                # Nothing else happens in this process meanwhile.
+                moment = None if there is None else self._moments.note(*there, stop)
                 if moment is None:
                     return False
                 facts = {"run": self._run.id, "phase": self._run.phase}
@@ -400,22 +352,16 @@ class Checkpoints:
                 return False
         return True
 
-    def _note(self, stop: bool) -> Moment | None:
-        """Note the lengths of all tapes; nothing else happens in this process meanwhile."""
-        there = self._there() if self._possible() else None
-        return None if there is None else self._moments.note(*there, stop)
-
     def _possible(self) -> bool:
-        """Say whether all who take part write tapes."""
+        """Say whether the run is under way, and every process of its phase writes a journal."""
         run = self._run
         alive = run.begun and not run.over.is_set()
-        return alive and recovers(run.plan) and all(ours(place) for place in run.places(run.phase))
+        return alive and run.taped and all(ours(place) for place in run.places(run.phase))
 
     def _there(self) -> tuple[list[int], list[Path]] | None:
-        """Return the processes of the phase and their tapes, None while one is missing."""
-        run = self._run
-        pids, tapes = [], []
-        for place in (run.governor, *([run.keeper] if run.keeper else []), *run.places(run.phase)):
+        """Return the processes of the phase and their journals, None while one is missing."""
+        run, pids, tapes = self._run, [], []
+        for place in run.needed() if self._possible() else ():
             member = run.members.get(place.name)
             if member is None or member.process is None or not member.joined:
                 return None
@@ -423,4 +369,4 @@ class Checkpoints:
                 return None
             pids.append(member.process.pid)
             tapes.append(run.folder.tape(place))
-        return pids, tapes
+        return (pids, tapes) if pids else None

@@ -1,4 +1,4 @@
-"""The life of a child process as a table: events in, effects out; how soon a lost process is started again; pure."""
+"""The life of a child process as a table: events in, effects out; how soon a lost process is restarted; pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ganglion.limits import (
     RESTARTS_PER_RUN,
     RESTARTS_WITHIN_S,
 )
-
-_HISTORY = 32  # events kept for the post-mortem; a life has fewer
 
 
 class State(Enum):
@@ -49,7 +47,6 @@ class Event(Enum):
 class Effect(Enum):
     """Say what the supervisor has to do."""
 
-    START = "start"
     ASK = "ask"
     TERMINATE = "terminate"  # SIGTERM to the process group
     KILL = "kill"  # SIGKILL to the process group
@@ -59,34 +56,26 @@ class Effect(Enum):
 
 Row = dict[Event, tuple[State, tuple[Effect, ...]]]
 
+_UNWANTED = (Event.LEAVE, Event.END, Event.KILL)
 _END: Row = {
     Event.END: (State.TERMINATED, (Effect.TERMINATE,)),
     Event.KILL: (State.KILLED, (Effect.KILL,)),
     Event.EXITED: (State.GONE, (Effect.REPORT,)),
 }
 TRANSITIONS: dict[State, Row] = {
-    State.PLANNED: {
-        Event.START: (State.STARTING, (Effect.START,)),
-        Event.LEAVE: (State.GONE, (Effect.REPORT,)),
-        Event.END: (State.GONE, (Effect.REPORT,)),
-        Event.KILL: (State.GONE, (Effect.REPORT,)),
-    },
+    State.PLANNED: {Event.START: (State.STARTING, ()), **dict.fromkeys(_UNWANTED, (State.GONE, (Effect.REPORT,)))},
     State.STARTING: {
         Event.STARTED: (State.RUNNING, ()),
         Event.FAILED: (State.GONE, (Effect.REPORT,)),
-        Event.LEAVE: (State.CANCELLED, ()),
-        Event.END: (State.CANCELLED, ()),
-        Event.KILL: (State.CANCELLED, ()),
+        **dict.fromkeys(_UNWANTED, (State.CANCELLED, ())),
     },
     State.CANCELLED: {
         Event.STARTED: (State.KILLED, (Effect.KILL,)),
         Event.FAILED: (State.GONE, (Effect.REPORT,)),
-        Event.LEAVE: (State.CANCELLED, ()),
-        Event.END: (State.CANCELLED, ()),
-        Event.KILL: (State.CANCELLED, ()),
+        **dict.fromkeys(_UNWANTED, (State.CANCELLED, ())),
     },
-    State.RUNNING: {Event.LEAVE: (State.LEAVING, (Effect.ASK,)), **_END},
-    State.LEAVING: {Event.LEAVE: (State.LEAVING, ()), Event.DEADLINE: (State.TERMINATED, (Effect.TERMINATE,)), **_END},
+    State.RUNNING: {**_END, Event.LEAVE: (State.LEAVING, (Effect.ASK,))},
+    State.LEAVING: {**_END, Event.LEAVE: (State.LEAVING, ()), Event.DEADLINE: (State.TERMINATED, (Effect.TERMINATE,))},
     State.TERMINATED: {
         **_END,
         Event.LEAVE: (State.TERMINATED, ()),
@@ -95,12 +84,10 @@ TRANSITIONS: dict[State, Row] = {
     },
     State.KILLED: {
         **_END,
-        Event.LEAVE: (State.KILLED, ()),
-        Event.END: (State.KILLED, ()),
-        Event.KILL: (State.KILLED, ()),
+        **dict.fromkeys(_UNWANTED, (State.KILLED, ())),
         Event.DEADLINE: (State.KILLED, (Effect.KILL, Effect.OVERDUE)),
     },
-    State.GONE: {Event.LEAVE: (State.GONE, ()), Event.END: (State.GONE, ()), Event.KILL: (State.GONE, ())},
+    State.GONE: dict.fromkeys(_UNWANTED, (State.GONE, ())),
 }
 """What is no cell cannot happen: it is a mistake of the supervisor."""
 
@@ -112,10 +99,7 @@ _PATIENCE_S = {State.LEAVING: LEAVE_ASK_S, State.TERMINATED: LEAVE_TERMINATE_S, 
 
 
 def exit_text(code: int | None) -> str:
-    """Return how a process ended, in words: `exit status 3`, `killed by SIGKILL`.
-
-    `code` is the exit status, or the negative number of the signal; None where the system did not tell.
-    """
+    """Return how a process ended, in words; `code` is its exit status, or minus its signal, None if not known."""
     if code is None:
         return "ended, the exit status is not known"
     if code >= 0:
@@ -124,6 +108,11 @@ def exit_text(code: int | None) -> str:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"killed by signal {-code}"
+
+
+def refuses_to_start(code: int | None, ours: bool) -> bool:
+    """Say whether a process that never joined ended by itself, so that a successor would, too."""
+    return (code or 0) > 0 or (code in (None, 0) and not ours)
 
 
 class Child:
@@ -135,25 +124,21 @@ class Child:
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = State.PLANNED
+        self.started = False
         self.code: int | None = None
         self.deadline_s: float | None = None
         self.why = ""  # why it was killed or could not be started, where that is known
-        self.lost = False  # it ended although nobody had asked it to, or crashed
-        self.history: deque[tuple[float, Event, State]] = deque(maxlen=_HISTORY)
+        self.lost = False  # it ended although it was not asked to, or crashed
 
     def receive(
         self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None
     ) -> tuple[Effect, ...]:
-        """Take in an event; return the effects.
-
-        `code` belongs to EXITED (see `exit_text`). `patience_s` replaces the time that is left to the process in the
-        state that it enters; what is left of one common clock, for instance.
-        """
+        """Take in an event and return the effects; `patience_s` replaces the usual time in the new state."""
         former = self.state
         row = TRANSITIONS[former]
         assert event in row, f"{self.name}: {event.value} cannot happen to a process that is {former.value}"
         self.state, effects = row[event]
-        self.history.append((now_s, event, self.state))
+        self.started |= event is Event.STARTED
         if event in (Event.EXITED, Event.FAILED):
             self.code = code
             crashed = code is not None and code < 0 and -code not in _SENT.get(former, ())
@@ -180,10 +165,22 @@ class Child:
         return self.gone and not self.lost and self.code in (0, None)
 
     @property
+    def killed_from_outside(self) -> bool:
+        """Say whether a signal ended the process that we have not sent, and that no fault of its own sends."""
+        return self.code in (-signal.SIGKILL, -signal.SIGTERM) and not self.why
+
+    @property
     def reason(self) -> str:
-        """Return how it ended, in words."""
+        """Return how the process ended, in words."""
         text = self.why if self.code is None and self.why else exit_text(self.code)
         return f"{text} ({self.why})" if self.why and self.code is not None else text
+
+    @property
+    def way(self) -> str:
+        """Return how the process ended, in words that are equal for equal ways."""
+        if self.code is None:
+            return "an end that is not known" if self.started else "not being started"
+        return exit_text(self.code).removeprefix("killed by ")
 
     def check(self) -> None:
         """Assert that the books agree with each other; for tests."""
@@ -194,21 +191,18 @@ class Child:
 
 
 class Restarts:
-    """Count the restarts of one run."""
+    """Count the restarts and deaths of one run."""
 
     def __init__(self) -> None:
-        self._moments_s: dict[str, deque[float]] = {}
+        self._restarted_s: dict[str, deque[float]] = {}
         self._all = 0
         self._places: dict[str, tuple[Hashable, int]] = {}
 
     def next_s(
         self, name: str, now_s: float, most: int = RESTARTS_PER_NAME, within_s: float = RESTARTS_WITHIN_S
     ) -> float | None:
-        """Return after how many seconds this name may be started again; None if it has died too often.
-
-        `most` restarts of a name within `within_s` seconds are no accident any more.
-        """
-        moments_s = self._moments_s.setdefault(name, deque())
+        """Return the delay of the next restart; None after `most` within `within_s`, or too many in all."""
+        moments_s = self._restarted_s.setdefault(name, deque())
         while moments_s and now_s - moments_s[0] > within_s:
             moments_s.popleft()
         if len(moments_s) >= most or self._all >= RESTARTS_PER_RUN:
@@ -219,7 +213,7 @@ class Restarts:
         return delay_s
 
     def died(self, name: str, place: Hashable) -> int:
-        """Take note of where and how a name has died; return how often it has died just so, without a break."""
+        """Take note of where and how a name has died; return how often in a row it has died at this place."""
         former, times = self._places.get(name, (None, 0))
         times = times + 1 if former == place else 1
         self._places[name] = (place, times)

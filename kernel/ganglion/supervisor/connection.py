@@ -1,20 +1,30 @@
-"""The connection file: where a kernel listens and the tokens that let others in, for their owner's eyes only."""
+"""Ways into a kernel: connection files, which only their owner can read, and the tokens and keys in them."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
+import socket
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import LaunchError, UsageError
-from ganglion.transport.curve import ClientKeys
+from ganglion.synced import write_synced
+from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
+from ganglion.transport.endpoint import Endpoint, parse_endpoint
+from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.messages import Admit
+from ganglion.wire.name import Role
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.runs import Member
 
 CONNECTION = "connection.json"
 """The name of a connection file."""
@@ -32,11 +42,11 @@ RIGHTS = ("operator", "observer", "attach")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Hold what somebody needs to join a kernel: endpoints, and a token for each of three rights.
+    """Hold what is needed to join a kernel: endpoints, and a token for each of three rights.
 
     `operator_token` commands runs, `observer_token` reads, `attach_token` takes a place that a run waits for. In a
-    file for other machines `curve` holds `server_key`, by which they know the kernel, and for each right the
-    `public_key` and `secret_key` that it admits.
+    file for other machines `curve` holds `server_key`, the kernel's own, and for each right the `public_key` and
+    `secret_key` that it admits.
     """
 
     version: int
@@ -67,10 +77,7 @@ class Connection:
 
 
 def endpoint_folder(name: str) -> tuple[Path, str]:
-    """Make a folder for our socket that nobody else can enter; return it with the ipc endpoint in it.
-
-    `$XDG_RUNTIME_DIR/ganglion/<name>/` where that is ours and short enough, else a new one for temporary files.
-    """
+    """Make a folder that only we can enter, in the runtime folder if possible; return it and an ipc endpoint in it."""
     runtime = _runtime_folder()
     if runtime is not None:
         folder = runtime / name
@@ -115,19 +122,11 @@ def connection_path(folder: Path, results: Path, run: str | None) -> Path:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read, whole or not at all; a link in its place is never followed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    write_synced(path, data, 0o600)
 
 
 def read_connection(path: Path) -> Connection:
-    """Return what a connection file says; UsageError if it is not one, or if others could have read or made it."""
+    """Return the content of a connection file; UsageError if it is none, or if others could have read or made it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -177,3 +176,95 @@ def find_connections(results: Path) -> Sequence[tuple[Path, Connection]]:
                 continue
     found.sort(key=lambda entry: entry[0], reverse=True)
     return [(path, connection) for _, path, connection in found]
+
+
+_EVERYWHERE = ("*", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
+_MANY = (("operator/*", Role.OPERATOR, "operator"), ("observer/*", Role.OBSERVER, "observer"))
+
+
+class Access:
+    """Hold the tokens of a kernel and, if other machines may reach it, a pair of keys for it and one for each right."""
+
+    def __init__(self, remote: bool = False) -> None:
+        self.supervisor_token = secrets.token_urlsafe(32)
+        self.tokens = {right: secrets.token_urlsafe(32) for right in RIGHTS}
+        self.server: KeyPair | None = new_pair() if remote else None
+        self.keys: dict[str, KeyPair] = {right: new_pair() for right in RIGHTS} if remote else {}
+
+    def order(
+        self,
+        endpoints: Sequence[str],
+        remote: Sequence[str],
+        listening: Sequence[int] = (),
+        admissions: Sequence[Admit] = (),
+    ) -> bytes:
+        """Return the broker's settings, with inherited descriptors for `endpoints` and the admissions to begin with."""
+        order: dict[str, object] = {
+            "endpoints": list(endpoints),
+            "supervisor_token_sha256": _sha256(self.supervisor_token).hex(),
+        }
+        if listening:
+            order["listening"] = list(listening)
+        if admissions:
+            codec = codec_of(Admit)
+            order["admissions"] = [json.loads(codec.encode(admit, Content.JSON)) for admit in admissions]
+        if self.server is not None:
+            order |= {"remote": list(remote), "secret_key": self.server.secret}
+        return json.dumps(order).encode()
+
+    def admissions(self) -> list[Admit]:
+        """Return the admissions of operators and observers, and one that makes the attach token a known one."""
+        many = [
+            Admit(name, role.value, "", _sha256(self.tokens[right]), curve_key=self._public(right))
+            for name, role, right in _MANY
+        ]
+        return [*many, Admit("attach", Role.ENVIRONMENT.value, "", _sha256(self.tokens["attach"]))]
+
+    def admission(self, member: Member) -> Admit:
+        """Return the admission of a member of a run; one that attaches may come from another machine."""
+        place, attached = member.place, member.place.attached
+        return Admit(
+            member.name,
+            place.role.value,
+            member.run,
+            _sha256(self.tokens["attach"] if attached else member.token),
+            member.incarnation,
+            place.uid,
+            place.worker,
+            place.uid if attached else None,
+            evaluation=place.evaluation,
+            curve_key=self._public("attach") if attached else None,
+            returns=member.returns,
+        )
+
+    def local(self, connection: Connection) -> Connection:
+        """Return a connection with the tokens in it, for this machine."""
+        named = {f"{right}_token": token for right, token in self.tokens.items()}
+        return replace(connection, **named)  # type: ignore[arg-type]
+
+    def remote(self, connection: Connection, bound: str) -> Connection:
+        """Return a connection for other machines: the kernel's address and key, and a pair for each right."""
+        assert self.server is not None
+        pairs = {right: {"public_key": p.public, "secret_key": p.secret} for right, p in self.keys.items()}
+        curve = {"server_key": self.server.public, **pairs}
+        return replace(self.local(connection), endpoint=advertised(bound), tcp=None, curve=curve)
+
+    def _public(self, right: str) -> str | None:
+        return self.keys[right].public if self.keys else None
+
+
+def advertised(bound: str) -> str:
+    """Return an endpoint as other machines name it: one for all addresses by the name of this machine."""
+    endpoint = parse_endpoint(bound)
+    if endpoint.host not in _EVERYWHERE:
+        return bound
+    return str(Endpoint(host=socket.gethostname(), port=endpoint.port))
+
+
+def remote_path(local: Path) -> Path:
+    """Return where the connection file for other machines belongs: beside the one for this machine."""
+    return local.with_name(REMOTE)
+
+
+def _sha256(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

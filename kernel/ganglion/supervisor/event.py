@@ -1,9 +1,9 @@
-"""Names of the events of a run, as those see them who look on."""
+"""Names of the events of a run, as observers see them."""
 
 from __future__ import annotations
 
 TOPIC = "events"  # of each run: @<run>/events
-WAITS = "waits"  # likewise: for whom a participant waits, and how far a worker is, told by itself
+WAITS = "waits"  # likewise: what a participant waits for, and how far a worker is, told by itself
 
 # told by the supervisor
 RUN_STARTED = "run.started"
@@ -12,7 +12,7 @@ PEER_JOINED = "peer.joined"
 PEER_LOST = "peer.lost"
 PEER_RESTARTED = "peer.restarted"
 WAITING = "waiting"
-EXCUSED = "excused"  # told by a participant of itself: how many exceptions of authors were excused in it; counted only
+EXCUSED = "excused"  # told by a participant of itself: how many errors of authors it has tolerated; counted only
 
 STEPS_TAKEN = "steps.taken"  # told by a controller, once a second: how many steps its open episode has
 

@@ -14,9 +14,11 @@ import signal
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -29,7 +31,7 @@ from ganglion.errors import LaunchError, StoreError, UsageError
 from ganglion.limits import LEAVE_KILL_S, MODEL_INDEX_BYTES
 from ganglion.run.plan import Plan, Process
 from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_connection
-from ganglion.supervisor.linux import User, open_ways, user_of
+from ganglion.supervisor.linux import User, open_ways, proc, user_of
 from ganglion.supervisor.output import without_password
 from ganglion.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
@@ -48,35 +50,26 @@ def run_id(uid: str) -> str:
 
 
 def reserve(results: Path, uid: str, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run and return it: `name`, else `uid` and the first free number.
-
-    UsageError if a run of that name exists, if it is no plain name, or if the results cannot be written.
-    """
+    """Make the folder of a new run: `name`, else `uid` and the first free number; UsageError if that cannot be done."""
     try:
         if not results.is_dir():
             results.mkdir(parents=True, exist_ok=True)
-            # Nobody else can list it, nor read what is in it; programs of another user (`run_as`) pass through.
+            # Other users cannot list it, nor read what is in it; programs of another user (`run_as`) pass through.
             results.chmod(results.stat().st_mode | _PASS)
     except OSError as error:
         raise UsageError(f"results folder {results}: cannot be made: {error.strerror}") from error
-    if name is not None:
-        if not _NAME.match(name):
-            raise UsageError(f"--name: expected small letters, digits, `.` and `-`, at most 47, found {name!r}")
-        return _make(results, [name])
-    return _make(results, (f"{run_id(uid)}-{number}" for number in range(1, _NUMBERS_MAX)))
-
-
-def _make(results: Path, names: Any) -> RunFolder:
-    name = ""
-    for name in names:
+    if name is not None and not _NAME.match(name):
+        raise UsageError(f"--name: expected small letters, digits, `.` and `-`, at most 47, found {name!r}")
+    for number in range(1, _NUMBERS_MAX if name is None else 2):
+        run = name or f"{run_id(uid)}-{number}"
         try:
-            (results / name).mkdir()
+            (results / run).mkdir()
         except FileExistsError:
             continue
         except OSError as error:
             raise UsageError(f"results folder {results}: cannot be written: {error.strerror}") from error
-        return RunFolder(name, results / name)
-    raise UsageError(f"run {name} exists already in {results}; nothing is overwritten")
+        return RunFolder(run, results / run)
+    raise UsageError(f"run {run} exists already in {results}; nothing is overwritten")
 
 
 def log_name(process: Process) -> str:
@@ -85,7 +78,7 @@ def log_name(process: Process) -> str:
 
 
 class RunFolder:
-    """Be the folder of one run."""
+    """Write the files of one run."""
 
     def __init__(self, run: str, path: Path) -> None:
         self.run = run
@@ -101,10 +94,7 @@ class RunFolder:
                 folder.rmdir()
 
     def fill(self, plan: Plan, argv: Sequence[str], store: str | None, allow: Sequence[str] = ()) -> None:
-        """Write what was given and what it became; UsageError if it cannot be written.
-
-        `allow` are packages that import paths may name beside those of the plan.
-        """
+        """Write document, plan and manifest, with the packages that import paths may name; UsageError if that fails."""
         try:
             self.logs.mkdir(exist_ok=True)
             origin = origin_bytes(plan, allow)
@@ -118,7 +108,7 @@ class RunFolder:
             raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
 
     def tape(self, process: Process) -> Path:
-        """Return where a participant writes down what it hears."""
+        """Return the journal of a participant."""
         folder = self.path / "tapes" if process.run_as is None else self.own(user_of(process.run_as))
         return folder / f"{log_name(process)}.tape"
 
@@ -127,11 +117,11 @@ class RunFolder:
         return self.path / "users" / str(user.uid)
 
     def open_ways(self) -> None:
-        """Let the users of this run pass to what is theirs, and read nothing else."""
+        """Let the users of this run pass to their own files, and read no others."""
         open_ways([self.path, self.logs, *(self.path / name for name in ("brains", "tapes", "users"))])
 
     def give(self, process: Process) -> User | None:
-        """Give a process that runs under another name the files that it writes; return whose they are."""
+        """Give a process that runs as another user the files that it writes; return the user."""
         if process.run_as is None:
             return None
         user = user_of(process.run_as)
@@ -140,18 +130,14 @@ class RunFolder:
         return user
 
     def reopen(self, words: str, others: Sequence[str]) -> None:
-        """Note in the manifest that the run goes on: how, in `words`, and in what the installation is another.
-
-        Raises:
-            StoreError: That cannot be written.
-        """
-        note: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "how": words}
-        reopen(self.path, note | ({"accepted": list(others)} if others else {}))
+        """Take the seal off the manifest of a run that goes on, and note how; StoreError if it cannot be written."""
+        note = {"at": _now(), "how": words, **({"accepted": list(others)} if others else {})}
+        with _rewritten(self.path, "written") as manifest:
+            manifest["resumed"] = [*manifest.get("resumed", []), note]
 
     def seal(self, status: str, reason: str, heads: Mapping[str, Any] | None) -> None:
         """Complete the manifest when the run has ended; StoreError if that cannot be written."""
-        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-        seal(self.path, status, reason, ended, heads)
+        seal(self.path, status, reason, _now(), heads)
 
     def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
         return {
@@ -159,7 +145,7 @@ class RunFolder:
             "uid": plan.uid,
             "experiment": plan.experiment,
             "seed": plan.seed,
-            "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "started": _now(),
             "protocol": PROTOCOL_VERSION,
             **fingerprint(),
             "platform": {"system": _system(), "cpus": os.cpu_count()},
@@ -168,6 +154,10 @@ class RunFolder:
             "store": None if store is None else without_password(store),
             "argv": [without_password(argument) for argument in argv],
         }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _system() -> str:
@@ -179,51 +169,47 @@ def _system() -> str:
 def _git(folder: Path) -> str | None:
     """Return the commit that is checked out where the document lies, read from files: no program is started."""
     for parent in [folder.resolve(), *folder.resolve().parents]:
-        head = parent / ".git" / "HEAD"
         try:
-            text = head.read_text().strip()
-            if not text.startswith("ref: "):
-                return text
+            text = (parent / ".git" / "HEAD").read_text().strip()
             reference = parent / ".git" / text.removeprefix("ref: ")
-            return reference.read_text().strip() if reference.is_file() else None
+            if text.startswith("ref: "):
+                return reference.read_text().strip() if reference.is_file() else None
+            return text
         except OSError:
             continue
     return None
 
 
 def participants(processes: Sequence[Process]) -> str:
-    """Return processes in words: `2 controllers, 2 environments, 4 muscles, 1 brain`."""
-    counts: dict[Role, int] = {}
-    for process in processes:
-        counts[process.role] = counts.get(process.role, 0) + 1
-    order = (Role.GOVERNOR, Role.STORE, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)
-    return ", ".join(_count(counts[role], role.value) for role in order if role in counts)
-
-
-def _count(number: int, word: str) -> str:
-    if word in ("governor", "store"):
-        return word
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    """Return processes in words: `governor, 2 controllers, 2 environments, 4 muscles, 1 brain`."""
+    counts, words = Counter(process.role for process in processes), []
+    for role in (Role.GOVERNOR, Role.STORE, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN):
+        if role in counts:
+            single = role in (Role.GOVERNOR, Role.STORE)
+            plural = "" if counts[role] == 1 else "s"
+            words.append(role.value if single else f"{counts[role]} {role.value}{plural}")
+    return ", ".join(words)
 
 
 _KERNEL_PACKAGES = ("click", "msgpack", "numpy", "pydantic", "pyyaml", "pyzmq", "rich", "structlog", "uvloop")
 
 
 def fingerprint() -> dict[str, Any]:
-    """Return versions of Ganglion, Python, C library and packages, and which processor this is."""
+    """Return versions of Ganglion, Python, C library and packages, and the processor's model if the system tells it."""
+    model = re.search(r"^\s*(?:model name|cpu model|cpu part)\s*:(.*)$", proc("cpuinfo"), re.MULTILINE | re.IGNORECASE)
     return {
         "ganglion": ganglion.__version__,
         "python": sys.version.split()[0],
         "libc": " ".join(platform.libc_ver()).strip(),
         "machine": os.uname().machine,
-        "processor": _processor(Path("/proc/cpuinfo")),
+        "processor": "" if model is None else model[1].strip(),
         "packages": _versions(),
     }
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return where two fingerprints differ, a line for each: `package numpy: 2.0 then, 2.1 now`."""
-    before, after = dict(_lines(then)), dict(_lines(now))
+    before, after = _flat(then), _flat(now)
     return [
         f"{name}: {before.get(name) or 'none'} then, {after.get(name) or 'none'} now"
         for name in dict.fromkeys([*before, *after])
@@ -231,47 +217,29 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _lines(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from ((f"package {package}", str(version)) for package, version in value.items())
-        else:
-            yield name, str(value)
+def _flat(tree: Mapping[str, Any]) -> dict[str, str]:
+    found = {name: str(value) for name, value in tree.items() if not isinstance(value, Mapping)}
+    packages = [value for value in tree.values() if isinstance(value, Mapping)]
+    return found | {f"package {name}": str(version) for versions in packages for name, version in versions.items()}
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of what a result may depend on: our dependencies, and all distributions with plugins."""
+    """Return the versions of packages that a result may depend on: our dependencies, and all with plugins."""
     found = {e.distribution: e.version for group in registry.GROUPS for e in registry.entries(group)}
     for name in _KERNEL_PACKAGES:
         found[name] = importlib.metadata.version(name)
     return dict(sorted(found.items()))
 
 
-def _processor(path: Path) -> str:
-    """Return the model of the processor; empty where the system does not tell it in a file."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if name.strip().lower() in ("model name", "cpu model", "cpu part"):
-                    return value.strip()
-    except OSError:
-        pass
-    return ""
-
-
 CENSUS = "state.json"
 """The file, below the folder of a run."""
-
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One name: its newest incarnation, and the process of it.
+    """Hold the newest incarnation of a name and its process, None before it was started.
 
-    `pid` is None before it was started; `started` is when, in ticks since the machine began: the number of a process
-    that has ended is given again.
+    `started` is the process's start time: the number of a process that has ended is given again.
     """
 
     incarnation: int
@@ -281,7 +249,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Say how a run has ended, as its manifest will: status, reason, heads of its chains if it has a store."""
+    """Hold how a run has ended, for its manifest: status, reason, heads of its chains if it has a store."""
 
     status: str
     reason: str
@@ -290,12 +258,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Hold who lives for a run: its present phase, whether its governor was told to begin, each name of it.
+    """Hold the process table of a run: its present phase, whether its governor has begun, each name.
 
-    `stopping` says that the run has been interrupted: from then on episodes end otherwise than they would have.
-    `signals` are those of operators, with the phase that took each: a phase that begins again has not heard them.
-    `ended` is there from when the governor knows that its word about the end was heard: it does not say it again.
-    `boot` names the time since the machine began; empty where the system does not tell.
+    `stopping` says that the run has been interrupted: from then on episodes end early. `signals` are those of
+    operators, each with the phase that took it: they are lost for a phase that begins again. `ended` is set before
+    the governor's word about the end is answered: it does not repeat it. `boot` identifies the boot of the machine;
+    empty where the system does not tell.
     """
 
     boot: str
@@ -309,11 +277,8 @@ class Census:
 
 
 def boot_id() -> str:
-    """Return what names the time since this machine began, empty where the system does not tell."""
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
+    """Return the identifier of this boot of the machine, empty where the system does not tell."""
+    return proc("sys/kernel/random/boot_id").strip()
 
 
 def life_of(incarnation: int, pid: int | None) -> Life:
@@ -322,7 +287,7 @@ def life_of(incarnation: int, pid: int | None) -> Life:
 
 
 def lives(life: Life) -> bool:
-    """Say whether the process of an incarnation is still there; only where the machine has not begun anew."""
+    """Say whether the process of an incarnation is still there; only if the machine was not booted again."""
     if life.pid is None:
         return False
     try:
@@ -330,17 +295,17 @@ def lives(life: Life) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, and there
+        pass  # it exists, and belongs to another user
     return _started(life.pid) == life.started
 
 
 def write_census(folder: Path, census: Census) -> None:
-    """Write it into a run's folder, synced; OSError if that cannot be done."""
+    """Write the process table into a run's folder, synced; OSError if that cannot be done."""
     write_synced(folder / CENSUS, json.dumps(asdict(census), indent=1).encode(), 0o600)
 
 
 def read_census(folder: Path) -> Census | None:
-    """Return what is in a run's folder, None if there is none; StoreError if it cannot be read."""
+    """Return the process table in a run's folder, None if there is none; StoreError if it cannot be read."""
     path = folder / CENSUS
     try:
         tree = json.loads(path.read_bytes())
@@ -357,7 +322,7 @@ def read_census(folder: Path) -> Census | None:
 
 
 def forget(folder: Path) -> None:
-    """Remove what only a run that goes on needs: census and tapes."""
+    """Remove what only a run that goes on needs: process table and journals."""
     (folder / CENSUS).unlink(missing_ok=True)
     shutil.rmtree(folder / "tapes", ignore_errors=True)
     for tape in folder.glob("users/*/*.tape"):
@@ -366,26 +331,15 @@ def forget(folder: Path) -> None:
 
 
 def _started(pid: int) -> int | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if fields[0] == "Z" else int(fields[19])  # ended, and nobody has taken note of it yet
-    except (OSError, IndexError, ValueError):
-        return None
+    fields = proc(f"{pid}/stat").rpartition(")")[2].split()
+    return None if len(fields) < 20 or fields[0] == "Z" else int(fields[19])  # Z: ended, and not reaped yet
 
 
 _LOOK_S = 0.005
-_OURS = (CONNECTION, REMOTE)  # what may lie beside a socket
 
 
 def end_remains(run: str, census: Census) -> list[str]:
-    """Kill what is left of a run, each process with its group, and wait until it is gone; return the names.
-
-    A process is known by its number and by when it was started, in the present life of the machine.
-
-    Raises:
-        UsageError: The supervisor of the run lives: it goes on already.
-        LaunchError: One cannot be ended.
-    """
+    """Kill the processes left of a run, return their names; UsageError if its supervisor lives, or LaunchError."""
     if lives(census.supervisor):
         raise UsageError(f"run {run} goes on already (process {census.supervisor.pid})")
     left = {name: life for name, life in census.lives.items() if lives(life)}
@@ -405,55 +359,37 @@ def end_remains(run: str, census: Census) -> list[str]:
 
 
 def remove_connection(results: Path, run: str) -> None:
-    """Remove the connection file of a run whose supervisor is gone, and the folder with its socket.
-
-    The file may have come with the results from elsewhere: of the folder that it names goes what we put into one.
-    """
+    """Remove the connection file and socket of a run whose supervisor is gone, and no files of others."""
     for place in places(results):
         path = place / run / CONNECTION
         try:
             connection = read_connection(path)
         except UsageError:
             continue  # there is none, or it is not ours
-        socket = Path(connection.endpoint.removeprefix("ipc://"))
+        folder = Path(connection.endpoint.removeprefix("ipc://")).parent
         path.unlink(missing_ok=True)
-        if connection.run == run and socket.is_absolute() and _is_ours(socket.parent, run):
-            _empty(socket.parent)
-
-
-def _empty(folder: Path) -> None:
-    """Remove sockets, connection files, and the folder if there is nothing else in it."""
-    with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            if path.is_socket() or path.name in _OURS:
-                path.unlink()
-        folder.rmdir()
-
-
-def _is_ours(folder: Path, run: str) -> bool:
-    """Say whether a folder is one that a supervisor makes for its socket."""
-    try:
-        mine = folder.stat().st_uid == os.getuid()
-    except OSError:
-        return False
-    return mine and (folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run))
+        if connection.run != run or not folder.is_absolute():
+            continue
+        with contextlib.suppress(OSError):
+            named = folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run)
+            if named and folder.stat().st_uid == os.getuid():
+                for file in folder.iterdir():
+                    if file.is_socket() or file.name in (CONNECTION, REMOTE):
+                        file.unlink()
+                folder.rmdir()
 
 
 ORIGIN = "plan.msgpack"
 
 
 def origin_bytes(plan: Plan, allow: Sequence[str]) -> bytes:
-    """Return the bytes of the file: the plan, and the packages that import paths may name beside those of the plan."""
+    """Return the bytes of the file: the plan, and further packages that import paths may name."""
     data: bytes = msgpack.packb({"plan": plan.to_map(), "allow": list(allow)})
     return data
 
 
 def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
-    """Return plan and allowed packages of the run in a folder; `sha256` is what its manifest says of the file.
-
-    Raises:
-        UsageError: The file cannot be read, is not what the manifest says, or holds no plan.
-    """
+    """Return plan and allowed packages of a run; UsageError if the file is damaged: its manifest says `sha256`."""
     path = folder / ORIGIN
     try:
         data = path.read_bytes()
@@ -481,51 +417,40 @@ def text_of(manifest: Mapping[str, Any]) -> str:
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading; OSError if it is anything else, a link too, or cannot be read."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is no regular file")
+    return file
+
+
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a regular file; OSError if it is anything else, a link too, or cannot be read."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path} is no regular file")
+    """Return the SHA-256 of a regular file; OSError as `open_regular`."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str, Any] | None) -> None:
-    """Complete the manifest of a run that has ended; an earlier seal is replaced.
-
-    Args:
-        folder: The run's.
-        status: How it ended; `reason` why, `ended` when.
-        chain: The heads of its chains as its store gave them, None if nothing was stored.
-
-    Raises:
-        StoreError: It cannot be read or written; the old one stays.
-    """
+@contextlib.contextmanager
+def _rewritten(folder: Path, verb: str) -> Iterator[dict[str, Any]]:
+    """Yield the manifest of a run without its seal and write what it has become; StoreError if it cannot be `verb`."""
     path = folder / MANIFEST
     try:
         manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
+        yield manifest
+        write_synced(path, text_of(manifest).encode())
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise StoreError(f"manifest {path}: cannot be {verb}: {error}") from error
+
+
+def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str, Any] | None) -> None:
+    """Complete the manifest of a run that has ended, with the heads of its chains; StoreError if that fails."""
+    with _rewritten(folder, "sealed") as manifest:
         manifest |= {"status": status, "reason": reason, "ended": ended}
         manifest["chain"] = None if chain is None else dict(chain)
         manifest["files"] = {name: _row(folder / name) for name in _SEALED if (folder / name).exists()}
         manifest[_SEAL] = _own_digest(manifest)
-        write_synced(path, text_of(manifest).encode())
-    except (OSError, ValueError, AttributeError) as error:
-        raise StoreError(f"manifest {path}: cannot be sealed: {error}") from error
-
-
-def reopen(folder: Path, note: Mapping[str, Any]) -> None:
-    """Take the seal off the manifest of a run that goes on, and add how that was done to its `resumed`.
-
-    Raises:
-        StoreError: It cannot be read or written; the old one stays.
-    """
-    path = folder / MANIFEST
-    try:
-        manifest = {k: v for k, v in json.loads(_text(path)).items() if k not in _KEYS}
-        manifest["resumed"] = [*manifest.get("resumed", []), dict(note)]
-        write_synced(path, text_of(manifest).encode())
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise StoreError(f"manifest {path}: cannot be written: {error}") from error
 
 
 def _row(path: Path) -> dict[str, Any]:
@@ -545,11 +470,7 @@ def _text(path: Path) -> str:
 
 
 def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the manifest of a run, and what is wrong with it: empty if nothing is.
-
-    A manifest without a seal is nothing wrong by itself: the run goes on, or was killed with everything. Whatever
-    byte of a sealed one is another, it is found.
-    """
+    """Return the manifest of a run, and what is wrong with it: empty if it is not sealed, or not changed since."""
     path = folder / MANIFEST
     try:
         text = _text(path)
@@ -564,10 +485,7 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 class Files:
-    """Check files of a run's folder by their digests; each is read once.
-
-    Yielded are pairs: the file below the folder, and what is wrong with it.
-    """
+    """Check files of a run's folder by their digests, each read once; yield files and what is wrong with them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -596,7 +514,7 @@ class Files:
             yield name, f"it cannot be read: {error.strerror or error}"
 
     def model(self, path: str, sha256: Any) -> Iterator[tuple[str, str]]:
-        """Check a file of a model by the path that it was stored under, also if the results were moved since."""
+        """Check a file of a model by the path under which it was stored, also if the results were moved since."""
         parts = PurePosixPath(path).parts[-4:]  # brains/<phase>/<agent>/<file>
         if len(parts) < 4 or parts[0] != "brains":
             yield path[:200], "its path leaves the folder of the run"

@@ -1,9 +1,9 @@
-"""The keeper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
+"""The reaper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
 
 `python -m ganglion.supervisor.keeper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number of the
 read end of a pipe whose other end only the supervisor has; its end of file means that the supervisor is gone. With
-the numbers of a user and his groups the program runs under his name; the keeper stays who it is, so that the program
-cannot end it. The keeper ends as the program did: with its exit status, or killed by its signal.
+the numbers of a user and its groups the program runs as that user; the reaper does not, so that the program cannot
+end it. The reaper ends as the program did: with its exit status, or killed by its signal.
 """
 
 from __future__ import annotations
@@ -28,26 +28,20 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """Start the program, wait until it or the supervisor ends, end what is left of its tree."""
     end = list(arguments).index("--")
     lifeline, *user = (int(word) for word in arguments[:end])
+    uid, gid = user[:2] if user else (None, None)
     argv = list(arguments[end + 1 :])
     adopt_orphans()
     name_process("ganglion-keeper")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(signum, lambda *_: None)  # meant for the whole group: the program has got it too
+        signal.signal(signum, lambda *_: None)  # meant for the whole group: the program gets it too
     try:
-        program = _start(argv, user)
+        program = subprocess.Popen(argv, close_fds=True, user=uid, group=gid, extra_groups=user[2:] or None)
     except OSError as error:
         sys.stderr.write(f"cannot start {argv[0]}: {error.strerror or error}\n")
         end_as(127)
     code = _wait(program, lifeline)
     end_tree()
     end_as(-signal.SIGKILL if code is None else code)
-
-
-def _start(argv: Sequence[str], user: Sequence[int]) -> subprocess.Popen[bytes]:
-    if not user:
-        return subprocess.Popen(argv, close_fds=True)
-    uid, gid, *groups = user
-    return subprocess.Popen(argv, close_fds=True, user=uid, group=gid, extra_groups=groups)
 
 
 def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:
@@ -62,10 +56,7 @@ def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:
 
 
 def end_tree() -> None:
-    """Kill every process below this one, and those that they leave behind, until there is none.
-
-    Where the system does not list children, the process group is all that can be reached.
-    """
+    """Kill all processes below this one until there is none; only the group where the system does not list children."""
     until_s = time.monotonic() + LEAVE_KILL_S
     while time.monotonic() < until_s:
         below = _below(os.getpid())

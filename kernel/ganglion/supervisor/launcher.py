@@ -1,28 +1,25 @@
-"""The local launcher: forks participants from the warm parent, starts programs by exec under a keeper."""
+"""The local launcher: forks participants from the warm parent, starts programs under a reaper, watches all."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from ganglion.errors import LaunchError, PeerLost
-from ganglion.limits import DEADLINES_S
+from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.supervisor.child import Restarts, exit_text
 from ganglion.supervisor.linux import LINUX, adopt_orphans
 from ganglion.supervisor.output import Output
-from ganglion.supervisor.process import Process
 from ganglion.supervisor.warm import ORDER_BYTES
 
 if TYPE_CHECKING:
@@ -50,7 +47,7 @@ SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwi
     "VECLIB_MAXIMUM_THREADS": "1",
     "PYTHONHASHSEED": "0",  # the order of a set is part of no result
 }
-CREDENTIALS = (  # ways into a database or a kernel: for those who keep rows, and for no agent or environment
+CREDENTIALS = (  # ways into a database or a kernel: for processes that keep rows, and for no agent or environment
     "GANGLION_KERNEL",
     "GANGLION_STORE",
     "PGPASSFILE",
@@ -59,21 +56,104 @@ CREDENTIALS = (  # ways into a database or a kernel: for those who keep rows, an
     "PGSERVICEFILE",
 )
 _START_S = DEADLINES_S["join"] or 30.0
+_ORDER_MAX_BYTES = ORDER_BYTES - 16  # without its number
 _LAST_BREATH_S = 0.5  # between the end of its output and that of a process
 _PLACE = tuple(  # what tells a participant its place
     f"GANGLION_{word}"
     for word in ("ENDPOINT", "NAME", "TOKEN", "ROLE", "INCARNATION", "SERVER_KEY", "PUBLIC_KEY", "SECRET_KEY")
 )
-_PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes nobody's place
+_PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes no other's place
+_POLL_S = 0.05  # where the system cannot wake us when a process ends
 
 
-@dataclass(slots=True)
-class _Order:
-    """One process that the warm parent is to start, with its descriptors, until it has answered."""
+class Process:
+    """Watch one child of this process until it has ended.
 
-    data: bytes
-    fds: list[int]
-    answer: asyncio.Future[int]
+    The end is noticed at once by a descriptor of the process (Linux), else by polling. Then the rest of its group is
+    killed, its output is read to the end, and `on_exit` is called once with this object; `code` is the exit status or
+    the negative number of a signal, None if the system did not tell.
+    """
+
+    def __init__(self, name: str, pid: int, output: Output, on_exit: Callable[[Process], None]) -> None:
+        self.name = name
+        self.pid = pid
+        self.output = output
+        self.code: int | None = None
+        self.ended = asyncio.Event()
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = -1
+        if hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(pid)
+            self._loop.add_reader(self._pidfd, self.look)
+        else:
+            self._loop.call_later(_POLL_S, self._poll)
+        self._loop.add_reader(output.fd, self._read)
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to the process and its group; nothing is sent to one that has ended."""
+        if self.ended.is_set():
+            return
+        try:
+            os.killpg(self.pid, signum)
+        except (ProcessLookupError, PermissionError):  # it has not made its group yet (or macOS: is a zombie)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
+
+    def _read(self) -> None:
+        self.output.read()
+        if self.output.ended:
+            self._loop.remove_reader(self.output.fd)
+
+    def _poll(self) -> None:
+        self.look()
+        if not self.ended.is_set():
+            self._loop.call_later(_POLL_S, self._poll)
+
+    def look(self) -> None:
+        """Find out whether the process has ended; the loop does that by itself as soon as it is idle."""
+        if self.ended.is_set():
+            return
+        try:
+            info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            self._end(None)
+            return
+        if info is None:
+            return
+        # The number stays taken until the process is reaped: before that, the signal reaches its group and no other.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        self._end(os.waitstatus_to_exitcode(status))
+
+    def _end(self, code: int | None) -> None:
+        self.code = code
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if not self.output.ended:
+            self._loop.remove_reader(self.output.fd)
+        self.output.close()
+        self.ended.set()
+        self._on_exit(self)
+
+
+async def within(event: asyncio.Event, span_s: float | None) -> bool:
+    """Wait for an event for a time; say whether it has come."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), span_s)
+    return event.is_set()
+
+
+async def end(process: Process) -> None:
+    """End a process that has been asked to leave already: wait, SIGTERM, wait, SIGKILL."""
+    if not await within(process.ended, LEAVE_TERMINATE_S):
+        process.signal(signal.SIGTERM)
+        if not await within(process.ended, LEAVE_KILL_S):
+            process.signal(signal.SIGKILL)
+            await within(process.ended, LEAVE_KILL_S)
 
 
 class Launcher:
@@ -89,53 +169,46 @@ class Launcher:
         self._entries = dict(ENTRIES if entries is None else entries)
         self._preload = tuple(preload)
         self._logs = logs
-        self._numbers = itertools.count(1)
-        self._orders: dict[int, _Order] = {}  # that are not answered
-        self._unsent: deque[int] = deque()  # their numbers
         self._restarts = Restarts()
-        self._came_up = self._closing = False
-        self.on_warm_lost: Callable[[str], None] | None = None  # told how it ended, when another one is started
-        self._channel: socket.socket | None = None
+        self._closing = False
+        self._channel: socket.socket | None = None  # to the warm parent
         self._warm: Process | None = None
-        self._exec: subprocess.Popen[bytes] | None = None
+        self._exec: int | None = None  # its number, before there is a loop, too
+        self._came_up = False  # the warm parent has spoken
+        self._ordering = asyncio.Lock()
+        self._number = 0  # of the order that is being carried out
+        self._answer: asyncio.Future[int] | None = None  # to it
+        self.on_warm_lost: Callable[[str], None] | None = None  # told how it ended
         self._lifeline: tuple[int, int] | None = None
         self.processes: dict[int, Process] = {}
         self.adopted = adopt_orphans()
 
     # -- the warm parent ----------------------------------------------------------------------------------------------
     def warm_up(self) -> None:
-        """Start the warm parent, so that its imports run while this process does something else.
-
-        May be called before there is a loop; `open` then takes it over.
-        """
+        """Start the warm parent, so that its imports run meanwhile, before there is a loop; `open` takes it over."""
         if not (LINUX and self.adopted) or self._exec is not None:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        read, write = os.pipe()
         entries = [f"{word}={place}" for word, place in self._entries.items()]
         argv = [*_PYTHON, "-m", "ganglion.supervisor.warm", str(theirs.fileno()), str(os.getpid())]
         variables = {**_clean(os.environ), **SINGLE_THREAD}
         try:
-            self._exec = _popen(
-                [*argv, *self._preload, *entries], subprocess.DEVNULL, write, write, variables, keep=[theirs.fileno()]
-            )
+            self._exec, self._output = _popen([*argv, *self._preload, *entries], variables, keep=[theirs.fileno()])
         except LaunchError:
-            _close_all([read])
             ours.close()
             raise
         finally:
             theirs.close()
-            os.close(write)
         ours.setblocking(False)
-        self._channel, self._output = ours, read
+        self._channel = ours
 
     def abandon(self) -> None:
         """End a warm parent that is not needed after all, before `open`."""
         if self._exec is not None and self._warm is None and self._channel is not None:
             self._channel.close()
             os.close(self._output)
-            self._exec.kill()
-            self._exec.wait()
+            os.kill(self._exec, signal.SIGKILL)
+            os.waitpid(self._exec, 0)
             self._exec = self._channel = None
 
     async def open(self) -> None:
@@ -150,62 +223,34 @@ class Launcher:
         if self._exec is None or self._warm is not None:
             return
         assert self._channel is not None
-        output = Output(self._output, self._log("warm"))
-        self._warm = self._watch("warm", self._exec.pid, output, self._warm_ended)
-        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._answer)
+        output = Output(self._output, None if self._logs is None else self._logs / "warm.out")
+        self._warm = self._watch("warm", self._exec, output, self._warm_ended)
+        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._receive)
 
     def _warm_ended(self, process: Process) -> None:
-        """Start another one in the place of a warm parent that was killed; it gets the orders that are open.
-
-        Nobody who was started unanswered lives: a process waits for the answer to have been given.
-        """
-        if self._exec is not None:
-            self._exec.returncode = process.code if process.code is not None else -1
+        """Refuse the present order, or let another warm parent have it: a process started for it has not begun."""
         if self._channel is not None:
-            self._answer()  # it may have spoken before it ended
+            self._receive()  # it may have answered before it ended
         self._close_channel()
         self._exec = self._warm = None
         came_up, self._came_up = self._came_up, False
         how = exit_text(process.code)
-        delay_s = None
+        error: Exception = LaunchError(f"the warm parent has ended ({how}){process.output.quoted()}")
         if came_up and not self._closing:
-            delay_s = self._restarts.next_s("warm", asyncio.get_running_loop().time())
-        if delay_s is None:
-            words = "".join(f"\n    {line}" for line in process.output.lines)
-            self._refuse_all(f"the warm parent has ended ({how}){words}")
-            return
-        self._unsent = deque(self._orders)
-        if self.on_warm_lost is not None:
-            self.on_warm_lost(how)
-        asyncio.get_running_loop().call_later(delay_s, self._replace_warm)
-
-    def _replace_warm(self) -> None:
-        if self._closing:
-            return
-        try:
-            self._take_warm()
-        except LaunchError as error:
-            self._refuse_all(str(error))
-            return
-        self._flush()
-
-    def _refuse_all(self, why: str) -> None:
-        for order in self._orders.values():
-            if not order.answer.done():
-                order.answer.set_exception(LaunchError(why))
-        self._orders.clear()
-        self._unsent.clear()
+            error = PeerLost("warm parent", how)
+            if self.on_warm_lost is not None:
+                self.on_warm_lost(how)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
 
     def _close_channel(self) -> None:
-        if self._channel is None:
-            return
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._channel.fileno())
-        loop.remove_writer(self._channel.fileno())
-        self._channel.close()
-        self._channel = None
+        if self._channel is not None:
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
+            self._channel.close()
+            self._channel = None
 
-    def _answer(self) -> None:
+    def _receive(self) -> None:
+        """Take the answers of the warm parent."""
         assert self._channel is not None
         while True:
             try:
@@ -217,38 +262,38 @@ class Launcher:
             if not data:  # the end itself is noticed by the process's descriptor
                 asyncio.get_running_loop().remove_reader(self._channel.fileno())
                 return
-            number, pid, *reason = msgpack.unpackb(data)
             self._came_up = True
-            order = self._orders.pop(number, None)
-            if order is None or order.answer.done():
-                continue
+            number, pid, *reason = msgpack.unpackb(data)
+            if number != self._number or self._answer is None or self._answer.done():
+                continue  # its first word, or too late
             if pid:
-                order.answer.set_result(pid)
+                self._answer.set_result(pid)
             else:
-                order.answer.set_exception(LaunchError(str(reason[0])))
+                self._answer.set_exception(LaunchError(str(reason[0])))
 
-    def _flush(self) -> None:
-        channel = self._channel
-        if channel is None:
-            return
+    async def _order(self, words: Sequence[Any], fds: Sequence[int]) -> int:
+        """Have the warm parent start a process, or its successor if it is lost; return the process's number."""
         loop = asyncio.get_running_loop()
-        while self._unsent:
-            order = self._orders.get(self._unsent[0])
-            try:
-                if order is not None:
-                    socket.send_fds(channel, [order.data], order.fds)
-            except BlockingIOError:
-                loop.add_writer(channel.fileno(), self._flush)
-                return
-            except OSError:
-                return  # it has just ended; `_warm_ended` sees to it
-            self._unsent.popleft()
-        loop.remove_writer(channel.fileno())
+        async with self._ordering:
+            while True:
+                self._take_warm()
+                assert self._channel is not None
+                self._number += 1
+                self._answer = loop.create_future()
+                try:
+                    with contextlib.suppress(OSError):  # it has just ended: `_warm_ended` answers
+                        socket.send_fds(self._channel, [msgpack.packb([self._number, *words])], fds)
+                    return await self._answer
+                except PeerLost as error:
+                    delay_s = self._restarts.next_s("warm", loop.time())
+                    if delay_s is None:
+                        raise LaunchError(str(error)) from error
+                await asyncio.sleep(delay_s)
 
     @property
     def pids(self) -> set[int]:
         """Return the numbers of the processes that were started and have not ended."""
-        return set(self.processes) | ({self._exec.pid} if self._exec is not None else set())
+        return set(self.processes) | ({self._exec} if self._exec is not None else set())
 
     # -- starting -----------------------------------------------------------------------------------------------------
     async def fork(
@@ -261,36 +306,26 @@ class Launcher:
         user: User | None = None,
         mask: int | None = None,
     ) -> Process:
-        """Start a participant from the warm parent; LaunchError if that is not possible.
-
-        It runs under the name of `user`; what it writes is not for those in `mask`.
-        """
+        """Start a participant from the warm parent, as `user`, with the umask `mask`; LaunchError if that fails."""
         if not (LINUX and self.adopted):
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
-            argv = [*_PYTHON, "-m", module]
             known = {**SINGLE_THREAD, **variables}
-            return self.execute(name, argv, known, on_exit, log, user=user, mask=mask)
-        self._take_warm()
+            return self.execute(name, [*_PYTHON, "-m", module], known, on_exit, log, user=user, mask=mask)
+        become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
+        words = [entry, dict(variables), name, become, mask]
+        size = len(msgpack.packb(words))
+        if size > _ORDER_MAX_BYTES:
+            raise LaunchError(f"{name}: expected at most {_ORDER_MAX_BYTES} bytes of variables, found {size}")
         read, write = os.pipe()
         feed = os.open(os.devnull, os.O_RDONLY)
-        number = next(self._numbers)
-        become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
-        data = msgpack.packb([number, entry, dict(variables), name, become, mask])
-        if len(data) > ORDER_BYTES:
-            _close_all([read, write, feed])
-            raise LaunchError(f"{name}: expected at most {ORDER_BYTES} bytes of variables, found {len(data)}")
-        order = self._orders[number] = _Order(data, [feed, write], asyncio.get_running_loop().create_future())
-        self._unsent.append(number)
-        self._flush()
         try:
             async with asyncio.timeout(_START_S):
-                pid = await order.answer
+                pid = await self._order(words, [feed, write])
         except (LaunchError, TimeoutError) as error:
             os.close(read)
             raise LaunchError(f"cannot start {name}: {str(error) or f'no answer within {_START_S} s'}") from error
         finally:
-            self._orders.pop(number, None)
-            _close_all(order.fds)
+            _close_all([feed, write])
         return self._watch(name, pid, Output(read, log), on_exit)
 
     def execute(
@@ -304,32 +339,19 @@ class Launcher:
         user: User | None = None,
         mask: int | None = None,
     ) -> Process:
-        """Start a program under a keeper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
+        """Start a program under a reaper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
         assert self._lifeline is not None, "open() comes first"
         if cwd is not None and not Path(cwd).is_dir():
             raise LaunchError(f"cannot start {' '.join(argv)}: there is no folder {cwd}")
         lifeline = self._lifeline[0]
-        numbers = [] if user is None else [user.uid, user.gid, *user.groups]
-        words = [str(number) for number in (lifeline, *numbers)]
-        keeper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", *words, "--", *argv]
-        read, write = os.pipe()
-        try:
-            started = _popen(
-                keeper,
-                subprocess.DEVNULL,
-                write,
-                write,
-                {**_clean(os.environ), **_home(user), **variables},
-                cwd,
-                [lifeline],
-                mask,
-            )
-        except LaunchError:
-            os.close(read)
-            raise
-        finally:
-            os.close(write)
-        return self._watch(name, started.pid, Output(read, log), _forgetting(started, on_exit))
+        numbers, home = [lifeline], {}
+        if user is not None:
+            numbers += [user.uid, user.gid, *user.groups]
+            home = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+        reaper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", *map(str, numbers), "--", *argv]
+        known = {**_clean(os.environ), **home, **variables}
+        pid, read = _popen(reaper, known, cwd=cwd, keep=[lifeline], mask=mask)
+        return self._watch(name, pid, Output(read, log), on_exit)
 
     async def serve(
         self,
@@ -342,39 +364,35 @@ class Launcher:
     ) -> tuple[Process, bytes, int]:
         """Start a program of our own that reads one line and answers with one; return process, answer and lifeline.
 
-        The lifeline is the write end of its standard input: it ends when that is closed. The caller closes it.
-        `keep` are descriptors that it inherits under the same numbers. LaunchError if it ends or is silent instead of
-        answering, with its last words; PeerLost if somebody has killed it.
+        The lifeline is the write end of its standard input: the program ends when the caller closes it. `keep` are
+        descriptors that it inherits under the same numbers. LaunchError, with its last words, if it ends or is silent
+        instead of answering; PeerLost if it was killed.
         """
         feed, lifeline = os.pipe()
         answer_fd, answer_write = os.pipe()
-        read, write = os.pipe()
         try:
-            started = _popen([*_PYTHON, *argv], feed, answer_write, write, _clean(os.environ), keep=keep)
+            pid, read = _popen([*_PYTHON, *argv], _clean(os.environ), feed, answer_write, keep=keep)
         except LaunchError:
-            _close_all([lifeline, answer_fd, read])
+            _close_all([lifeline, answer_fd])
             raise
         finally:
-            _close_all([feed, answer_write, write])
-        process = self._watch(name, started.pid, Output(read, log), _forgetting(started, on_exit))
+            _close_all([feed, answer_write])
+        process = self._watch(name, pid, Output(read, log), on_exit)
         # More than a pipe holds waits until it is read, and we are not to wait with it.
         writing = asyncio.create_task(asyncio.to_thread(_write_all, lifeline, first + b"\n"))
-        try:
-            answer = await _line(answer_fd)
-        finally:
-            os.close(answer_fd)
+        answer = await _line(answer_fd)
         if not answer:
-            ended = await _ends_soon(process)
+            ended = await within(process.ended, _LAST_BREATH_S)
             if not ended:
                 process.signal(signal.SIGKILL)
                 await process.ended.wait()
             await writing
             os.close(lifeline)
             how = exit_text(process.code) if ended else f"said nothing within {_START_S} s"
-            words = "".join(f"\n    {line}" for line in process.output.lines)
+            text = f"did not come up: {how}{process.output.quoted()}"
             if ended and (process.code or 0) < 0:
-                raise PeerLost(name, f"it did not come up: {how}{words}")
-            raise LaunchError(f"{name} did not come up: {how}{words}")
+                raise PeerLost(name, f"it {text}")
+            raise LaunchError(f"{name} {text}")
         await writing
         return process, answer, lifeline
 
@@ -382,23 +400,18 @@ class Launcher:
     async def close(self) -> list[str]:
         """End the warm parent and whatever is left; return what was found that should not have been there."""
         self._closing = True
-        found = [f"{p.name} (process {p.pid})" for p in self.processes.values() if p is not self._warm]
+        left = [process for process in self.processes.values() if process is not self._warm]
+        for process in left:
+            process.signal(signal.SIGKILL)
+        self._close_channel()  # end of file: the warm parent leaves
         for process in list(self.processes.values()):
-            if process is not self._warm:
+            if not await within(process.ended, 1.0):
                 process.signal(signal.SIGKILL)
-        if self._channel is not None:
-            self._close_channel()  # end of file: it leaves
-        for process in list(self.processes.values()):
-            try:
-                async with asyncio.timeout(1.0):
-                    await process.ended.wait()
-            except TimeoutError:
-                process.signal(signal.SIGKILL)
-                await asyncio.wait([asyncio.ensure_future(process.ended.wait())], timeout=1.0)
+                await within(process.ended, 1.0)
         if self._lifeline is not None:
             _close_all(self._lifeline)
             self._lifeline = None
-        return found
+        return [f"{process.name} (process {process.pid})" for process in left]
 
     def _watch(self, name: str, pid: int, output: Output, on_exit: Callable[[Process], None]) -> Process:
         def ended(process: Process) -> None:
@@ -408,27 +421,24 @@ class Launcher:
         process = self.processes[pid] = Process(name, pid, output, ended)
         return process
 
-    def _log(self, name: str) -> Path | None:
-        return None if self._logs is None else self._logs / f"{name}.out"
-
 
 def _popen(
     argv: Sequence[str],
-    stdin: int,
-    stdout: int,
-    stderr: int,
     variables: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | None = None,
     cwd: Path | str | None = None,
     keep: Sequence[int] = (),
     mask: int | None = None,
-) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own; LaunchError names it if it cannot be started."""
+) -> tuple[int, int]:
+    """Start a program in a session of its own; return its number and the read end of its output, or LaunchError."""
+    read, write = os.pipe()
     try:
-        return subprocess.Popen(
+        started = subprocess.Popen(
             argv,
             stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            stdout=write if stdout is None else stdout,
+            stderr=write,
             pass_fds=keep,
             start_new_session=True,
             cwd=cwd,
@@ -436,65 +446,35 @@ def _popen(
             umask=-1 if mask is None else mask,
         )
     except (OSError, ValueError) as error:
+        os.close(read)
         raise LaunchError(f"cannot start {' '.join(argv)} in {cwd or '.'}: {error}") from error
-
-
-async def _ends_soon(process: Process) -> bool:
-    """Say whether a process that has closed its output ends by itself."""
-    try:
-        async with asyncio.timeout(_LAST_BREATH_S):
-            await process.ended.wait()
-    except TimeoutError:
-        return False
-    return True
+    finally:
+        os.close(write)
+    started.returncode = 0  # its `Process` reaps it
+    return started.pid, read
 
 
 async def _line(fd: int) -> bytes:
-    """Return the first line that comes out of a pipe; empty if it ends before, or after the time to start."""
-    os.set_blocking(fd, False)
-    loop, data, ready = asyncio.get_running_loop(), b"", asyncio.Event()
-    loop.add_reader(fd, ready.set)
+    """Return the first line of a pipe and close it; empty if it ends before, or after the time to start."""
+    reader = asyncio.StreamReader(ORDER_BYTES)
+    pipe = os.fdopen(fd, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
     try:
         async with asyncio.timeout(_START_S):
-            while b"\n" not in data and len(data) < ORDER_BYTES:
-                await ready.wait()
-                ready.clear()
-                try:
-                    chunk = os.read(fd, 4096)
-                except BlockingIOError:
-                    continue
-                if not chunk:
-                    return b""
-                data += chunk
-    except TimeoutError:
+            line = await reader.readline()
+    except (TimeoutError, ValueError):  # silent, or too long
         return b""
     finally:
-        loop.remove_reader(fd)
-    return data.partition(b"\n")[0]
+        transport.close()
+    return line.rstrip(b"\n") if line.endswith(b"\n") else b""
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    """Write to a pipe until all is in it, or nobody reads it any more."""
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[os.write(fd, left) :]
-        except BrokenPipeError:
-            return
-
-
-def _forgetting(started: subprocess.Popen[bytes], on_exit: Callable[[Process], None]) -> Callable[[Process], None]:
-    """Return `on_exit`, but tell `subprocess` first that its child has been reaped."""
-
-    def ended(process: Process) -> None:
-        started.returncode = process.code if process.code is not None else -1
-        on_exit(process)
-
-    return ended
-
-
-def _home(user: User | None) -> dict[str, str]:
-    return {} if user is None else {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+    """Write to a pipe until all is in it, or its reader is gone."""
+    with contextlib.suppress(BrokenPipeError), open(fd, "wb", closefd=False) as file:
+        file.write(data)
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The system: families of processes, users under whose names they run; what the system lacks is said."""
+"""The operating system: families of processes, their states, the users as which they run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import ctypes
 import os
 import pwd
+import re
 import resource
 import signal
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ganglion.run.plan import Plan
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _TO_CHANGE_USER = (0, 5, 6, 7)  # capabilities CHOWN, KILL, SETGID, SETUID
+_STOP_LOOK_S = 0.0002
 LINUX = sys.platform == "linux"
 
 
@@ -39,16 +41,21 @@ def adopt_orphans() -> bool:
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> bool:
-    """Have this process sent `signum` when its present parent ends; return whether the system can do that.
-
-    The parent may have ended just before: look at `os.getppid()` afterwards.
-    """
+    """Have `signum` sent when the present parent ends (it may have already); return whether the system can do that."""
     return _prctl(_PR_SET_PDEATHSIG, int(signum))
 
 
 def name_process(name: str) -> bool:
     """Show `name`, cut to 15 bytes, as this process's name in the system's lists."""
     return _prctl(_PR_SET_NAME, name.encode()[:15])
+
+
+def proc(name: str) -> str:
+    """Return the text of a file below /proc; empty where the system has none."""
+    try:
+        return Path("/proc", name).read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def children_of(pid: int) -> list[int]:
@@ -58,67 +65,88 @@ def children_of(pid: int) -> list[int]:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names of threads, not paths
     except OSError:
         return found
-    for thread in threads:
-        try:
-            text = Path(f"/proc/{pid}/task/{thread}/children").read_text()
-        except OSError:
-            continue  # the thread has just ended
-        found += [int(word) for word in text.split()]
+    for thread in threads:  # empty for one that has just ended
+        found += [int(word) for word in proc(f"{pid}/task/{thread}/children").split()]
     return found
 
 
 def stopped(pid: int) -> bool:
     """Say whether a process is stopped (SIGSTOP, a debugger); False where the system does not tell."""
+    return proc(f"{pid}/stat").rpartition(")")[2].split()[:1] in (["T"], ["t"])
+
+
+@contextlib.contextmanager
+def quiesced(pids: Sequence[int], span_s: float = 0.05) -> Iterator[bool]:
+    """Stop children of ours, all threads of each, while the block lasts; yield whether all of them are stopped.
+
+    Nothing else runs in this process meanwhile, so keep it short; `span_s` is how long one that cannot be stopped at
+    once (it waits for its disk) may take. Where one was stopped by somebody else before, none is touched: it would be
+    woken afterwards.
+    """
+    touched: list[int] = []
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[:1] in (["T"], ["t"])
+        if not any(stopped(pid) for pid in pids):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    touched.append(pid)
+        until_s = time.monotonic() + span_s
+        yield len(touched) == len(pids) and all(_stops(pid, until_s) for pid in touched)
+    finally:
+        for pid in touched:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def _stops(pid: int, until_s: float) -> bool:
+    """Wait until a child is stopped as a whole; False if it has ended or takes too long."""
+    while True:
+        try:
+            found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        if found is not None:
+            return found.si_code == os.CLD_STOPPED
+        if time.monotonic() > until_s:
+            return False
+        time.sleep(_STOP_LOOK_S)
 
 
 def usage(pid: int) -> tuple[float, int]:
-    """Return the seconds of processor time and the bytes of memory of a process; zeros where nobody tells."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError, ValueError):
+    """Return the seconds of processor time and the bytes of memory of a process; zeros where they are not known."""
+    fields, pages = proc(f"{pid}/stat").rpartition(")")[2].split(), proc(f"{pid}/statm").split()[1:2]
+    if not fields or not pages:
         return 0.0, 0
     ticks = int(fields[11]) + int(fields[12])  # user and system time
-    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+    return ticks / os.sysconf("SC_CLK_TCK"), int(pages[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def end_adopted(spared: set[int]) -> list[str]:
-    """Kill and reap what has become ours because its parent ended; return it in words; `spared` is not ours."""
-    found: list[str] = []
+    """Kill and reap the processes that we have adopted, except `spared`; return them in words."""
+    found: dict[str, None] = {}
     until_s = time.monotonic() + LEAVE_KILL_S
-    while time.monotonic() < until_s:
-        left = set(children_of(os.getpid())) - spared
-        if not left:
-            break
+    while time.monotonic() < until_s and (left := set(children_of(os.getpid())) - spared):
         for pid in sorted(left):
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0]:
-                    continue  # it had ended by itself, and only waited to be noticed
-            if f"process {pid}" not in found:
-                found.append(f"process {pid}")
+                    continue  # it had ended by itself, and only waited to be reaped
+            found[f"process {pid}"] = None
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
-    return found
+    return list(found)
 
 
 def may_change_user() -> bool:
-    """Say whether this process may start others under the name of any user, give them files, and end them."""
-    try:
-        text = Path("/proc/self/status").read_text()
-    except OSError:
+    """Say whether this process may start others as any user, give them files, and end them."""
+    found = re.search(r"^CapEff:\s*(\w+)", proc("self/status"), re.MULTILINE)
+    if found is None:
         return os.geteuid() == 0
-    held = next((int(line.split()[1], 16) for line in text.splitlines() if line.startswith("CapEff:")), 0)
-    return all(held >> number & 1 for number in _TO_CHANGE_USER)
+    return all(int(found[1], 16) >> number & 1 for number in _TO_CHANGE_USER)
 
 
 def become(uid: int, gid: int, groups: Sequence[int], name: str, home: str) -> None:
-    """Become another user for good; OSError if that is not allowed. What the parent's end does to us is forgotten."""
+    """Become another user for good; OSError if that is not allowed. The parent-death signal is cleared by that."""
     if uid != os.geteuid() or gid != os.getegid():
         os.setgroups(list(groups))
         os.setresgid(gid, gid, gid)
@@ -135,13 +163,13 @@ def dump_nothing() -> None:
 
 
 PRIVATE = 0o077
-"""The mask of a run in which not all are one user: nothing that it writes is for others."""
+"""The umask of a run with several users: other users can read nothing that it writes."""
 _WAY = 0o711  # a folder that others may pass through, and not list
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Hold what a process needs to become a user: numbers, and what belongs into its variables."""
+    """Hold what a process needs to become a user: numbers, and values of variables."""
 
     name: str
     uid: int
@@ -150,20 +178,17 @@ class User:
     home: str
 
     def own(self, path: Path) -> None:
-        """Make a file of the user's own, or give him the one that is there; nobody else can read it."""
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(fd, 0o600)
-            os.fchown(fd, self.uid, self.gid)
-        finally:
-            os.close(fd)
+        """Make a file that only the user can read, or give the user the one that is there."""
+        self._give(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), 0o600)
 
     def own_folder(self, path: Path) -> None:
-        """Make a folder that nobody but the user can enter, or give him the one that is there."""
+        """Make a folder that only the user can enter, or give the user the one that is there."""
         path.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._give(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC), 0o700)
+
+    def _give(self, fd: int, mode: int) -> None:
         try:
-            os.fchmod(fd, 0o700)
+            os.fchmod(fd, mode)
             os.fchown(fd, self.uid, self.gid)
         finally:
             os.close(fd)
@@ -188,13 +213,13 @@ def user_of(name: str) -> User:
 
 
 def users_of(plan: Plan) -> list[str]:
-    """Return the users under whose names processes of a plan run, in order of appearance."""
+    """Return the names of the users as which processes of a plan run, in order of appearance."""
     named = [part.run_as for phase in plan.phases for part in phase.parts()]
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
 def check_users(plan: Plan, results: Path) -> list[User]:
-    """Return the users of a plan; UsageError says why a process could not run under the name of one of them."""
+    """Return the users of a plan; UsageError says why a process could not run as one of them."""
     users = [user_of(name) for name in users_of(plan)]
     others = [user for user in users if user.uid != os.geteuid()]
     if others and not may_change_user():
@@ -215,13 +240,13 @@ def check_users(plan: Plan, results: Path) -> list[User]:
 
 
 def _wall(user: User, path: Path) -> Path | None:
-    """Return the first folder on the way to a place that a user may not pass through; what is not there is no wall."""
+    """Return the first existing folder on the way to a place that a user may not pass through."""
     path = path.resolve()
     return next((p for p in [*reversed(path.parents), path] if p.is_dir() and not user.passes(p)), None)
 
 
 def open_ways(folders: Sequence[Path]) -> None:
-    """Let users pass through folders of a run, and read none of the files that lie in them."""
+    """Let users pass through folders of a run, and read none of the files in them."""
     for folder in folders:
         folder.mkdir(exist_ok=True)
         for entry in folder.iterdir():

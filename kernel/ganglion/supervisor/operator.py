@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S, RETRY_S
@@ -21,8 +21,8 @@ from ganglion.wire.verb import Verb
 _BEAT_HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
 
 
-class Operator:
-    """Speak to a kernel as an operator, one question after the other; use it as a context manager."""
+class Operator(contextlib.AbstractContextManager["Operator"]):
+    """Call a kernel as an operator, one call after the other; a context manager."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -30,23 +30,15 @@ class Operator:
         self._link = connect_blocking(connection.endpoint, HANDSHAKE_S, connection.keys("operator"))
         hello = Hello(PROTOCOL_VERSION, Role.OPERATOR.value, "operator", connection.operator_token, "python")
         try:
-            self._join(hello)
+            self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+            head, body = self._next(time.monotonic() + HANDSHAKE_S, "HELLO")
+            if head.verb is not Verb.WELCOME:
+                raise RemoteProtocolError(f"the kernel refuses: {decode_map(body).get('message', 'no reason given')}")
         except BaseException:
             self._link.close()
             raise
 
-    def _join(self, hello: Hello) -> None:
-        self._link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
-        head, body = self._next(time.monotonic() + HANDSHAKE_S, "HELLO")
-        if head.verb is not Verb.WELCOME:
-            raise RemoteProtocolError(f"the kernel refuses: {decode_map(body).get('message', 'no reason given')}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -54,10 +46,7 @@ class Operator:
         self._link.close()
 
     def ask(self, call: str, request: Any, span_s: float = DEADLINE_OTHER_S) -> Any:
-        """Ask the kernel and return its reply; CallFailed with what it says, DeadlineExceeded after `span_s`.
-
-        What it is too busy for, or nobody there who could answer it, is said again as long as there is time.
-        """
+        """Call the kernel, repeatedly while it is busy; return its reply, or raise CallFailed or DeadlineExceeded."""
         row = CALL_BY_NAME[call]
         self._serial += 1
         head = encode_head(Head(Verb.CALL, self._serial, call, None, int(1000 * span_s)))
@@ -107,7 +96,7 @@ class Operator:
 
 
 def _again_s(failure: dict[str, Any]) -> float | None:
-    """Return after how long a CALL is to be said again; None if the failure is its answer."""
+    """Return after how long a CALL is repeated; None if the failure is its answer."""
     after_ms = failure.get("retry_after_ms")
     if failure.get("kind") != "busy" or type(after_ms) is not int or after_ms <= 0:
         return None
@@ -115,10 +104,7 @@ def _again_s(failure: dict[str, Any]) -> float | None:
 
 
 def find_kernel(results: Path, file: Path | None, daemon: bool = False) -> tuple[Path, Connection]:
-    """Return the newest living kernel (only daemons, if asked for), or the one of `file`.
-
-    PeerLost lists the places that were looked at when there is none.
-    """
+    """Return the newest living kernel (or daemon), or that of `file`; PeerLost if there is none."""
     if file is not None:
         return file, read_connection(file)
     for path, connection in find_connections(results):

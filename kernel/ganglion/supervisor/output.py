@@ -72,6 +72,10 @@ class Output:
                 return
             self._feed(data)
 
+    def quoted(self) -> str:
+        """Return the last lines as they follow a sentence: each on a line of its own, indented."""
+        return "".join(f"\n    {line}" for line in self.lines)
+
     def close(self) -> None:
         """Take what is left, end the last line, close pipe and file."""
         if self.fd < 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import math
 import os
@@ -11,6 +10,7 @@ import secrets
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +26,10 @@ from ganglion.supervisor.child import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.connection import Connection, write_private
 from ganglion.supervisor.event import EXCUSED, PHASE_PAUSED, PHASE_RESUMED, PHASE_STARTED, STEPS_TAKEN, WAITING, WARNING
 from ganglion.supervisor.folder import Census, End, RunFolder, boot_id, life_of, log_name
-from ganglion.supervisor.launcher import CREDENTIALS, Launcher
+from ganglion.supervisor.launcher import CREDENTIALS, Launcher, Process
 from ganglion.supervisor.linux import PRIVATE, User, users_of
 from ganglion.supervisor.output import printable
-from ganglion.supervisor.process import Process
-from ganglion.supervisor.restart import Story
-from ganglion.wire.messages import PROTOCOL_VERSION, Admit, Ended, Failure, Lost, RunEvent
+from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
 
@@ -41,12 +39,12 @@ _DUMP_S = 0.2  # for the stacks
 class Member:
     """Carry out what the life of one participant decides.
 
-    `ask` is called to ask it to leave, `over` once when its process has ended (or could not be started). A member that
-    somebody else starts (`place.attached`) has no process of ours: its life is its connection.
+    `ask` is called to ask it to leave, `ended` once when its process has ended (or could not be started). A member
+    that somebody else starts (`place.attached`) has no process of ours: its life is its connection.
     """
 
     def __init__(
-        self, place: Place, run: str, incarnation: int, ask: Callable[[Member], None], over: Callable[[Member], None]
+        self, place: Place, run: str, incarnation: int, ask: Callable[[Member], None], ended: Callable[[Member], None]
     ) -> None:
         self.place = place
         self.run = run
@@ -56,23 +54,24 @@ class Member:
         self.process: Process | None = None
         self.joined = False
         self.here = asyncio.Event()  # it has joined, once
-        self.lost_reason = ""  # what the broker said
-        self.off = asyncio.Event()  # it has said so
-        self.idle = False  # and that nobody awaited an answer of it
-        self.heard_out = False  # its process has ended, and the broker had time to say so
+        self.lost_reason = ""  # why its connection ended, as the broker reported
+        self.off = asyncio.Event()  # the broker has reported that
+        self.idle = False  # no answer of it was awaited then
+        self.notice_awaited = False  # its process has ended, and the broker had time to report the connection's end
         self.asked = False  # to leave
         self.dismissed = False  # its end is wanted
         self.overdue = False
         self.returns = False  # a successor comes if it is lost, and others wait for it
-        self.tape: Path | None = None  # where it writes down what it hears
+        self.tape: Path | None = None  # its journal
         self.lost_s: float | None = None  # when its predecessor was lost, until it has joined
         self.lost_way = ""  # how
-        self.due_s: float | None = None  # when it must have come back
+        self.due_s: float | None = None  # when a successor must have joined
         self.gone = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self.since_s = self._loop.time()
+        self.report_s: float | None = None  # when it is reported next that the run waits for it
         self._ask = ask
-        self._over = over
+        self._ended = ended
 
     @property
     def name(self) -> str:
@@ -81,37 +80,15 @@ class Member:
 
     @property
     def label(self) -> str:
-        """Return how a person is told of it."""
+        """Return the name for a person."""
         return self.place.label
 
     @property
-    def definition(self) -> tuple[object, ...]:
-        """Return what must be equal for a process to stay when a phase changes."""
-        return definition(self.place)
-
-    @property
     def stays(self) -> bool:
-        """Say whether it can go on to serve: it is not gone, not leaving, and has not lost its connection."""
+        """Say whether it can serve another phase: it is not gone, not leaving, and has not lost its connection."""
         if self.gone.is_set() or (self.lost_reason and not self.returns):
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
-
-    def admission(self, attach_token: str, attach_key: str | None = None) -> Admit:
-        """Return what the broker is told about this member; with a key it may come from another machine."""
-        token = attach_token if self.place.attached else self.token
-        return Admit(
-            self.name,
-            self.place.role.value,
-            self.run,
-            hashlib.sha256(token.encode()).digest(),
-            self.incarnation,
-            self.place.uid,
-            self.place.worker,
-            self.place.uid if self.place.attached else None,
-            evaluation=self.place.evaluation,
-            curve_key=attach_key if self.place.attached else None,
-            returns=self.returns,
-        )
 
     # -- its connection ----------------------------------------------------------------------------------------------
     def came(self) -> None:
@@ -121,7 +98,7 @@ class Member:
         self.here.set()
 
     def cut_off(self, lost: Lost) -> None:
-        """Take note of what the broker says of the end of its connection."""
+        """Take note that the broker reports the end of its connection."""
         self.joined, self.lost_reason, self.idle = False, lost.reason, lost.idle
         self.off.set()
 
@@ -145,7 +122,7 @@ class Member:
         self._receive(Event.EXITED, code=process.code)
 
     def leave(self, patience_s: float | None = None) -> None:
-        """Begin the ladder: ask it to leave if it can hear us, else end it by signal."""
+        """Ask it to leave if it has joined, else end it by signal; what follows is up to the clock."""
         self.dismissed = True
         if self.place.attached:
             if self.joined:
@@ -153,7 +130,7 @@ class Member:
             self.gone.set()
             return
         if self.process is not None:
-            self.process.look()  # who has ended before we ask has not ended because of it
+            self.process.look()  # a process that has ended before we ask has not ended because of it
         if self.child.gone:
             return
         if self.joined or self.child.state is not State.RUNNING:
@@ -161,34 +138,27 @@ class Member:
         else:
             self._receive(Event.END)
 
-    def end(self) -> None:
-        """Go on to SIGTERM at once."""
+    def end(self, event: Event = Event.END) -> None:
+        """Go on to SIGTERM at once, or to SIGKILL with the event KILL."""
         self.dismissed = True
         if not self.place.attached:
-            self._receive(Event.END)
+            self._receive(event)
 
-    def kill(self) -> None:
-        """Go on to SIGKILL at once."""
-        self.dismissed = True
-        if not self.place.attached:
-            self._receive(Event.KILL)
-
-    def shoot(self, why: str) -> None:
-        """Kill a process that nobody had asked to leave; its end counts as a loss, for the reason `why`."""
+    def kill_lost(self, why: str) -> None:
+        """Kill a process that was not asked to leave; its end counts as a loss, for the reason `why`."""
         self.child.why = why
         if self.process is not None:
             self.process.signal(signal.SIGKILL)
 
-    def dump_and_shoot(self, why: str) -> None:
-        """Have a process that hangs print the stacks of its threads, then kill it."""
+    def kill_hung(self, why: str) -> None:
+        """Have a process that hangs print the stacks of its threads (SIGABRT), then kill it as `kill_lost` does."""
         self.child.why = why
         if self.process is not None:
-            self.process.signal(signal.SIGABRT)  # Python peers print their stacks and end
-            self._loop.call_later(_DUMP_S, self.shoot, why)
+            self.process.signal(signal.SIGABRT)
+            self._loop.call_later(_DUMP_S, self.kill_lost, why)
 
     def _receive(self, event: Event, code: int | None = None, patience_s: float | None = None) -> None:
-        now_s = self._loop.time()
-        self._carry_out(self.child.receive(event, now_s, code=code, patience_s=patience_s))
+        self._carry_out(self.child.receive(event, self._loop.time(), code, patience_s))
 
     def _tick(self) -> None:
         self._carry_out(self.child.tick(self._loop.time()))
@@ -202,8 +172,8 @@ class Member:
                 self.overdue = True
             elif effect is Effect.REPORT:
                 self.gone.set()
-                self._over(self)
-            elif effect is not Effect.START and self.process is not None:
+                self._ended(self)
+            elif self.process is not None:
                 self.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
         if self.child.deadline_s is not None:
             self._loop.call_at(self.child.deadline_s + 0.001, self._tick)
@@ -231,14 +201,8 @@ def definition(place: Place) -> tuple[object, ...]:
     program = place.program
     if program is None:
         return (place.run_as,)  # its class comes with the set-up of each phase
-    return (
-        place.run_as,
-        place.attached,
-        tuple(program.command or ()),
-        program.cwd,
-        program.speaks,
-        tuple(program.variables.items()),
-    )
+    command, variables = tuple(program.command or ()), tuple(program.variables.items())
+    return (place.run_as, place.attached, command, program.cwd, program.speaks, variables)
 
 
 async def wait_gone(members: Sequence[Member], span_s: float) -> None:
@@ -255,10 +219,7 @@ _STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where processes are born: how they reach the broker, the supervisor's private folder, the results.
-
-    `allow` are packages that import paths may name beside those of the plan.
-    """
+    """Hold what processes are started with: ways to the broker, private folder, results, allowed packages."""
 
     connection: Connection
     folder: Path
@@ -267,7 +228,7 @@ class Home:
 
 
 async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> None:
-    """Start the process of a member; if that cannot be done the member says why."""
+    """Start the process of a member; if that cannot be done the member holds the reason."""
     if run.over.is_set():
         return  # it ended while this one was being announced
     member.start()
@@ -292,9 +253,9 @@ async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> Non
 
 
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
-    """Return what a process is told of its place; a program that speaks for itself gets no more than it needs."""
+    """Return the variables of a process; a program that speaks for itself gets no more than it needs."""
     foreign = member.place.program is not None
-    outside = foreign or member.place.run_as is not None  # who may not open our socket file
+    outside = foreign or member.place.run_as is not None  # it may not open our socket file
     variables = {
         "GANGLION_ENDPOINT": (home.connection.tcp or "") if outside else home.connection.endpoint,
         "GANGLION_NAME": member.name,
@@ -305,13 +266,13 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     }
     if foreign:
         return variables
-    if member.place.role in _STORED:  # nobody else needs to know where rows and models of all runs are
+    if member.place.role in _STORED:  # no other process needs to know where rows and models of all runs are
         variables |= {"GANGLION_RESULTS": str(home.results.resolve())}
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.tape is not None:
         variables["GANGLION_TAPE"] = str(member.tape)
-        if run.rewound:  # an object was not what its attributes were: none is taken by them again
+        if run.rewound:  # an object had more state than its attributes: none is saved by them again
             variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:
         variables |= run.withdrawal
@@ -346,6 +307,7 @@ FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
 # Kinds of failures that a resume meets again; that of a damaged store says what is to be done before.
 _FAILS_AGAIN = frozenset({"author", "document", "plugin", "space", "store_damaged"})
 _REPORT_MAX_S = 60.0  # a wait is told after 2, 4, 8, 16, 32, 60, 120, 180 s ...
+_LOSSES_LISTED = 20
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
 _HEARD_SPAN_S = 0.5  # a participant tells its steps once a second, a wait of its own ever more seldom
 _HEARD_CHARACTERS = 300
@@ -355,7 +317,7 @@ _SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Say how a run ended; `story` is what a person is told of a failure, line by line."""
+    """Hold how a run ended; `story` tells a person of a failure, line by line."""
 
     run: str
     status: str
@@ -366,16 +328,8 @@ class Outcome:
     resumable: bool = True  # False: the same document and plugins would fail in the same way again
 
 
-@dataclass(slots=True)
-class Wait:
-    """Remember since when a member is awaited, and when that is told next."""
-
-    since_s: float
-    next_s: float
-
-
 class Run:
-    """Keep the books of one run."""
+    """Hold the state of one run."""
 
     def __init__(self, plan: Plan, folder: RunFolder, store: str | None) -> None:
         self.id = folder.run
@@ -385,11 +339,12 @@ class Run:
         self.governor = Place(peer_name(self.id, Role.GOVERNOR), Role.GOVERNOR)
         self.keeper = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
-        self.former: list[Member] = []  # members whose name has gone to a successor
-        self.losses: list[tuple[str, str, list[str]]] = []  # what was lost beside members: label, how, last words
-        self.lost: list[Member] = []
+        self.former: list[Member] = []  # members with a successor
+        self.broker_losses: list[tuple[str, str, list[str]]] = []  # that ended the run: label, how, last words
+        self.lost: list[Member] = []  # members without a successor
         self.ended: Ended | None = None
         self.over = asyncio.Event()
+        self.arrival = asyncio.Event()  # set for a moment when a member has joined
         self.begun = False  # whether the governor has been started
         self.interrupts = 0
         self.cut = False  # whether the governor was asked to end at once
@@ -399,28 +354,26 @@ class Run:
         self.paused: set[int] = set()  # workers
         self.outcome: Outcome | None = None
         self.started_s = time.monotonic()
-        self.started = time.time()
         self.defects: list[str] = []
-        self.waits: dict[str, Wait] = {}
         self.told: set[str] = set()  # events that the governor has told by itself
         self._heard_s: dict[tuple[str, str], float] = {}  # when each participant has last told which event
-        self.excused: dict[str, int] = {}  # participant -> exceptions of authors that were excused in it
+        self.excused: dict[str, int] = {}  # participant -> tolerated errors of authors
         self.phase = 0
         self.restarts = Restarts()
-        self.story = Story()
+        self.recent_losses: deque[str] = deque(maxlen=_LOSSES_LISTED)  # in words, for a report
+        self.incidents: deque[Incident] = deque()  # that the governor has not been told
         self.incarnations: dict[str, int] = {}  # name -> the newest
         self.taped = recovers(plan)
         self.noting = asyncio.Lock()
-        self.changing = asyncio.Lock()  # held while it is decided who lives
+        self.changing = asyncio.Lock()  # held while the members change
         self.way: Way | None = None  # how it goes on, if it was begun before
         self.beginning: asyncio.Future[None] | None = None
         self.rewound = False
-        self.withdrawal: dict[str, str] = {}  # variables that tell the store what does not count any more
+        self.withdrawal: dict[str, str] = {}  # variables that tell the store what it takes back
         self.signals: list[tuple[int, str]] = []  # of operators: phase, signal
-        self.unheard = ""  # what a phase that has begun again was told before
+        self.unheard = ""  # which of them are lost with a phase that has begun again
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
-        self.on_rewind: Callable[[str, str], None] | None = None
         self.checkpoints = Checkpoints(self, lambda text: None)
 
     def places(self, phase: int) -> list[Place]:
@@ -429,79 +382,72 @@ class Run:
 
     @property
     def mask(self) -> int | None:
-        """Return what new files of this run are not for, None where all its processes are ours."""
+        """Return the umask for new files of this run, None where all its processes run as our user."""
         return PRIVATE if users_of(self.plan) else None
 
     def keeps(self, phase: int) -> bool:
-        """Say whether what was sealed of a phase stays as it is, and is compared with nothing."""
+        """Say whether sealed episodes of a phase stay as they are, and are compared with nothing."""
         return self.kept is not None and phase >= self.kept
 
     @property
     def compared(self) -> bool:
-        """Say whether what comes may have been sealed before, and is compared: its episodes must end as they did."""
+        """Say whether episodes may have been sealed before, and are compared: they must end as they did."""
         return self.again is not None and self.again == self.phase
 
     def signalled(self, phase: int, signal: str) -> None:
-        """Take note of an operator's signal, as long as the phase that has taken it may begin again."""
+        """Take note of an operator's signal, for as long as the phase that took it may begin again."""
         known = [one for one in self.signals if one[0] >= self.phase - 1]
         self.signals = [*known, (phase, signal)][-_SIGNALS_KEPT:]
 
+    def needed(self) -> list[Place]:
+        """Return all processes that the present phase needs, the governor first, then the store."""
+        return [self.governor, *([self.keeper] if self.keeper else []), *self.places(self.phase)]
+
     def needs(self, name: str) -> bool:
         """Say whether the present phase needs a process of this name."""
-        places = [self.governor, *([self.keeper] if self.keeper else []), *self.places(self.phase)]
-        return any(place.name == name for place in places)
+        return any(place.name == name for place in self.needed())
 
-    def member(self, place: Place, ask: Callable[[Member], None], over: Callable[[Member], None]) -> Member:
-        """Return the next one to bear the name of a place, with what the present phase says of its loss."""
+    def member(self, place: Place, ask: Callable[[Member], None], ended: Callable[[Member], None]) -> Member:
+        """Return a new member for a place, the next incarnation of its name."""
         number = self.incarnations[place.name] = self.incarnations.get(place.name, 0) + 1
-        member = Member(place, self.id, number, ask, over)
-        member.returns = loss_of(self.plan.phases[self.phase], place) is Loss.RETURNS
-        member.tape = self.folder.tape(place).resolve() if self.taped and ours(place) else None
-        if member.tape is not None and place.run_as is None:
-            member.tape.parent.mkdir(mode=0o700, exist_ok=True)
-        if member.tape is not None and loss_of(self.plan.phases[self.phase], place) is Loss.EPISODE:
-            member.tape.unlink(missing_ok=True)  # who would not do the same again begins anew
+        member, loss = Member(place, self.id, number, ask, ended), loss_of(self.plan.phases[self.phase], place)
+        member.returns = loss is Loss.RETURNS
+        if self.taped and ours(place):
+            member.tape = self.folder.tape(place).resolve()
+            if place.run_as is None:
+                member.tape.parent.mkdir(mode=0o700, exist_ok=True)
+            if loss is Loss.EPISODE:
+                member.tape.unlink(missing_ok=True)  # it does not repeat its predecessor, and begins anew
         return member
 
     def census(self) -> Census:
-        """Return who lives for it, whose incarnations have been given out, and how it has ended."""
+        """Return the process table, with all incarnations that were given out, and how the run has ended."""
         pids = {name: member.process.pid for name, member in self.members.items() if member.process}
         found = {name: life_of(number, pids.get(name)) for name, number in self.incarnations.items()}
         begun = self.begun or (self.way is not None and self.way.cut is None and not self.rewound)
         stopped = self.way is not None and self.way.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
-        me = life_of(0, os.getpid())
-        word = self.ended
+        word, us = self.ended, life_of(0, os.getpid())
         ended = None if word is None else End(word.status, word.reason, word.heads)
-        return Census(boot_id(), me, self.phase, begun, stopping, found, tuple(self.signals), ended)
-
-    def rewind(self, reason: str, peer: str) -> None:
-        """Begin again where everybody stood alike, because a process does not do the same again."""
-        if self.on_rewind is not None:
-            self.on_rewind(reason, peer)
+        return Census(boot_id(), us, self.phase, begun, stopping, found, tuple(self.signals), ended)
 
     def finish(self, ended: Ended) -> None:
-        """Take the first word about the end; what comes later changes nothing."""
+        """Take the first word about the end; later ones change nothing."""
         if self.ended is None:
             self.ended = ended
         self.over.set()
 
     def fail(self, reason: str, failure: Failure | None = None, peer: str | None = None) -> None:
-        """End the run as failed, for a reason of the supervisor's."""
+        """End the run as failed, without the governor."""
         self.finish(Ended(self.id, FAILED, f"failed: {reason}", 1, failure, peer))
 
     def interrupted(self, reason: str) -> None:
         """End the run as interrupted, without the governor."""
         self.finish(Ended(self.id, INTERRUPTED, f"interrupted: {reason}", 130))
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
     def heard(self, peer: str, news: RunEvent, now_s: float) -> RunEvent | None:
-        """Return what is to be shown of an event that a participant tells, None for what it has no say in.
-
-        How the run goes is the governor's to tell. Others say for whom they wait, and what is not as it should be, in
-        one line each, twice a second at most, how many steps their episode has, and how many exceptions they have
-        excused, which is counted.
-        """
+        """Return what is shown of an event: all of the governor's; of others waits, warnings and steps, at a rate."""
         if peer == self.governor.name:
             self.told.add(news.event)
             if news.event in (PHASE_STARTED, PHASE_PAUSED, PHASE_RESUMED):
@@ -523,8 +469,8 @@ class Run:
         return RunEvent(news.event, {"text": text, "name": peer}, news.time_s, news.topic)
 
     def _steps_of(self, peer: str, news: RunEvent) -> RunEvent | None:
-        """Return how far the episode of a worker is, None where no controller says it, or not in numbers."""
-        member, counts = (self.members.get(peer), {name: news.fields.get(name) for name in ("episode", "steps")})
+        """Return the progress of a worker's episode, None if it is not told by a controller, or not in numbers."""
+        member, counts = self.members.get(peer), {name: news.fields.get(name) for name in ("episode", "steps")}
         if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
             return None
         mode = {"mode": "evaluate"} if member.place.evaluation else {}
@@ -533,91 +479,67 @@ class Run:
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def unjoined(self) -> list[Member]:
-        """Return whose coming the governor does not await: itself, the store, successors, who is started by others."""
-        awaited = (State.PLANNED, State.STARTING, State.RUNNING)
-        return [
-            m
-            for m in self.members.values()
-            if not m.here.is_set()
-            and m.child.state in awaited
-            and (m.place.attached or m.due_s is not None or m.place.role in (Role.GOVERNOR, Role.STORE))
-        ]
+        """Return the members that the governor does not await: itself, the store, successors, attached programs."""
+        states, roles = (State.PLANNED, State.STARTING, State.RUNNING), (Role.GOVERNOR, Role.STORE)
+        coming = [m for m in self.members.values() if not m.here.is_set() and m.child.state in states]
+        return [m for m in coming if m.place.attached or m.due_s is not None or m.place.role in roles]
 
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
-        """Return whose wait is to be told now, with its length in seconds."""
+        """Return the members whose wait is to be reported now, with its length in seconds."""
         due: list[tuple[Member, float]] = []
-        names = set()
         for member in self.unjoined():
-            names.add(member.name)
             first_s = ATTACH_WAIT_REPORT_S if member.place.attached else WAIT_REPORT_S
-            wait = self.waits.setdefault(member.name, Wait(member.since_s, member.since_s + first_s))
-            if now_s >= wait.next_s:
-                length_s = now_s - wait.since_s
+            length_s = now_s - member.since_s
+            if length_s >= first_s and (member.report_s is None or now_s >= member.report_s):
                 due.append((member, length_s))
-                again_s = min(max(length_s, first_s), _REPORT_MAX_S)
                 # How to attach is told once; how long it takes is told by the governor.
-                wait.next_s = math.inf if member.place.attached else now_s + again_s
-        for name in self.waits.keys() - names:
-            del self.waits[name]
+                member.report_s = math.inf if member.place.attached else now_s + min(length_s, _REPORT_MAX_S)
         return due
 
     # -- the end in words ---------------------------------------------------------------------------------------------
     def conclude(self) -> Outcome:
         """Return how the run ended, once all its processes are gone."""
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
-        status, reason, exit_status = ended.status, ended.reason, ended.exit_status
-        overdue = [m for m in [*self.former, *self.members.values()] if m.overdue and not m.child.gone]
+        everybody = [*self.former, *self.members.values()]
+        overdue = [m for m in everybody if m.overdue and not m.child.gone]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
-        story = self._story(ended) if status == FAILED else self._notes()
-        if self.defects:
-            story += ["defect: " + text for text in self.defects]
-            exit_status = 1 if exit_status == 0 else exit_status
-        if status == FAILED and exit_status == 0:
-            exit_status = 1
-        self.status = status
-        took_s = time.monotonic() - self.started_s
-        reason, story = printable(reason.replace("\n", " ")), _plain(story)
+        if ended.status == FAILED:
+            story = self._story(ended)
+        else:
+            clumsy = [m for m in everybody if m.asked and m.child.gone and not m.child.orderly and not self.kill]
+            story = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
+        story += ["defect: " + text for text in self.defects]
+        wrong = ended.status == FAILED or bool(self.defects)
+        self.status, exit_status = ended.status, ended.exit_status or int(wrong)
+        reason, took_s = printable(ended.reason.replace("\n", " ")), time.monotonic() - self.started_s
         resumable = ended.failure is None or ended.failure.kind not in _FAILS_AGAIN
-        self.outcome = Outcome(self.id, status, reason, exit_status, story, took_s, resumable)
+        self.outcome = Outcome(self.id, self.status, reason, exit_status, _plain(story), took_s, resumable)
         return self.outcome
 
-    def _notes(self) -> list[str]:
-        """Return who did not leave as he should, in a run that has not failed."""
-        if self.kill:
-            return []
-        clumsy = [m for m in [*self.former, *self.members.values()] if m.asked and m.child.gone and not m.child.orderly]
-        return [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
-
     def _first(self, ended: Ended) -> Member | None:
-        """Return the member that failed first: killed by a signal, else the governor's word, else the first to end."""
+        """Return the member that failed first: killed by a signal, else named by the governor, else the first lost."""
         crashed = [m for m in self.lost if m.child.why or (m.child.code is not None and m.child.code < 0)]
-        if crashed:
-            return crashed[0]
         named = self._named(ended)
-        if named is not None:
-            return named
-        return self.lost[0] if self.lost else None
+        return crashed[0] if crashed else named or next(iter(self.lost), None)
 
     def _named(self, ended: Ended) -> Member | None:
-        """Return the member that the governor names: `where` is a way from caller to callee, its end is the culprit."""
+        """Return the member that the governor names: `where` leads from caller to callee, its end is the culprit."""
         where = ended.failure.where if ended.failure is not None else None
-        for name in reversed((where or "").split(": ")):
+        for name in [*reversed((where or "").split(": ")), ended.peer]:
             if name in self.members:
                 return self.members[name]
-        return self.members.get(ended.peer) if ended.peer else None
+        return None
 
     def _story(self, ended: Ended) -> list[str]:
-        lines: list[str] = []
-        first = self._first(ended)
-        for label, how, words in self.losses:
+        """Return the lines of a failure: the first loss or the governor's word, last words, what followed."""
+        first, failure, lines = self._first(ended), ended.failure, list[str]()
+        for label, how, words in self.broker_losses:
             lines += [f"{label} {how}", *_quoted(words)]
-        if first is not None and not self.losses:
+        if first is not None and not self.broker_losses:
             lines += self._about(first, ended)
-        elif ended.failure is not None:
-            lines.append(_told(ended.failure))
-            lines += _traceback(ended.failure)
-        if not lines:
-            lines.append(ended.reason)
+        elif failure is not None:
+            lines += [_told(failure), *_indented((failure.traceback or "").splitlines())]
+        lines = lines or [ended.reason]
         lines += [self.unheard] if self.unheard else []
         others = [f"{m.label} {m.end_text}" for m in self.lost if m is not first]
         if others:
@@ -627,21 +549,19 @@ class Run:
 
     def _about(self, member: Member, ended: Ended) -> list[str]:
         failure = ended.failure if member is self._named(ended) else None
-        lines = []
-        if member in self.lost or failure is None:
-            lines.append(f"{member.label} {member.end_text}")
+        lines = [f"{member.label} {member.end_text}"] if member in self.lost or failure is None else []
         if failure is not None:
             lines.append(f"{member.label}: {_told(failure)}")
-            if not _repeats(member.last_words, failure):
-                lines += _traceback(failure)
+            traceback = (failure.traceback or "").splitlines()
+            if traceback and traceback[-1] not in member.last_words:  # else its process has printed it
+                lines += _indented(traceback)
         elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
-        return lines if member.process is None else lines + _quoted(self._words(member))
-
-    def _words(self, member: Member) -> list[str]:
-        """Return the last words of a member, or of the newest of its predecessors that printed anything."""
+        if member.process is None:
+            return lines
         before = [one for one in self.former if one.name == member.name and one is not member]
-        return next((one.last_words for one in (member, *reversed(before)) if one.last_words), [])
+        # Its last words, or those of the newest of its predecessors that printed anything.
+        return lines + _quoted(next((one.last_words for one in (member, *reversed(before)) if one.last_words), []))
 
 
 def _plain(story: Sequence[str]) -> list[str]:
@@ -659,20 +579,14 @@ def _told(failure: Failure) -> str:
     return f"{failure.kind}: {failure.message}" + (f" ({failure.where})" if failure.where else "")
 
 
-def _traceback(failure: Failure) -> list[str]:
-    return ["    " + line for line in (failure.traceback or "").splitlines()]
+def _indented(lines: Sequence[str]) -> list[str]:
+    return ["    " + line for line in lines]
 
 
-def _repeats(words: list[str], failure: Failure) -> bool:
-    """Say whether a process has printed the traceback that it has also sent."""
-    return bool(failure.traceback) and (failure.traceback or "").splitlines()[-1] in words
-
-
-def _quoted(words: list[str]) -> list[str]:
+def _quoted(words: Sequence[str]) -> list[str]:
     if not words:
         return ["its output: nothing"]
-    head = f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:"
-    return [head, *("    " + line for line in words)]
+    return [f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:", *_indented(words)]
 
 
 def check_size(run: str, plan: Plan) -> None:

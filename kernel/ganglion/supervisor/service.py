@@ -1,4 +1,4 @@
-"""What operators ask a supervisor: runs, processes, signals, the end; a daemon also takes documents."""
+"""Calls of operators: runs, processes, signals, the end; a daemon also takes documents."""
 
 from __future__ import annotations
 
@@ -42,19 +42,14 @@ class Service:
         }
 
     def find(self, text: str) -> Run:
-        """Return the run that is meant: its id, a uid (the newest), an unambiguous beginning, or `last`."""
+        """Return the run of an id, a uid (the newest), an unambiguous beginning, or `last`."""
         runs = self.supervisor.runs
-        if text in runs:
-            return runs[text]
         newest = list(reversed(runs.values()))
-        if text == "last" and newest:
-            return newest[0]
-        of_uid = [run for run in newest if run.plan.uid == text]
-        if of_uid:
-            return of_uid[0]
+        exact = [run for run in newest if run.id == text] or (newest if text == "last" else [])
+        exact = exact or [run for run in newest if run.plan.uid == text]
         found = [run for run in newest if run.id.startswith(text) or run.plan.uid.startswith(text)]
-        if len(found) == 1:
-            return found[0]
+        if exact or len(found) == 1:
+            return (exact or found)[0]
         known = ", ".join(runs) or "none"
         what = "is ambiguous" if found else "is unknown"
         raise UsageError(f"run {text[:80]!r} {what}; runs of this kernel: {known}")
@@ -72,7 +67,6 @@ class Service:
         """List the processes of runs that are live, or of one run."""
         supervisor = self.supervisor
         chosen = [self.find(request.run)] if request.run else [r for r in supervisor.runs.values() if r.outcome is None]
-        assert supervisor.bus is not None
         peers = await supervisor.bus.ask(KERNEL, "kernel.peers", Nothing())
         known = {row["name"]: row for row in peers.peers}
         rows = [_process_row(run, m, known.get(m.name)) for run in chosen for m in run.members.values()]
@@ -84,19 +78,15 @@ class Service:
         return Runs(rows)
 
     async def signal(self, caller: str, request: RunSignal) -> Signalled:
-        """Hand a flow signal to the run's governor; return its answer."""
+        """Pass a flow signal to the run's governor; return its answer."""
         run = self.find(request.run)
         if run.outcome is not None or not run.begun:
             return Signalled(False, f"run {run.id} is {run.status if run.begun else 'starting'}")
         phase = None if request.phase is None else _phase_index(run, request.phase)
         data = None if request.phase is None else {"phase": request.phase}
-        wish = FlowSignal(
-            request.signal, "operator", request.reason, phase, request.worker, steps=request.steps, data=data
-        )
-        assert self.supervisor.bus is not None
-        taken_in = run.phase
-        answer = await self.supervisor.bus.ask(run.governor.name, "governor.signal", wish)
-        assert isinstance(answer, Signalled)
+        steps, reason, bus, taken_in = request.steps, request.reason, self.supervisor.bus, run.phase
+        wish = FlowSignal(request.signal, "operator", reason, phase, request.worker, steps=steps, data=data)
+        answer: Signalled = await bus.ask(run.governor.name, "governor.signal", wish)
         if answer.accepted:
             run.signalled(taken_in, wish.signal)
             await self.supervisor.note(run, must=False)
@@ -120,34 +110,14 @@ class Service:
 
 @dataclass(slots=True)
 class _Queued:
-    """Hold a run that waits for its turn."""
-
     plan: Plan
     folder: RunFolder
     since_s: float
     withdrawn: bool = False
 
-    def row(self) -> dict[str, Any]:
-        """Return the run as it is listed."""
-        return {
-            "run": self.folder.run,
-            "uid": self.plan.uid,
-            "seed": self.plan.seed,
-            "status": "queued",
-            "reason": None,
-            "exit_status": None,
-            "story": [],
-            "phase": None,
-            "age_s": round(time.monotonic() - self.since_s, 1),
-            "folder": str(self.folder.path),
-        }
-
 
 class Daemon(Service):
-    """Take documents, carry out at most `parallel` of them at the same time, in order of arrival.
-
-    `log` is told in words what happens. `leaving` is set when the daemon shall end.
-    """
+    """Take documents, carry out at most `parallel` of them at a time, in order of arrival, until `leaving` is set."""
 
     def __init__(self, store: str | None, parallel: int, log: Callable[[str], None]) -> None:
         self.leaving = asyncio.Event()
@@ -162,9 +132,8 @@ class Daemon(Service):
         if self.leaving.is_set():
             raise UsageError("this kernel is leaving and takes no documents")
         bus = self.supervisor.bus
-        assert bus is not None
         here = [row for row in (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers if row["name"] == caller]
-        # Who is on this machine and has read the token of the operator is its user: `submit` means what `run` means.
+        # An operator on this machine who has read the token is its user: `submit` means what `run` means.
         local = bool(here) and not here[0]["remote"] and bool(request.folder)
         plan, _ = await asyncio.to_thread(
             load_document,
@@ -194,12 +163,12 @@ class Daemon(Service):
         """List runs, oldest first; those that wait for their turn come last."""
         waiting = self._waiting(request.run) if request.run else list(self._queued.values())
         if request.run and waiting:
-            return Runs([queued.row() for queued in waiting[:1]])
+            return Runs([_queued_row(queued) for queued in waiting[:1]])
         listed = await super().runs(caller, request)
-        return Runs([*listed.rows, *(queued.row() for queued in waiting)])
+        return Runs([*listed.rows, *(_queued_row(queued) for queued in waiting)])
 
     async def signal(self, caller: str, request: RunSignal) -> Signalled:
-        """Hand on a flow signal; a run that waits for its turn takes none."""
+        """Pass on a flow signal; a run that waits for its turn takes none."""
         for queued in self._waiting(request.run):
             return Signalled(False, f"run {queued.folder.run} is queued")
         return await super().signal(caller, request)
@@ -215,7 +184,7 @@ class Daemon(Service):
         return await super().stop(caller, request)
 
     def _waiting(self, text: str) -> list[_Queued]:
-        """Return the queued runs that are meant by an id or a uid; none if a run that has begun is."""
+        """Return the queued runs of an id or a uid; none if a run of that id has begun."""
         if text in self.supervisor.runs:
             return []
         return [q for q in reversed(self._queued.values()) if text in (q.folder.run, q.plan.uid)]
@@ -260,23 +229,28 @@ def _phase_index(run: Run, text: str) -> int:
 
 
 def _run_row(run: Run) -> dict[str, Any]:
-    status = run.outcome.status if run.outcome else run.status if run.begun else "starting"
-    return {
-        "run": run.id,
-        "uid": run.plan.uid,
-        "seed": run.plan.seed,
-        "status": status,
-        "reason": run.outcome.reason if run.outcome else None,
-        "exit_status": run.outcome.exit_status if run.outcome else None,
-        "story": list(run.outcome.story) if run.outcome else [],
+    outcome = run.outcome
+    return _row(run.folder, run.plan, run.started_s) | {
+        "status": outcome.status if outcome else run.status if run.begun else "starting",
+        "reason": outcome.reason if outcome else None,
+        "exit_status": outcome.exit_status if outcome else None,
+        "story": list(outcome.story) if outcome else [],
         "phase": run.phase,
-        "age_s": round(time.monotonic() - run.started_s, 1),
-        "folder": str(run.folder.path),
     }
 
 
+def _queued_row(queued: _Queued) -> dict[str, Any]:
+    return _row(queued.folder, queued.plan, queued.since_s)
+
+
+def _row(folder: RunFolder, plan: Plan, since_s: float) -> dict[str, Any]:
+    """Return a run that waits for its turn, as it is listed."""
+    known: dict[str, Any] = {"run": folder.run, "uid": plan.uid, "seed": plan.seed, "status": "queued"}
+    outcome: dict[str, Any] = {"reason": None, "exit_status": None, "story": [], "phase": None}
+    return known | outcome | {"age_s": round(time.monotonic() - since_s, 1), "folder": str(folder.path)}
+
+
 def _state(run: Run, member: Member) -> str:
-    """Return what a process does, in a word."""
     if member.place.role is Role.CONTROLLER and member.place.worker in run.paused:
         return "paused"
     if member.place.attached:
@@ -288,7 +262,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
     pid = member.process.pid if member.process is not None and not member.child.gone else None
     cpu_s, memory = usage(pid) if pid is not None else (0.0, 0)
     waiting = list(peer["waiting_for"]) if peer else []
-    if member.place.role is Role.GOVERNOR:  # it waits for whom somebody else starts, without asking anything of them
+    if member.place.role is Role.GOVERNOR:  # it waits for programs that attach, without asking anything of them
         waiting += [m.name for m in run.members.values() if m.place.attached and not m.joined]
     return {
         "run": run.id,

@@ -20,17 +20,15 @@ from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
-from ganglion.supervisor.access import Access, remote_path
-from ganglion.supervisor.bus import Bus, Handler, Hub, Listener
+from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
 from ganglion.supervisor.checkpoints import Checkpoints, Moments, Way
-from ganglion.supervisor.child import State
-from ganglion.supervisor.connection import Connection, connection_path, endpoint_folder
+from ganglion.supervisor.child import Event, State
+from ganglion.supervisor.connection import Access, Connection, connection_path, endpoint_folder, remote_path
 from ganglion.supervisor.folder import RunFolder, forget, write_census
-from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
-from ganglion.supervisor.process import Process
-from ganglion.supervisor.restart import Guests, Revival
+from ganglion.supervisor.restart import Restarter
 from ganglion.supervisor.resume import begin, prepare, rewind
 from ganglion.supervisor.runs import (
     FINISHED,
@@ -44,7 +42,7 @@ from ganglion.supervisor.runs import (
     start,
     wait_gone,
 )
-from ganglion.supervisor.watchdog import Vigil
+from ganglion.supervisor.watchdog import Watchdog
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
     Done,
@@ -61,13 +59,12 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import KERNEL, Role, topic
 
-_ENDED_KEPT = 32  # runs that have ended, for who asks how
+_ENDED_KEPT = 32  # runs that have ended, for operators who ask how
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
-"""Events that governors tell those who look on; here the supervisor knows more about them."""
+"""Events that governors tell observers; here the supervisor knows more about them."""
 _ANY_PORT = "tcp://127.0.0.1:0"
-_LOOK_S = 0.01
 _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the rest of the five seconds
-_STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
+_STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store after every role that writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
     (Role.BRAIN,),
     (Role.GOVERNOR,),
@@ -77,13 +74,12 @@ _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after e
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hold what a supervisor is told once.
+    """Hold the settings of a supervisor.
 
     `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `tcp` asks for
     a loopback endpoint beside the socket file: any free port, or the one in `bind`, which may also be a further
-    socket file. `remote` is an endpoint that is
-    encrypted, for other machines. `allow` are packages that import paths may name. `logs` is where the broker's own
-    output goes.
+    socket file. `remote` is an encrypted endpoint for other machines. `allow` are packages that import paths may
+    name. `logs` is the folder for the broker's output.
     """
 
     results: Path
@@ -104,12 +100,8 @@ class Settings:
         return [self.bind] if self.tcp else []
 
 
-class Supervisor(Listener):
-    """Start a broker, carry out runs, end everything in order.
-
-    `report` gets (run, event) for each event of each run. Call `open` first and `close` last; `execute` in between,
-    as often as wanted.
-    """
+class Supervisor:
+    """Start a broker, carry out runs, report their events, end everything; call `open` first and `close` last."""
 
     def __init__(
         self, settings: Settings, report: Callable[[str, RunEvent], None], launcher: Launcher | None = None
@@ -119,60 +111,58 @@ class Supervisor(Listener):
         self.connection: Connection | None = None
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
-        self._access = Access(settings.remote is not None)
-        self.bus: Bus | None = None
+        self.access = Access(settings.remote is not None)
+        self.bus: Bus  # from `open` on
         self._report = report
         self._launcher = launcher or Launcher(logs=settings.logs)
         self._hub: Hub | None = None
         self._folder: Path | None = None
-        self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._spared: set[int] = set()
-        self._vigil = Vigil(self)
-        self.revival = Revival(self)
-        self._launcher.on_warm_lost = self.revival.warm_lost
+        self._watchdog = Watchdog(self)
+        self.restarter = Restarter(self)
+        self._launcher.on_warm_lost = self.restarter.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
     async def open(self) -> Connection:
         """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind."""
         name = self.settings.run or f"kernel-{os.getpid()}"
         dump_nothing()  # a core file would hold tokens and keys
-        # Children that are there already are somebody else's: the proof at the end leaves them alone.
+        # Children that are there already belong to somebody else: the proof at the end leaves them alone.
         self._spared = set(children_of(os.getpid())) - self._launcher.pids
+        ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
+        ours["kernel.overdue"] = self.restarter.overdue
+        self.bus = Bus({**self.settings.handlers, **ours}, self)
+        log = None if self.settings.logs is None else self.settings.logs / "broker.out"
+        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self._watchdog.end_text, log)
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
-            self.bus = Bus(self._handlers(), self)
-            log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-            guests = Guests(self, self._access)
-            self._hub = Hub(self._launcher, self._access, guests, self.bus, self._vigil.words_of, log)
             remote = [self.settings.remote] if self.settings.remote else []
-            self._let_in(await self._hub.open([endpoint, *self.settings.further()], remote))
+            self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
             await self.close()
             raise
-        self._vigil.start()
+        self._watchdog.start()
         assert self.connection is not None
         return self.connection
 
-    def _let_in(self, answer: dict[str, list[str]]) -> None:
-        """Write down where the broker is, for those whom it lets in."""
+    def _write_connection(self, answer: dict[str, list[str]]) -> None:
         assert self._folder is not None
         bound = answer["endpoints"]
         tcp = next((e for e in bound if e.startswith("tcp://")), None)
         results, run = str(self.settings.results.resolve()), self.settings.run
         place = Connection(PROTOCOL_VERSION, os.getpid(), bound[0], tcp, "", "", "", run, results, self.settings.store)
-        self.connection = self._access.local(place)
+        self.connection = self.access.local(place)
         self.connection_file = connection_path(self._folder, self.settings.results, run)
         self.connection.write(self.connection_file)
         for endpoint in answer.get("remote", []):
             self.remote_file = remote_path(self.connection_file)
-            self._access.remote(place, endpoint).write(self.remote_file)
+            self.access.remote(place, endpoint).write(self.remote_file)
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
-        self._closing = True
-        self._vigil.stop()
+        self._watchdog.stop()
         for run in self.runs.values():
             if run.outcome is None:
                 run.interrupted("the kernel ends")
@@ -191,49 +181,36 @@ class Supervisor(Listener):
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
         assert self._folder is not None, "open() comes first"
         users = await asyncio.to_thread(check_users, plan, self.settings.results)
-        # One for each check: runs that begin at the same time are checked at the same time.
+        # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
-        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker hears us meanwhile
-        for user in users[:1]:  # their code is not for us to run; one of them does it for all
+        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker is answered meanwhile
+        user = users[0] if users else None  # their code is not for us to run; one of them checks for all
+        if user is not None:
             user.own(folder / PLAN)
             user.own_folder(folder)
-        process = await self._launcher.fork(
-            "ganglion-check",
-            {VARIABLE: str(folder)},
-            _ignore,
-            entry="check",
-            log=None,
-            user=users[0] if users else None,
-        )
-        try:
-            async with asyncio.timeout(DEADLINES_S["setup"]):
-                await process.ended.wait()
-        except TimeoutError:
+        variables = {VARIABLE: str(folder)}
+        process = await self._launcher.fork("ganglion-check", variables, lambda process: None, entry="check", user=user)
+        if not await within(process.ended, DEADLINES_S["setup"]):
             process.signal(signal.SIGKILL)
             await process.ended.wait()
         faults = read_faults(folder)
         shutil.rmtree(folder, ignore_errors=True)
         if faults is None:
-            words = "".join(f"\n    {line}" for line in process.output.lines)
+            words = process.output.quoted()
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
         return faults
 
     async def execute(self, plan: Plan, folder: RunFolder, store: str | None, way: Way | None = None) -> Outcome:
-        """Carry out a run that `check` has passed, to its end; every process of it is gone when this returns.
-
-        With `way` it goes on: it was begun before. Raises LaunchError, StoreError or UsageError before anything of
-        the run was started.
-        """
+        """Carry out a run to its end, or go on with it by a `way`; all its processes are gone when this returns."""
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         run.checkpoints = Checkpoints(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
-        run.on_rewind = lambda reason, peer: self._spawn(rewind(self, run, reason, peer))
         try:
             await asyncio.to_thread(check_size, folder.run, plan)
             check_store(plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
-                os.umask(run.mask)  # from now on: who may see one run of this kernel may not see the next
+                os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
             if way is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
             else:
@@ -245,12 +222,18 @@ class Supervisor(Listener):
             raise
         try:
             await self._carry_out(run)
-            # How it ends, before anybody's tape holds that; a disk that hangs keeps nobody from leaving.
+            # How it ends, before a journal holds that; a disk that hangs delays no process.
             noting = asyncio.ensure_future(self.note(run, must=False))
             await asyncio.wait([noting], timeout=LEAVE_KILL_S)
         finally:
             await self._stop(run)
-        outcome = await _sealed(run, run.conclude())
+        outcome = run.conclude()
+        try:
+            heads = None if run.ended is None else run.ended.heads
+            await asyncio.to_thread(folder.seal, outcome.status, outcome.reason, heads)
+        except StoreError as error:  # nobody could verify its files
+            story, exit_status = [*outcome.story, str(error)], outcome.exit_status or 1
+            outcome = run.outcome = replace(outcome, exit_status=exit_status, story=story)
         if outcome.status == FINISHED:
             async with run.noting:
                 await asyncio.to_thread(forget, folder.path)  # only a run that goes on needs it
@@ -261,6 +244,10 @@ class Supervisor(Listener):
         for former in ended[:-_ENDED_KEPT]:  # a daemon lives for months; `ganglion runs` lists them from the store
             del self.runs[former]
         return outcome
+
+    def rewind(self, run: Run, reason: str, peer: str) -> None:
+        """Begin a run again from a phase's begin, because results of a restarted process differ."""
+        self.spawn(rewind(self, run, reason, peer))
 
     async def _carry_out(self, run: Run) -> None:
         """Begin a run and wait until it is over; whatever prevents the beginning fails it."""
@@ -280,9 +267,7 @@ class Supervisor(Listener):
                 begin.exception()  # what came after the end changes nothing
 
     async def _begin(self, run: Run) -> None:
-        assert self.bus is not None
-        for name in (event.TOPIC, event.WAITS):
-            await self.bus.ask(KERNEL, "kernel.subscribe", Subscribe(topic(run.id, name)))
+        await self.bus.ask_all("kernel.subscribe", [Subscribe(topic(run.id, n)) for n in (event.TOPIC, event.WAITS)])
         run.beginning = asyncio.ensure_future(begin(self, run))
         try:
             await asyncio.wait([run.beginning])
@@ -293,99 +278,83 @@ class Supervisor(Listener):
         await run.checkpoints.watch()
 
     async def wait_joined(self, run: Run, names: Sequence[str], span_s: float) -> None:
-        """Wait until these have joined, or their successors."""
+        """Wait until these members have joined, or their successors."""
+        late: list[Member] = []
         try:
             async with asyncio.timeout(span_s):
-                for name in names:
-                    while not run.members[name].here.is_set():
-                        member = run.members[name]
-                        waits = [asyncio.ensure_future(e.wait()) for e in (member.here, member.gone)]
-                        try:
-                            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                        finally:
-                            for wait in waits:
-                                wait.cancel()
-                        if member.gone.is_set():
-                            await asyncio.sleep(_LOOK_S)
+                while late := [run.members[name] for name in names if not run.members[name].here.is_set()]:
+                    await run.arrival.wait()
         except TimeoutError as error:
-            members = [run.members[name] for name in names]
-            late = ", ".join(member.label for member in members if not member.here.is_set())
-            raise DeadlineExceeded(f"{late} did not join within {span_s:.0f} s") from error
+            labels = ", ".join(member.label for member in late)
+            raise DeadlineExceeded(f"{labels} did not join within {span_s:.0f} s") from error
 
     async def ensure(self, run: Run, places: Sequence[Place]) -> None:
-        """Let the processes that are needed be there, and those that are not be gone; return when all are admitted."""
-        assert self.bus is not None
-        assert self.connection is not None
+        """Start the processes that are needed, end the others; return when all that are needed are admitted."""
         needed = {place.name for place in places} | {run.governor.name} | ({run.keeper.name} if run.keeper else set())
-        fresh, others = [], []
+        phase = run.plan.phases[run.phase]
+        fresh, changed = [], []
         for place in places:
             former = run.members.get(place.name)
             if former is not None:
                 if former in run.lost:
-                    continue  # the run fails by its name; a successor would hide who it was
+                    continue  # the run fails by its name; a successor would hide it
                 if former.lost_s is not None and former.gone.is_set():
                     former.place = place  # its successor is about to be started
                     continue
-                if former.definition == definition(place) and former.stays:
+                if definition(former.place) == definition(place) and former.stays:
                     former.place = place
-                    if former.returns != (loss_of(run.plan.phases[run.phase], place) is Loss.RETURNS):
+                    if former.returns != (loss_of(phase, place) is Loss.RETURNS):
                         former.returns = not former.returns
-                        others.append(former)
+                        changed.append(former)
                     continue
-                await self._retire(run, former)
+                former.leave()
+                await former.gone.wait()  # two processes of one name never exist
+                run.former.append(former)
             if run.over.is_set():
                 raise UsageError(f"run {run.id} is over: nobody is started for it any more")
             run.members[place.name] = member = self.member(run, place)
             fresh.append(member)
         leaving = [m for name, m in run.members.items() if name not in needed]
-        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in others])
+        await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in changed])
         await self.bring_up(run, fresh)
         for member in leaving:
             member.leave()
 
     def member(self, run: Run, place: Place) -> Member:
-        """Return the next one to bear the name of a place."""
-        return run.member(place, self._bid_leave, self.revival.over)
+        """Return a new member for a place, the next incarnation of its name."""
+        return run.member(place, self._bid_leave, self.restarter.ended)
 
     async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
-        """Admit members and start their processes, once it is written down who they are."""
-        assert self.bus is not None
+        """Write the process table, admit members, and start their processes."""
         await self.note(run)
-        await self.bus.ask_all("kernel.admit", [self._access.admission(m) for m in members])
+        await self.bus.ask_all("kernel.admit", [self.access.admission(m) for m in members])
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
         assert self.connection is not None
         assert self._folder is not None
         home = Home(self.connection, self._folder, self.settings.results, self.settings.allow)
-        starts = asyncio.gather(
-            *(start(self._launcher, home, run, member) for member in members if not member.place.attached)
-        )
-        await asyncio.shield(starts)  # a start that is cut short would leave a process that nobody knows
-        self._spawn(self.note(run, must=False))
+        ours = [member for member in members if not member.place.attached]
+        starts = asyncio.gather(*(start(self._launcher, home, run, member) for member in ours))
+        await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known
+        self.spawn(self.note(run, must=False))
 
     async def note(self, run: Run, must: bool = True) -> None:
-        """Write down who lives for a run; LaunchError, or a warning unless it `must` be, if that cannot be done."""
+        """Write the process table of a run; LaunchError if that fails, or a warning where it is no `must`."""
         async with run.noting:
             if run.outcome is not None:
                 return
             try:
                 await asyncio.to_thread(write_census, run.folder.path, run.census())
             except OSError as error:
-                text = f"run {run.id}: who takes part cannot be written down: {error}"
+                text = f"run {run.id}: the process table cannot be written: {error}"
                 if must:
                     raise LaunchError(text) from error
                 self.tell(run, event.WARNING, {"text": text})
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for."""
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry out a coroutine in a task that is not awaited."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _retire(self, run: Run, member: Member) -> None:
-        """Wait until a member whose definition has changed is gone: two of one name are never there."""
-        member.leave()
-        await member.gone.wait()
-        run.former.append(member)
 
     # -- ending a run -------------------------------------------------------------------------------------------------
     def interrupt(self, run: Run, now: bool = False, reason: str = "operator") -> None:
@@ -396,18 +365,17 @@ class Supervisor(Listener):
             run.kill = True
             run.interrupted(f"{reason}, killed")
             for member in run.members.values():
-                member.kill()
+                member.end(Event.KILL)
         elif run.over.is_set():
             for member in run.members.values() if run.interrupts == 2 else []:
                 member.end()
         elif not run.begun:
             run.interrupted(reason)
         else:
-            self._spawn(self.ask_stop(run))
+            self.spawn(self.ask_stop(run))
 
     async def ask_stop(self, run: Run) -> None:
         """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
-        assert self.bus is not None
         await run.checkpoints.stop()
         await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared
@@ -419,15 +387,14 @@ class Supervisor(Listener):
             loop.call_later(_STOP_NOW_S, run.interrupted, f"{run.reason}, the governor was too slow")
         try:
             await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, now, run.reason), LEAVE_ASK_S)
-            if now and not await _over_within(run, _STOP_NOW_S / 2):
+            if now and not await within(run.over, _STOP_NOW_S / 2):
                 reason = f"{run.reason}; {await self._silent(run)} did not answer"
                 await self.bus.ask(run.governor.name, "governor.stop", RunRequest(run.id, True, reason), LEAVE_ASK_S)
         except GanglionError as error:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
 
     async def _silent(self, run: Run) -> str:
-        """Return for whom the others of a run wait who waits for nobody, in words."""
-        assert self.bus is not None
+        """Return the members that others wait for and that wait for nobody, in words."""
         peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
         awaited = {name for names in waits.values() for name in names}
@@ -444,7 +411,7 @@ class Supervisor(Listener):
             left_s = max(slot_s, begun_s + LEAVE_ASK_S - loop.time())
             for member in stage:
                 if run.kill:
-                    member.kill()
+                    member.end(Event.KILL)
                 else:
                     member.leave(patience_s=left_s)
             await wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
@@ -454,12 +421,12 @@ class Supervisor(Listener):
 
     async def _withdraw(self, names: list[str]) -> None:
         """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
-        if self.bus is not None and not self.bus.closed:
+        if not self.bus.closed:
             with contextlib.suppress(GanglionError):
                 await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)
 
     def _bid_leave(self, member: Member) -> None:
-        if self.bus is not None and not self.bus.closed:
+        if not self.bus.closed:
             self.bus.bid_leave(member.name)
 
     # -- what happens -------------------------------------------------------------------------------------------------
@@ -468,11 +435,13 @@ class Supervisor(Listener):
         member, run = self._member(joined.peer)
         if member is None or run is None:
             return
-        known = member.here.is_set()  # it has come again, to the same broker or another one
+        known = member.here.is_set()  # it has joined again, the same broker or another one
         member.came()
+        run.arrival.set()
+        run.arrival.clear()
         if not known:
             self.tell(run, event.PEER_JOINED, {"name": member.name, "label": member.label})
-        self.revival.joined(run, member)
+        self.restarter.joined(run, member)
 
     def peer_lost(self, lost: Lost) -> None:
         """Take note of a member whose connection has ended."""
@@ -483,12 +452,12 @@ class Supervisor(Listener):
         if not run.over.is_set() and not member.place.attached:
             asyncio.get_running_loop().call_later(LEAVE_KILL_S, self.end_cut_off, run, member)
         if member.place.attached and not run.over.is_set() and not member.gone.is_set():
-            self.revival.left(run, member)
+            self.restarter.left(run, member)
 
     def end_cut_off(self, run: Run, member: Member) -> None:
         """End a process that has lost its connection and lives on: it hangs, or does not know what to do."""
         if not run.over.is_set() and member.child.state is State.RUNNING and not member.joined:
-            member.dump_and_shoot(f"its connection was lost: {member.lost_reason}")
+            member.kill_hung(f"its connection was lost: {member.lost_reason}")
 
     def told(self, peer: str, news: RunEvent) -> None:
         """Hand on an event of a run; our own have been handed on already."""
@@ -500,7 +469,7 @@ class Supervisor(Listener):
             run.begun = True  # the governor's word may be here before its answer
         if shown is not None and shown.event not in _OURS:
             self._report(run.id, shown)
-            if peer != run.governor.name and self.bus is not None:  # others look on at the governor and at us alone
+            if peer != run.governor.name:  # observers listen to the governor and to us alone
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
 
     def bus_closed(self, reason: str) -> bool:
@@ -512,38 +481,29 @@ class Supervisor(Listener):
         return (run.members.get(name), run) if run is not None else (None, None)
 
     def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
-        """Tell an event of a run, to whoever has started us and to those who look on."""
+        """Tell an event of a run, to the caller that has started us and to observers."""
         news = RunEvent(name, {"run": run.id, **fields}, time.time())
         self._report(run.id, news)
-        if self.bus is not None and name not in run.told:
+        if name not in run.told:
             self.bus.tell(topic(run.id, event.TOPIC), news)
 
     def tell_wait(self, run: Run, member: Member, length_s: float) -> None:
-        """Say for whom a run waits."""
+        """Report that a run waits for a member."""
+        uid, due_s = member.place.uid, member.due_s
         if member.place.attached:
             text = (
-                f"waiting {length_s:.0f} s for peer {member.place.uid} to attach: nobody of that name has spoken; "
-                f"start it with GANGLION_NAME={member.place.uid} and endpoint and attach_token of "
-                f"{self.connection_file}"
+                f"waiting {length_s:.0f} s for peer {uid} to attach: nobody of that name has spoken; start it with "
+                f"GANGLION_NAME={uid} and endpoint and attach_token of {self.connection_file}"
             )
         else:
-            left_s = max(0.0, (DEADLINES_S["join"] or 0.0) - length_s)
-            what = "join"
-            if member.due_s is not None:
-                left_s, what = max(0.0, member.due_s - asyncio.get_running_loop().time()), "come back"
-            state = member.child.state.value
-            text = f"waiting {length_s:.1f} s for {member.label} to {what}: {state}; gives up in {left_s:.1f} s"
+            left_s, what = (DEADLINES_S["join"] or 0.0) - length_s, "join"
+            if due_s is not None:
+                left_s, what = due_s - asyncio.get_running_loop().time(), "come back"
+            wait, state = f"waiting {length_s:.1f} s for {member.label} to {what}", member.child.state.value
+            text = f"{wait}: {state}; gives up in {max(0.0, left_s):.1f} s"
         self.tell(run, event.WAITING, {"name": member.name, "waited_s": round(length_s, 1), "text": text})
 
     # -- what we are asked --------------------------------------------------------------------------------------------
-    def _handlers(self) -> dict[str, Handler]:
-        ours: dict[str, Handler] = {
-            "kernel.need": self._need,
-            "kernel.ended": self._ended,
-            "kernel.overdue": self.revival.overdue,
-        }
-        return {**self.settings.handlers, **ours}
-
     async def _need(self, caller: str, need: Need) -> Done:
         run = self._run_of(caller, need.run)
         if not 0 <= need.phase < len(run.plan.phases):
@@ -556,7 +516,7 @@ class Supervisor(Listener):
     async def _ended(self, caller: str, ended: Ended) -> Done:
         run = self._run_of(caller, ended.run)
         run.finish(ended)
-        await self.note(run, must=False)  # once this is answered, no governor with its tape says it again
+        await self.note(run, must=False)  # once this is answered, no governor with its journal says it again
         return Done()
 
     def _run_of(self, caller: str, name: str) -> Run:
@@ -565,7 +525,7 @@ class Supervisor(Listener):
             raise PeerLost(caller, f"it governs no run {name!r}")
         return run
 
-    # -- for the vigil ------------------------------------------------------------------------------------------------
+    # -- for the watchdog ---------------------------------------------------------------------------------------------
     @property
     def broker(self) -> Process | None:
         """Return the broker's process."""
@@ -573,8 +533,8 @@ class Supervisor(Listener):
 
     @property
     def kills(self) -> bool:
-        """Say whether who is silent or stopped is killed."""
-        return self._vigil.kills
+        """Say whether processes that are silent or stopped are killed."""
+        return self._watchdog.kills
 
     def disturbed_since(self, moment_s: float) -> bool:
         """Say whether there was a moment without a broker since then, by the loop's clock."""
@@ -582,27 +542,5 @@ class Supervisor(Listener):
 
     @property
     def known(self) -> set[int]:
-        """Return the numbers of all processes that we know of."""
+        """Return the numbers of all processes that are known."""
         return self._launcher.pids | self._spared
-
-
-async def _over_within(run: Run, span_s: float) -> bool:
-    """Say whether a run is over within a time."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(run.over.wait(), span_s)
-    return run.over.is_set()
-
-
-def _ignore(process: Process) -> None:
-    """Take no note: whoever started the process waits for it."""
-
-
-async def _sealed(run: Run, outcome: Outcome) -> Outcome:
-    """Complete the manifest of a run that is over; where that cannot be done the run has not ended in order."""
-    heads = None if run.ended is None else run.ended.heads
-    try:
-        await asyncio.to_thread(run.folder.seal, outcome.status, outcome.reason, heads)
-    except StoreError as error:
-        run.outcome = replace(outcome, exit_status=outcome.exit_status or 1, story=[*outcome.story, str(error)])
-        return run.outcome
-    return outcome

@@ -2,7 +2,7 @@
 
 It is a process of its own, started with `python -m ganglion.supervisor.warm`. It has no bus socket, no loop, no
 thread and no lock, so that a fork copies nothing that could hang. Orders come as msgpack over a socket pair, one
-message each, with the descriptors of the new process beside them; nothing that executes on reading.
+message each, with the descriptors of the new process beside them.
 
 It forks twice. The process in the middle ends at once, so that the new one becomes a child of the supervisor (which
 adopts orphans) and outlives its warm parent. Only then is the parent-death signal set, since it belongs to the parent
@@ -14,6 +14,7 @@ Works on Linux; elsewhere participants are started by exec.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -38,11 +39,7 @@ _REPARENT_S = 2.0  # the process in the middle ends within a fraction of a milli
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve orders until the supervisor is gone.
-
-    `arguments`: number of the socket's descriptor, the supervisor's process number, `word=module:function` for each
-    entry, then the modules to import beforehand.
-    """
+    """Serve orders: socket, number of the supervisor, `word=module:function` for each entry, modules to import."""
     channel, supervisor = socket.socket(fileno=int(arguments[0])), int(arguments[1])
     die_with_parent()
     if os.getppid() != supervisor:
@@ -65,22 +62,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) -> None:
-    """Carry out orders `[number, word, variables, name, user, mask]` until the other end is closed.
-
-    `user` are the arguments of `become`, or None; `mask` is what new files are not for, or None. Each is answered
-    with `[number, pid]`, or `[number, 0, reason]`.
-    """
+    """Answer orders `[number, word, variables, name, user, mask]` by `[number, pid]` or `[number, 0, reason]`."""
     while True:
         data, fds, _, _ = socket.recv_fds(channel, ORDER_BYTES, _FDS)
         if not data:
             return
-        number, word, variables, name, user, mask = msgpack.unpackb(data)
+        number, word, *rest = msgpack.unpackb(data)
         go = -1
         try:
             if word not in entries:
                 raise LaunchError(f"expected an entry of {sorted(entries)}, found {word!r}")
-            entry, place = entries[word], (user, mask)
-            pid, go = fork_twice(lambda: _begin(channel, entry, variables, name, fds, supervisor, *place))  # noqa: B023
+            pid, go = fork_twice(functools.partial(_begin, channel, fds, supervisor, entries[word], *rest))
             answer: list[Any] = [number, pid]
         except (OSError, LaunchError) as error:
             answer = [number, 0, str(error)]
@@ -88,24 +80,21 @@ def serve(channel: socket.socket, entries: dict[str, Entry], supervisor: int) ->
             os.close(fd)
         channel.send(msgpack.packb(answer))
         if go >= 0:
-            with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile; the supervisor sees its end
+            with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile; the supervisor notices its end
                 os.write(go, b"g")
             os.close(go)
 
 
 def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
-    """Run `begin` in a grandchild that our supervisor adopts; return its process number, or raise OSError.
-
-    It begins when something is written to the descriptor that is returned, too; if we end before that it ends as well:
-    nobody would know of it.
-    """
+    """Run `begin` in a grandchild once a byte comes; return its number and the byte's descriptor, or OSError."""
     read, write = os.pipe()
     wait, go = os.pipe()
     middle = os.fork()
     if middle == 0:
         os.close(go)
-        _middle(read, write, wait, begin)
-    _close(write, wait)
+        _fork_again(read, write, wait, begin)
+    os.close(write)
+    os.close(wait)
     text = os.read(read, 32)
     os.close(read)
     os.waitpid(middle, 0)
@@ -115,12 +104,7 @@ def fork_twice(begin: Callable[[], NoReturn]) -> tuple[int, int]:
     return int(text), go
 
 
-def _close(*fds: int) -> None:
-    for fd in fds:
-        os.close(fd)
-
-
-def _middle(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> NoReturn:
+def _fork_again(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> NoReturn:
     middle = os.getpid()
     try:
         pid = os.fork()
@@ -129,14 +113,15 @@ def _middle(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> 
     if pid:
         os.write(write, str(pid).encode())
         os._exit(0)
-    _close(read, write)
+    os.close(read)
+    os.close(write)
     until_s = time.monotonic() + _REPARENT_S
     while os.getppid() == middle:
         if time.monotonic() > until_s:
             os._exit(1)
         time.sleep(0.0001)
     if not os.read(wait, 1):
-        os.kill(os.getpid(), signal.SIGKILL)  # not by an exit status: that would be a word of its program
+        os.kill(os.getpid(), signal.SIGKILL)  # an exit status would be one of its program
     os.close(wait)
     try:
         begin()
@@ -148,11 +133,11 @@ def _middle(read: int, write: int, wait: int, begin: Callable[[], NoReturn]) -> 
 
 def _begin(
     channel: socket.socket,
+    fds: list[int],
+    supervisor: int,
     entry: Entry,
     variables: dict[str, str],
     name: str,
-    fds: list[int],
-    supervisor: int,
     user: Sequence[Any] | None,
     mask: int | None,
 ) -> NoReturn:

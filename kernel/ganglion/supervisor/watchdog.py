@@ -1,4 +1,4 @@
-"""The watchdog: who is stopped, who is silent, who is awaited, and what nobody has reaped."""
+"""The watchdog: kills processes that are stopped or silent, reports waits, reaps adopted processes."""
 
 from __future__ import annotations
 
@@ -6,82 +6,30 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S
 from ganglion.supervisor.child import exit_text
+from ganglion.supervisor.launcher import Process
 from ganglion.supervisor.linux import children_of, stopped
-from ganglion.supervisor.process import Process
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.runs import Member
     from ganglion.supervisor.supervisor import Supervisor
-
-_STILL_LOOK_S = 0.0002
-
-
-@contextlib.contextmanager
-def standstill(pids: Sequence[int], span_s: float = 0.05) -> Iterator[bool]:
-    """Stop children of ours, all threads of each, while the block lasts; yields whether all of them stand.
-
-    Nothing else runs in this process meanwhile, so keep it short; `span_s` is how long one that cannot be stopped at
-    once (it waits for its disk) may take. Where one has been stopped by somebody else, nobody is touched: it would be
-    woken by us.
-    """
-    touched: list[int] = []
-    try:
-        if not any(stopped(pid) for pid in pids):
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGSTOP)
-                    touched.append(pid)
-        yield len(touched) == len(pids) and _stand(touched, time.monotonic() + span_s)
-    finally:
-        for pid in touched:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-
-def _stand(pids: Sequence[int], until_s: float) -> bool:
-    """Wait until these are stopped as wholes; False if one has ended or takes too long."""
-    for pid in pids:
-        while (state := _state(pid)) is None:
-            if time.monotonic() > until_s:
-                return False
-            time.sleep(_STILL_LOOK_S)
-        if state != os.CLD_STOPPED:
-            return False
-    return True
-
-
-def _state(pid: int) -> int | None:
-    """Return what the system tells of a child: that it stands, or has ended; None while it runs."""
-    try:
-        found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return os.CLD_EXITED
-    return None if found is None else found.si_code
-
 
 _LOOK_S = 0.5
 _STOPPED_S = 0.9  # two looks apart: a debugger or a shell stops a process for a moment, too
-_LATE_S = 0.5  # whoever wakes so late has slept himself, and accuses nobody
+_LATE_S = 0.5  # a supervisor that wakes so late has slept itself, and blames no process
 
 
-class Vigil:
-    """Look after the processes of a supervisor between events.
-
-    With `GANGLION_LIVENESS=off` nobody is killed for being stopped or silent, as a debugger needs it.
-    """
+class Watchdog:
+    """Look after processes between events; with `GANGLION_LIVENESS=off` none is killed, as a debugger needs it."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._task: asyncio.Task[None] | None = None
         self._stopped_s: dict[int, float] = {}
         self._strangers: set[int] = set()
-        self._words: dict[int, str] = {}
+        self._reasons: dict[int, str] = {}  # why we killed a broker
         self.kills = os.environ.get("GANGLION_LIVENESS", "") != "off"
 
     def start(self) -> None:
@@ -93,9 +41,9 @@ class Vigil:
         if self._task is not None:
             self._task.cancel()
 
-    def words_of(self, process: Process) -> str:
-        """Return how a process ended, with why we killed it if we did."""
-        why = self._words.get(process.pid)
+    def end_text(self, process: Process) -> str:
+        """Return how a process ended, with the reason if we killed it."""
+        why = self._reasons.get(process.pid)
         return exit_text(process.code) + (f" ({why})" if why else "")
 
     async def _watch(self) -> None:
@@ -107,8 +55,7 @@ class Vigil:
             now_s = loop.time()
             if now_s - due_s > _LATE_S:
                 self._stopped_s.clear()
-                if self._supervisor.bus is not None:
-                    self._supervisor.bus.heard_s = now_s
+                self._supervisor.bus.heard_s = now_s
                 due_s = now_s
             self.look(now_s)
 
@@ -121,21 +68,17 @@ class Vigil:
             for member, length_s in run.waits_due(now_s):
                 supervisor.tell_wait(run, member, length_s)
             for member in run.members.values():
-                if member.process is not None and not member.child.gone:
-                    why = self._stopped(member.process.pid, now_s)
-                    if why:
-                        member.shoot(why)
-                    elif self.kills and member.due_s is not None and now_s > member.due_s:
-                        self._hurry(member)
+                if member.process is None or member.child.gone:
+                    continue
+                why = self._stopped(member.process.pid, now_s)
+                if why:
+                    member.kill_lost(why)
+                elif self.kills and member.due_s is not None and now_s > member.due_s:
+                    if not member.here.is_set():
+                        member.kill_hung("it did not come back in time")
+                    member.due_s = None  # its own successor has as long again
         self._look_at_broker(now_s)
         self._reap()
-
-    @staticmethod
-    def _hurry(member: Member) -> None:
-        """Kill a successor that has not come back in time; its own successor has as long again."""
-        if not member.here.is_set():
-            member.dump_and_shoot("it did not come back in time")
-        member.due_s = None
 
     def _stopped(self, pid: int, now_s: float) -> str:
         """Return why a process is to be killed, if it has been stopped for too long."""
@@ -147,7 +90,7 @@ class Vigil:
 
     def _look_at_broker(self, now_s: float) -> None:
         broker, bus = self._supervisor.broker, self._supervisor.bus
-        if broker is None or bus is None or broker.ended.is_set():
+        if broker is None or broker.ended.is_set():
             return
         why = self._stopped(broker.pid, now_s)
         silent_s = now_s - bus.heard_s
@@ -156,11 +99,11 @@ class Vigil:
         elif silent_s > _LOOK_S / 2:
             bus.beat()
         if why:
-            self._words[broker.pid] = why
+            self._reasons[broker.pid] = why
             broker.signal(signal.SIGKILL)
 
     def _reap(self) -> None:
-        """Reap adopted processes that have ended; one that is new may be a participant that we do not know yet."""
+        """Reap adopted processes that have ended; a new one may be a participant that is not known yet."""
         strangers = set(children_of(os.getpid())) - self._supervisor.known
         for pid in strangers & self._strangers:
             with contextlib.suppress(ChildProcessError):

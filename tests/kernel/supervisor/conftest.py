@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,44 +15,32 @@ from ganglion import registry
 from ganglion.document import load_document
 from ganglion.run.plan import Plan
 from ganglion.supervisor.folder import reserve
-from ganglion.supervisor.runs import Outcome, Run
+from ganglion.supervisor.runs import Member, Outcome, Run
 from ganglion.supervisor.supervisor import Settings, Supervisor
 from ganglion.wire.messages import RunEvent
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function on a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
 STANDIN = """
-import os, signal, sys, time
+import os, sys, time
 
 def main(variables):
     print("variables", sorted(variables), flush=True)
-    what = variables.get("WHAT", "leave")
-    if what == "raise":
-        raise RuntimeError("boom")
-    if what == "crash":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if what == "deaf":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        print("deaf", flush=True)
-    if what == "family":
-        if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                print("grandchild", os.getpid(), flush=True)
-                time.sleep(600)
-            os._exit(0)
-        os.wait()
-    if what == "facts":
-        print("facts", os.getppid(), os.getsid(0) == os.getpid(), os.get_inheritable(0), flush=True)
-        print("stdin", sys.stdin.read(), flush=True)
-    if what == "user":
-        mask = os.umask(0)
-        print("user", os.getuid(), os.getgid(), os.getgroups(), oct(mask), os.environ["USER"], flush=True)
-    if what in ("stay", "deaf", "family"):
-        while True:
-            time.sleep(600)
+    while variables.get("WHAT") == "stay":
+        time.sleep(600)
     return int(variables.get("STATUS", "0"))
 
 if __name__ == "__main__":
-    sys.exit(main({k: v for k, v in os.environ.items() if k in ("WHAT", "STATUS")}))
+    sys.exit(main(os.environ))
 """
 
 
@@ -61,83 +51,6 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir()
     path.write_text(STANDIN)
     monkeypatch.setenv("PYTHONPATH", str(path.parent))
-    return path
-
-
-PEER = """
-import faulthandler, os, re, signal, sys, time
-from ganglion.peer.participant import Participant
-from ganglion.transport.blocking import BlockingLink
-from ganglion.wire.messages import Done, Ended, Failure, Joined, Need, RunEvent, Watch
-from ganglion.wire.codec import codec_of
-
-def main(variables):
-    role, name = variables["GANGLION_ROLE"], variables["GANGLION_NAME"]
-    run = variables["GANGLION_RUN"]
-    state = {"stop": False, "lost": None, "start": None}
-    link = BlockingLink.connect(variables["GANGLION_ENDPOINT"], 5.0)
-    def start(request, message):
-        state["start"] = message
-        return Done()
-    def stop(request, message):
-        state["stop"] = True
-        return Done()
-    def gone(one):
-        state["lost"] = one
-    joined = set()
-    def told(one):
-        joined.add(codec_of(Joined).decode(one.body).peer)
-    me = Participant(lambda: link, {"governor.start": start, "governor.stop": stop}, told, gone)
-    print("hello from", name, flush=True)
-    if "deaf" in name:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    me.join(Participant.hello(role, name, variables["GANGLION_TOKEN"], int(variables["GANGLION_INCARNATION"])))
-    ended = []
-    def end(status, reason, exit_status, failure=None, peer=None):
-        if not ended:
-            ended.append(status)
-            me.call("", "kernel.ended", Ended(run, status, reason, exit_status, failure, peer), 5.0)
-    def govern():
-        message = state["start"]
-        if message is None:
-            return
-        what = message.plan["experiment"]
-        if state["lost"] is not None:
-            lost = state["lost"]
-            end("failed", f"failed: {lost.peer} is gone", 1, Failure("lost", lost.reason), lost.peer)
-        elif state["stop"]:
-            end("interrupted", "interrupted: operator", 130)
-        elif "watched" not in state:
-            state["watched"] = {f"{run}/environment/grid/0"} | {
-                f"{run}/muscle/{agent['name']}/0" for agent in message.plan["phases"][0]["agents"]
-            }
-            me.call("", "kernel.watch", Watch(sorted(state["watched"])), 5.0)
-        elif state["watched"] <= joined:
-            joined.clear()
-            me.tell(f"@{run}/events", "event", RunEvent("phase.started", {"phase": 0}, 1.0))
-            if what == "hang":
-                faulthandler.enable()
-                re.match("(a+)+$", "a" * 60 + "b")  # holds the interpreter's lock for years
-            if what == "die":
-                os.kill(os.getpid(), signal.SIGKILL)
-            if what == "second phase":
-                me.call("", "kernel.need", Need(run, 1), 5.0)
-                end("finished", "completed", 0)
-            if what == "finish":
-                end("finished", "completed", 0)
-    while "deaf" in name:
-        time.sleep(600)
-    me.serve(govern if role == "governor" else None, 0.05)
-    me.leave()
-    return 0
-"""
-
-
-@pytest.fixture
-def peers(standin: Path) -> Path:
-    """Return the file of the stand-in for participants: they join, and a governor that does what `experiment` says."""
-    path = standin.with_name("standin_peer.py")
-    path.write_text(PEER)
     return path
 
 
@@ -153,15 +66,18 @@ schedule:
 """
 FARM_PHASE = """
       environments: [environment: {uid: hut, name: counting}],
-      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}],
+      agents: [{name: ada, muscle: MUSCLE, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}],
       phase_config: {mode: train, worker: 1, episodes: 2}"""
 
 
 class Farm:
-    """Carry out a run of real participants that stores nothing; `deeds` are done when an event of that name comes."""
+    """Carry out a run of real participants that stores nothing; `deeds` are done when an event comes the nth time."""
 
-    def __init__(self, tmp_path: Path, checkpoint_s: float = 60.0, on_loss: str = "recover") -> None:
-        text = FARM.replace("PHASE", FARM_PHASE).replace("CHECKPOINT", str(checkpoint_s)).replace("LOSS", on_loss)
+    def __init__(
+        self, tmp_path: Path, checkpoint_s: float = 60.0, on_loss: str = "recover", muscle: str = "dummy"
+    ) -> None:
+        text = FARM.replace("PHASE", FARM_PHASE.replace("MUSCLE", muscle))
+        text = text.replace("CHECKPOINT", str(checkpoint_s)).replace("LOSS", on_loss)
         (tmp_path / "farm.yml").write_text(text)
         self.plan: Plan = load_document(str(tmp_path / "farm.yml"), plugins=registry)[0]
         self.results = tmp_path / "results"
@@ -186,7 +102,8 @@ class Farm:
         self.events.append((news.event, news.fields))
         deed = self.deeds.pop((news.event, self.count(news.event)), None)
         if deed is not None:
-            self.told.append(deed(self.supervisor.runs[run]))
+            done = deed(self.supervisor.runs[run])
+            self.told.append(asyncio.ensure_future(done) if asyncio.iscoroutine(done) else done)
 
     def count(self, name: str) -> int:
         """Return how often an event has come."""
@@ -195,6 +112,26 @@ class Farm:
     def fields(self, name: str) -> list[dict[str, Any]]:
         """Return the fields of the events of a name."""
         return [fields for event, fields in self.events if event == name]
+
+    def losses(self) -> list[tuple[str, int, str]]:
+        """Return the losses and returns that the supervisor told: label, incarnation, kind."""
+        events = [fields for name, fields in self.events if name in ("peer.lost", "peer.restarted")]
+        return [(f["label"], f["incarnation"], f["kind"]) for f in events if "label" in f]
+
+
+def member(run: Run, part: str) -> Member:
+    """Return the present member whose name holds `part`."""
+    return next(found for name, found in run.members.items() if part in name)
+
+
+@pytest.fixture
+def kill() -> Callable[..., Callable[[Run], None]]:
+    """Return what makes a deed that sends a signal to the process whose name holds a word."""
+
+    def make(part: str, how: signal.Signals = signal.SIGKILL) -> Callable[[Run], None]:
+        return lambda run: member(run, part).process.signal(how)  # type: ignore[union-attr]
+
+    return make
 
 
 @pytest.fixture

@@ -1,221 +1,422 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
+import signal
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
-from ganglion.limits import QUEUE_MARK_BYTES
-from ganglion.supervisor.bus import Bus, Handler, Listener
+from ganglion.limits import ANSWERS_PER_CALLER, PEERS, QUEUE_MARK_BYTES, RESTARTS_PER_NAME
+from ganglion.supervisor.bus import Answers, Bus, Handler, Hub
+from ganglion.supervisor.child import exit_text
+from ganglion.supervisor.connection import Access
+from ganglion.supervisor.launcher import Launcher
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head, encode_head
-from ganglion.wire.messages import Admit, Hello, Info, Joined, Lost, Need, Nothing, RunEvent, RunRequest
+from ganglion.wire.messages import Admit, Done, Hello, Joined, Need, Nothing, RunEvent, RunRequest
 from ganglion.wire.verb import Verb
 
 TOKEN = "t" * 43
+WAIT_S = 20.0  # nothing here takes so long unless it is broken
+TABLE = [
+    Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest(), 3, returns=True),
+    Admit("r/muscle/ada/0", "muscle", "r", hashlib.sha256(b"m").digest(), 1, "ada", 0, returns=True),
+]
+GOVERNOR = Hello(1, "governor", "r/governor", "g")
+MUSCLE = Hello(1, "muscle", "r/muscle/ada/0", "m")
 
 
-class Heard(Listener):
-    """Take down what is heard."""
+class Home:
+    """Own a broker, admit two participants, and record what is heard."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.wants = True
+        self.losses: list[tuple[str, bool]] = []
+        self.returned, self.failed = asyncio.Event(), asyncio.Event()
         self.joined: list[str] = []
-        self.lost: list[str] = []
-        self.events: list[tuple[str, str]] = []
         self.closed: list[str] = []
-        self.holds = False
+        self.at_loss: Callable[[], None] = lambda: None
+        self.hub: Hub | None = None
+
+    def wants_broker(self) -> bool:
+        return self.wants
+
+    def admissions(self) -> list[Admit]:
+        return [*self.access.admissions(), *TABLE]
+
+    def interests(self) -> tuple[list[str], list[str]]:
+        return ["@r/events"], [admit.name for admit in TABLE]
+
+    def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
+        self.losses.append((how, returns))
+        if not returns:
+            self.failed.set()
+        self.at_loss()
+
+    def broker_back(self, took_s: float) -> None:
+        assert took_s > 0.0
+        self.returned.set()
 
     def peer_joined(self, joined: Joined) -> None:
         self.joined.append(joined.peer)
 
-    def peer_lost(self, lost: Lost) -> None:
-        self.lost.append(lost.peer)
+    def peer_lost(self, lost: Any) -> None:
+        pass
 
     def told(self, peer: str, event: RunEvent) -> None:
-        self.events.append((peer, event.event))
+        pass
 
     def bus_closed(self, reason: str) -> bool:
         self.closed.append(reason)
-        return self.holds
+        return self.hub is not None and self.hub.bus_closed()
 
 
-def _on_a_bus(
-    body: Callable[[Bus, Heard, NativeFront], Awaitable[Any]],
-    token: str = TOKEN,
-    handlers: dict[str, Handler] | None = None,
-) -> Any:
-    """Run `body` with a supervisor's bus on a real broker in this process."""
+class Peer:
+    """Be a participant that a test drives by hand."""
 
-    async def run() -> Any:
-        loop = asyncio.get_running_loop()
-        broker = Broker(hashlib.sha256(TOKEN.encode()).digest(), "0", os.getpid(), loop.time())
-        exchange = Exchange(broker, lambda note: None, loop.time, loop.call_later)
-        front = NativeFront(exchange)
-        heard = Heard()
-        bus = Bus(handlers or {}, heard)
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[tuple[Head, list[bytes]]] = asyncio.Queue()
+        self.ended = asyncio.Event()
+        self.link: Any = None
+
+    async def join(self, endpoint: str, hello: Hello) -> Head:
+        """Connect, say HELLO and return the head of the answer."""
+        self.ended.clear()
+        self.link = await AsyncLink.connect(endpoint, self._hear, lambda reason: self.ended.set(), WAIT_S)
+        self.link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+        return (await self.next())[0]
+
+    def _hear(self, frames: list[bytes]) -> None:
+        head = decode_head(frames[1])
+        if head.verb is Verb.BEAT:
+            self.link.send([b"", encode_head(Head(Verb.BEAT, 0, "here")), b""])
+        else:
+            self.heard.put_nowait((head, frames))
+
+    async def next(self) -> tuple[Head, list[bytes]]:
+        """Return the next message that is no beat."""
+        async with asyncio.timeout(WAIT_S):
+            return await self.heard.get()
+
+    async def reply(self) -> Head:
+        """Answer the next call with nothing; return its head."""
+        head, frames = await self.next()
+        self.link.send([frames[0], encode_head(Head(Verb.REPLY, head.serial)), b""])
+        return head
+
+
+@contextlib.asynccontextmanager
+async def _on_a_bus(
+    token: str = TOKEN, handlers: dict[str, Handler] | None = None
+) -> AsyncIterator[tuple[Bus, Home, NativeFront, str]]:
+    """Yield a supervisor's bus that has joined a broker in this process, its listener, the broker's front and place."""
+    loop = asyncio.get_running_loop()
+    broker = Broker(hashlib.sha256(TOKEN.encode()).digest(), "0", os.getpid(), loop.time())
+    front = NativeFront(Exchange(broker, lambda note: None, loop.time, loop.call_later))
+    home = Home(Access())
+    bus = Bus(handlers or {}, home)
+    with tempfile.TemporaryDirectory(prefix="gb-", dir="/tmp") as folder:
         try:
             endpoint = await front.listen(f"ipc://{folder}/bus")
             await bus.join(endpoint, token)
-            return await body(bus, heard, front)
+            await bus.ask_all("kernel.admit", TABLE)
+            yield bus, home, front, endpoint
         finally:
             bus.close()
             front.close()
             await asyncio.sleep(0)
 
-    with tempfile.TemporaryDirectory(prefix="gb-", dir="/tmp") as folder:
-        return asyncio.run(run())
+
+async def test_calls_get_their_answers() -> None:
+    """Calls made at once are answered each by its own reply."""
+    async with _on_a_bus() as (bus, _, _, _):
+        infos = await asyncio.gather(*(bus.ask("", "kernel.info", Nothing()) for _ in range(5)))
+
+    assert [os.getpid()] * 5 == [info.pid for info in infos]
 
 
-def test_question_gets_its_answer() -> None:
-    """Questions asked at once are answered each by its own reply."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[Info]:
-        admit = [Admit(f"r/muscle/{i}", "muscle", "r", b"x" * 32) for i in range(20)]
-        await bus.ask_all("kernel.admit", admit)
-        return await asyncio.gather(*(bus.ask("", "kernel.info", Nothing()) for _ in range(5)))
-
-    assert [os.getpid()] * 5 == [info.pid for info in _on_a_bus(body)]
-
-
-def test_a_busy_broker_is_asked_again() -> None:
-    """A question to a peer for which too much waits is repeated until there is room, and then answered once."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> int:
-        await bus.ask("", "kernel.admit", Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest()))
-        serials: list[int] = []
-        welcomed = asyncio.Event()
-
-        def receive(frames: list[bytes]) -> None:
-            head = decode_head(frames[1])
-            if head.verb is Verb.WELCOME:
-                welcomed.set()
-            if head.verb is Verb.CALL:
-                serials.append(head.serial)
-                governor.send([frames[0], encode_head(Head(Verb.REPLY, head.serial)), b""])
-
-        endpoint = front._bound[0].endpoint
-        governor = await AsyncLink.connect(endpoint, receive, lambda reason: None)
-        hello = Hello(1, "governor", "r/governor", "g")
-        governor.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
+async def test_a_busy_broker_is_asked_again() -> None:
+    """A call to a peer for which too much waits is repeated until there is room, and then answered once."""
+    async with _on_a_bus() as (bus, _, front, endpoint):
+        governor = Peer()
+        await governor.join(endpoint, GOVERNOR)
         joined = front._exchange.broker.joined
-        await welcomed.wait()
         joined["r/governor"].queued_bytes = QUEUE_MARK_BYTES + 1
         asked = asyncio.create_task(bus.ask("r/governor", "governor.stop", RunRequest("r")))
         with pytest.raises(DeadlineExceeded):
             await bus.ask("r/governor", "governor.stop", RunRequest("r"), 0.08)
-        assert ([], False) == (serials, asked.done())
+        assert not asked.done()
         joined["r/governor"].queued_bytes = 0
+        await governor.reply()
         await asked
-        governor.close()
-        return serials.count(min(serials))
-
-    assert 1 == _on_a_bus(body)
+        assert governor.heard.empty()
+        governor.link.close()
 
 
-def test_wrong_token_is_refused_with_the_reason() -> None:
+async def test_a_wrong_token_is_refused_with_the_reason() -> None:
     """A supervisor whose token is wrong is told so."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> None:
-        raise AssertionError("it may not join")
-
     with pytest.raises(RemoteProtocolError, match="token: it admits nobody"):
-        _on_a_bus(body, token="w" * 43)
+        async with _on_a_bus("w" * 43):
+            raise AssertionError("it may not join")
 
 
-def test_silence_ends_at_the_deadline() -> None:
-    """A question that nobody answers ends with the name of who was asked."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> None:
-        bus._link.send = lambda frames: None  # type: ignore[union-attr, method-assign] - what is sent is lost
-        with pytest.raises(DeadlineExceeded, match=r"the broker did not answer kernel.info within 0.01 s"):
-            await bus.ask("", "kernel.info", Nothing(), 0.01)
-
-    _on_a_bus(body)
-
-
-def test_end_of_the_broker_answers_everything() -> None:
-    """When the broker goes, open questions fail, later ones too, and the listener hears of it once."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[str]:
+async def test_the_end_of_the_broker_answers_everything() -> None:
+    """When the broker goes, open calls fail, later ones too, and the listener hears of it once."""
+    async with _on_a_bus() as (bus, home, _, _):
         asked = asyncio.create_task(bus.ask("", "kernel.info", Nothing()))
         await asyncio.sleep(0)
-        bus._lost("it has gone")
+        bus.lose("it has gone")
         with pytest.raises(PeerLost, match="it has gone"):
             await asked
         with pytest.raises(PeerLost, match="it has gone"):
             await bus.ask("", "kernel.info", Nothing())
         bus.tell("@r/events", RunEvent("run.ended", {}))
-        return heard.closed
 
-    assert ["it has gone"] == _on_a_bus(body)
+    assert ["it has gone"] == home.closed
 
 
 @pytest.mark.parametrize(
-    ("call", "said"), [("kernel.need", "RuntimeError: boom"), ("kernel.ended", "the supervisor knows no call")]
+    ("call", "said"), [("kernel.need", b"RuntimeError: boom"), ("kernel.ended", b"the supervisor knows no call")]
 )
-def test_caller_is_always_answered(call: str, said: str) -> None:
-    """A handler that raises, and a call that there is not, are answered with ERROR."""
+async def test_a_caller_is_always_answered(call: str, said: bytes) -> None:
+    """A handler that raises, and an unknown call, are answered with ERROR."""
 
     async def boom(peer: str, request: Any) -> Any:
         raise RuntimeError("boom")
 
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[bytes]:
-        from ganglion.wire.codec import codec_of
-        from ganglion.wire.envelope import Head
-        from ganglion.wire.verb import Verb
-
-        sent: list[list[bytes]] = []
-        bus._link.send = sent.append  # type: ignore[union-attr, method-assign, assignment]
-        await bus._answer("r/governor", Head(Verb.CALL, 9, call), codec_of(Need).encode(Need("r", 0)), None)
-        return sent[0]
-
-    frames = _on_a_bus(body, handlers={"kernel.need": boom})
-    assert b"r/governor" == frames[0]
-    assert said.encode() in frames[2]
+    async with _on_a_bus(handlers={"kernel.need": boom}) as (_, _, _, endpoint):
+        governor = Peer()
+        await governor.join(endpoint, GOVERNOR)
+        governor.link.send([b"", encode_head(Head(Verb.CALL, 9, call)), codec_of(Need).encode(Need("r", 0))])
+        head, frames = await governor.next()
+        assert (Verb.ERROR, 9) == (head.verb, head.serial)
+        assert said in frames[2]
+        governor.link.close()
 
 
-def test_who_is_absent_is_waited_for() -> None:
-    """A question to somebody who is lost and will return is said again, whatever its time, and answered once."""
-
-    async def body(bus: Bus, heard: Heard, front: NativeFront) -> list[tuple[int, str]]:
-        admit = Admit("r/governor", "governor", "r", hashlib.sha256(b"g").digest(), returns=True)
-        await bus.ask("", "kernel.admit", admit)
+async def test_an_absent_peer_is_waited_for() -> None:
+    """A call to a peer that is lost and will return is repeated, whatever its time, and answered once."""
+    async with _on_a_bus() as (bus, _, _, endpoint):
+        governor = Peer()
+        await governor.join(endpoint, GOVERNOR)
         asked = asyncio.create_task(bus.ask("r/governor", "governor.stop", RunRequest("r"), 0.2))
-        heard_calls: list[tuple[int, str]] = []
+        first, _ = await governor.next()
+        governor.link.close()
+        await asyncio.wait([asked], timeout=0.5)  # it is away for longer than an answer may take
+        assert not asked.done()
+        await governor.join(endpoint, GOVERNOR)
+        again = await governor.reply()
+        assert (first.serial, first.call) == (again.serial, again.call)
+        await asked
+        governor.link.close()
+
+
+def test_a_call_is_carried_out_once() -> None:
+    """A call that comes again while it is carried out is dropped; later it is answered from memory."""
+    answers = Answers()
+
+    assert answers.begin("r/governor", 7, "kernel.need") is None
+    assert [] == answers.begin("r/governor", 7, "kernel.need")
+    assert answers.begin("r/governor", 7, "kernel.ended") is None
+    assert answers.begin("r2/governor", 7, "kernel.need") is None
+    answers.end("r/governor", 7, "kernel.need", [b"done"])
+    assert [b"done"] == answers.begin("r/governor", 7, "kernel.need")
+    assert [] == answers.begin("r2/governor", 7, "kernel.need")
+
+
+def test_numbered_callers_are_forgotten() -> None:
+    """The next bearer of an operator's number does not get the answers of the first one, not even later."""
+    answers, callers = Answers(), ("operator/1", "operator/2", "r/governor")
+    for caller in callers:
+        answers.begin(caller, 2, "kernel.stop")
+    answers.end("operator/1", 2, "kernel.stop", [b"1"])
+    answers.forget(("operator/", "observer/"))
+    answers.end("operator/2", 2, "kernel.stop", [b"2"])
+    answers.end("r/governor", 2, "kernel.stop", [b"3"])
+
+    assert [None, None, [b"3"]] == [answers.begin(caller, 2, "kernel.stop") for caller in callers]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2 * PEERS), st.integers(1, 9)), max_size=60))
+def test_the_last_answers_are_remembered(asked: list[tuple[int, int]]) -> None:
+    """The last four answers to each caller are known."""
+    answers, last = Answers(), dict[str, list[int]]()
+    for number, serial in asked:
+        caller = f"r{number}/governor"
+        if answers.begin(caller, serial, "c") is None:
+            answers.end(caller, serial, "c", [bytes([serial])])
+            last[caller] = [*last.get(caller, []), serial][-ANSWERS_PER_CALLER:]
+    for caller, serials in last.items():
+        assert [[bytes([serial])] for serial in serials] == [answers.begin(caller, s, "c") for s in serials]
+
+
+# -- the broker of a hub -----------------------------------------------------------------------------------------------
+@contextlib.asynccontextmanager
+async def _hub(handlers: Any = None) -> AsyncIterator[tuple[Home, Hub, Launcher, list[str]]]:
+    """Yield a hub that is not open, what it belongs to, and the endpoints for it."""
+    with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
+        launcher = Launcher({}, preload=())  # nobody is forked
+        await launcher.open()
+        home = Home(Access(False))
+        bus, log = Bus(handlers or {}, home), Path(folder) / "broker.out"
+        hub = home.hub = Hub(launcher, home.access, home, bus, lambda process: exit_text(process.code), log)
+        try:
+            yield home, hub, launcher, [f"ipc://{folder}/bus", "tcp://127.0.0.1:0"]
+        finally:
+            await hub.close()
+            assert [] == await launcher.close()
+        assert not (Path(folder) / "bus").exists()
+
+
+@contextlib.asynccontextmanager
+async def _home(handlers: Any = None) -> AsyncIterator[tuple[Home, Hub, list[str]]]:
+    """Yield a hub that is open, with its endpoints as bound."""
+    async with _hub(handlers) as (home, hub, _, endpoints):
+        yield home, hub, (await hub.open(endpoints))["endpoints"]
+
+
+async def _kill(home: Home, hub: Hub, number: int = signal.SIGKILL) -> None:
+    """Kill the broker and wait for its successor."""
+    assert hub.process is not None
+    former = hub.process
+    home.returned.clear()
+    former.signal(number)
+    async with asyncio.timeout(WAIT_S):
+        await home.returned.wait()
+    assert hub.process is not former
+
+
+@pytest.mark.parametrize("kills", [1, 3])
+async def test_a_first_broker_that_is_killed_is_replaced(kills: int) -> None:
+    """Whoever opens the hub finds another broker, and hears of no loss: nothing had begun."""
+    async with _hub() as (home, hub, launcher, endpoints):
+        killed = set[int]()
+
+        async def kill() -> None:
+            while len(killed) < kills:
+                for process in list(launcher.processes.values()):
+                    if process.name == "broker" and process.pid not in killed:
+                        killed.add(process.pid)
+                        process.signal(signal.SIGKILL)
+                await asyncio.sleep(0.001)
+
+        killing = asyncio.create_task(kill())
+        async with asyncio.timeout(WAIT_S):
+            await hub.open(endpoints)
+            await killing
+        assert (await hub.bus.ask("", "kernel.info", Nothing())).pid not in killed
+        assert [] == home.losses
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_lost_broker_is_replaced(number: int) -> None:
+    """Another broker serves at the same endpoints; participants join again, and nobody is told of a failure."""
+    async with _home() as (home, hub, endpoints):
+        governor, muscle = Peer(), Peer()
+        assert Verb.WELCOME is (await governor.join(endpoints[0], GOVERNOR)).verb
+        begun_s = asyncio.get_running_loop().time()
+        assert hub.there_since(begun_s)
+        await _kill(home, hub, number)
+        await governor.ended.wait()
+        assert (False, False) == (hub.there_since(begun_s), hub.bus.closed)
+        for peer, hello, endpoint in zip((governor, muscle), (GOVERNOR, MUSCLE), endpoints, strict=True):
+            assert Verb.WELCOME is (await peer.join(endpoint, hello)).verb
+        info = await hub.bus.ask("", "kernel.info", Nothing())
+        assert hub.process is not None
+        assert (hub.process.pid, 3) == (info.pid, info.peers)
+        assert {"r/governor", "r/muscle/ada/0"} == set(home.joined)
+    [(how, returns)] = home.losses
+    assert returns
+    assert how.startswith("was killed by SIGKILL" if number == signal.SIGKILL else "ended with exit status 0")
+
+
+async def test_calls_that_a_broker_took_with_it_are_repeated() -> None:
+    """An open call comes again with its serial through the next broker, and is answered once."""
+    async with _home() as (home, hub, endpoints):
+        governor = Peer()
+        await governor.join(endpoints[0], GOVERNOR)
+        asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), 3.0))
+        first, _ = await governor.next()
+        await _kill(home, hub)
+        await governor.join(endpoints[0], GOVERNOR)
+        again = await governor.reply()
+        assert (first.serial, "governor.stop") == (again.serial, again.call)
+        assert isinstance(await asked, Done)
+
+
+async def test_a_call_through_two_brokers_is_carried_out_once() -> None:
+    """A participant that repeats a call through another broker gets the answer of the first time."""
+    needs: list[Need] = []
+
+    async def need(peer: str, request: Need) -> Done:
+        needs.append(request)
+        return Done()
+
+    async with _home({"kernel.need": need}) as (home, hub, endpoints):
+        governor = Peer()
         for number in range(2):
-            joined, called = asyncio.Event(), asyncio.Event()
-            if number:  # it was away for longer than an answer may take
-                await asyncio.wait([asked], timeout=0.5)
-                assert not asked.done()
-
-            def receive(frames: list[bytes], joined: asyncio.Event = joined, called: asyncio.Event = called) -> None:
-                head = decode_head(frames[1])
-                if head.verb is Verb.WELCOME:
-                    joined.set()
-                if head.verb is Verb.CALL:
-                    heard_calls.append((head.serial, head.call))
-                    called.set()
-
-            link = await AsyncLink.connect(front._bound[0].endpoint, receive, lambda reason: None)
-            hello = codec_of(Hello).encode(Hello(1, "governor", "r/governor", "g"))
-            link.send([b"", encode_head(Head(Verb.HELLO, 1)), hello])
-            await joined.wait()
-            await called.wait()
             if number:
-                link.send([b"supervisor", encode_head(Head(Verb.REPLY, heard_calls[-1][0])), b""])
-                await asked
-            link.close()
-        return heard_calls
+                await _kill(home, hub)
+            await governor.join(endpoints[0], GOVERNOR)
+            governor.link.send(
+                [b"", encode_head(Head(Verb.CALL, 9, "kernel.need")), codec_of(Need).encode(Need("r", 1))]
+            )
+            head, _ = await governor.next()
+            assert (Verb.REPLY, 9) == (head.verb, head.serial)
+    assert 1 == len(needs)
 
-    calls = _on_a_bus(body)
-    assert 2 == len(calls)
-    assert 1 == len(set(calls))
+
+async def test_a_broker_that_is_not_wanted_is_not_replaced() -> None:
+    """Where nothing outlives it, calls fail with how it ended, and nobody waits at its endpoints."""
+    async with _home() as (home, hub, endpoints):
+        home.wants = False
+        asked = asyncio.ensure_future(hub.bus.ask("r/governor", "governor.stop", RunRequest("r"), None))
+        assert hub.process is not None
+        hub.process.signal(signal.SIGKILL)
+        with pytest.raises(PeerLost):
+            await asked
+        async with asyncio.timeout(WAIT_S):
+            await home.failed.wait()
+        assert [("was killed by SIGKILL", False)] == home.losses
+        with pytest.raises(PeerLost):
+            await AsyncLink.connect(endpoints[1], lambda frames: None, lambda reason: None)
+
+
+@pytest.mark.long
+async def test_a_broker_that_dies_too_often_is_given_up() -> None:
+    """Five brokers within a minute are replaced, the sixth is not."""
+    async with _home() as (home, hub, _):
+        for _ in range(RESTARTS_PER_NAME):
+            await _kill(home, hub)
+        assert hub.process is not None
+        hub.process.signal(signal.SIGKILL)
+        async with asyncio.timeout(WAIT_S):
+            await home.failed.wait()
+        assert [True] * RESTARTS_PER_NAME + [False] == [returns for _, returns in home.losses]
+
+
+@pytest.mark.parametrize("turns", [0, 20])
+async def test_a_hub_that_is_closed_at_a_loss_leaves_nothing(turns: int) -> None:
+    """A hub that is closed while another broker comes up leaves no process behind."""
+    async with _home() as (home, hub, _):
+        lost = asyncio.Event()
+        home.at_loss = lost.set
+        assert hub.process is not None
+        hub.process.signal(signal.SIGKILL)
+        await lost.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)

@@ -1,22 +1,155 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.check import FAULTS, PLAN, VARIABLE, main, read_faults, write_plan
+from ganglion.supervisor.check import FAULTS, PLAN, VARIABLE, advise, inspect, main, read_faults, write_plan
 
-DUMMY = PluginPlan("dummy")
+HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
+CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"
+ENVIRONMENT = HEAD + (
+    "class World(Environment):\n"
+    "    def start_environment(self): raise NotImplementedError\n"
+    "    def update(self, actuators): raise NotImplementedError\n"
+    "    @classmethod\n"
+    "    def longest_episode(cls, **params): {body}\n"
+)
+
+_NUMBERS = itertools.count()
+ECHO = "return [f\"longest {document['longest_episode']}\"]"
 
 
-def _plan(environment: PluginPlan) -> Plan:
-    agent = AgentPlan("ada", DUMMY, DUMMY, DUMMY, ["grid.*"], ["grid.*"])
-    phase = PhasePlan(0, "train", [EnvironmentPlan("grid", environment)], [agent], PluginPlan("vanilla"), [], [])
-    return Plan("x", "x", "1", [phase], source="x.yml")
+def _plan(
+    folder: Path,
+    condition: PluginPlan,
+    environments: list[EnvironmentPlan] | None = None,
+    workers: int = 1,
+    phases: int = 1,
+    episodes: int | None = 1,
+    ends: str = "vanilla",
+) -> dict[str, Any]:
+    dummy = PluginPlan("dummy", at="x.yml:2:2: environment")
+    worlds = environments or [EnvironmentPlan("hill", dummy, params={"max_iter": 7})]
+    agent = AgentPlan("ada", dummy, None, dummy, [], [])
+    whole = [PluginPlan(ends, at="x.yml:7:3: ends")]
+    phase = PhasePlan(
+        0, "one", worlds, [agent], PluginPlan("vanilla"), [condition], whole, workers=workers, episodes=episodes
+    )
+    return Plan("x", "x", "1", [phase] * phases, source="x.yml", folder=str(folder)).to_map()
+
+
+def _said(rows: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
+    return [(row["severity"], row["line"], row["message"]) for row in rows]
+
+
+def _module(folder: Path, text: str) -> str:
+    """Write a module beside the document and return its name; a process imports no two of one name."""
+    name = f"advice_{next(_NUMBERS)}"
+    (folder / f"{name}.py").write_text(text)
+    return name
+
+
+def _echo(folder: Path) -> PluginPlan:
+    """Return a condition that warns of what it was shown."""
+    name = _module(folder, CONDITION.format(hook="warnings(self, document)", body=ECHO))
+    return PluginPlan(f"{name}:Told", at="x.yml:5:3: c")
+
+
+def test_parameters_that_a_constructor_refuses_are_faults(tmp_path: Path) -> None:
+    """A condition is made as the run will make it; what it says of its parameters is a fault at its place."""
+    steps = PluginPlan("max_steps", {"steps": 0}, at="x.yml:5:3: conditions.0")
+
+    assert [("error", 5, "condition `max_steps`: steps: expected an integer >= 1, found 0")] == _said(
+        advise(_plan(tmp_path, steps))
+    )
+
+
+def test_what_signatures_tell_is_told_once(tmp_path: Path) -> None:
+    """Unknown parameters and missing plugins are the registry's business, not told here again."""
+    for plugin in (PluginPlan("max_steps", {"stps": 1}), PluginPlan("no_such_thing")):
+        plan = _plan(tmp_path, plugin)
+
+        assert [] == advise(plan)
+        assert 1 == len(inspect(plan))
+
+
+def test_authors_exceptions_are_told(tmp_path: Path) -> None:
+    """What raises is told with its line: a constructor is a fault, a failing warning is itself only a warning."""
+    one = _module(tmp_path, CONDITION.format(hook="__init__(self)", body="raise KeyError('gone')"))
+    two = _module(tmp_path, CONDITION.format(hook="warnings(self, document)", body="return 1 / 0"))
+    [made] = advise(_plan(tmp_path, PluginPlan(f"{one}:Told", at="x.yml:5:3: c")))
+    [asked] = advise(_plan(tmp_path, PluginPlan(f"{two}:Told", at="x.yml:5:3: c")))
+
+    assert ("error", f"condition `{one}:Told`: KeyError: 'gone' ({tmp_path / one}.py:4)") == (
+        made["severity"],
+        made["message"],
+    )
+    assert "warning" == asked["severity"]
+    assert "its warnings raised ZeroDivisionError: division by zero" in asked["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise OSError('x')", "longest_episode raised OSError: x"),
+        ("return 0", "longest_episode: expected steps >= 1 or None, found 0"),
+        ("return 2.5", "longest_episode: expected steps >= 1 or None, found 2.5"),
+    ],
+)
+def test_environments_that_answer_nonsense_are_told(tmp_path: Path, body: str, message: str) -> None:
+    """A wrong answer is a warning at the environment's place; conditions hear that it is unknown."""
+    name = _module(tmp_path, ENVIRONMENT.format(body=body))
+    world = EnvironmentPlan("hill", PluginPlan(f"{name}:World", at="x.yml:2:2: environment"))
+    wrong, echo = _said(advise(_plan(tmp_path, _echo(tmp_path), [world])))
+
+    assert ("warning", 2) == wrong[:2]
+    assert message in wrong[2]
+    assert ("warning", 5, "longest None") == echo
+
+
+def test_an_unknown_program_has_unknown_episodes(tmp_path: Path) -> None:
+    """An attached environment says nothing; beside it the first that ends still ends the episode."""
+    told = _echo(tmp_path)
+    attached = EnvironmentPlan("wind", attach=True)
+    hill = EnvironmentPlan("hill", PluginPlan("dummy"), params={"max_iter": 6})
+
+    assert [("warning", 5, "longest None")] == _said(advise(_plan(tmp_path, told, [attached])))
+    assert [("warning", 5, "longest 6")] == _said(advise(_plan(tmp_path, told, [attached, hill])))
+
+
+def test_phases_that_nothing_ends_are_told(tmp_path: Path) -> None:
+    """So is a number of episodes that no condition reads."""
+    told = _echo(tmp_path)
+    endless = "nothing ends phase `one`: neither `episodes` nor another condition"
+    unread = "no condition of phase `one` reads `episodes`"
+
+    assert ("warning", 7, endless) in _said(advise(_plan(tmp_path, told, episodes=None)))
+    assert ("warning", 7, unread) in _said(advise(_plan(tmp_path, told, ends="environment")))
+
+
+def test_a_condition_without_an_episode_part_is_told_of(tmp_path: Path) -> None:
+    """Among the conditions of episodes nobody asks it."""
+    plugin = PluginPlan("max_episodes", at="x.yml:5:3: c")
+    text = "`max_episodes` is not read among `simulation.conditions`: it is phase-level"
+
+    assert [("warning", 5, text)] == _said(advise(_plan(tmp_path, plugin)))
+
+
+def test_a_condition_that_refuses_the_phase_is_a_fault(tmp_path: Path) -> None:
+    """An agent that is in no phase ends the check with an error."""
+    plugin = PluginPlan("agent_objective", {"adda": {"brain_avg1": 1}}, at="x.yml:5:3: c")
+    text = "condition `agent_objective`: there is no agent `adda`; did you mean `ada`?"
+
+    assert [("error", 5, text)] == _said(advise(_plan(tmp_path, plugin)))
 
 
 def test_faults_come_back_with_their_place(tmp_path: Path) -> None:
     """What only the class can tell is found, with the line of the document; the files go away."""
-    write_plan(tmp_path, _plan(PluginPlan("no_such_thing", at="x.yml:3:5: $.environment.name")).to_map())
+    write_plan(tmp_path, _plan(tmp_path, PluginPlan("no_such_thing", at="x.yml:3:5: conditions.0")))
     assert 0 == main({VARIABLE: str(tmp_path)})
     faults = read_faults(tmp_path)
 
@@ -29,7 +162,7 @@ def test_faults_come_back_with_their_place(tmp_path: Path) -> None:
 
 def test_silence_is_told_from_no_faults(tmp_path: Path) -> None:
     """A check that found nothing has answered; one that died has not."""
-    write_plan(tmp_path, _plan(DUMMY).to_map())
+    write_plan(tmp_path, _plan(tmp_path, PluginPlan("vanilla")))
     main({VARIABLE: str(tmp_path)})
 
     assert [] == read_faults(tmp_path)

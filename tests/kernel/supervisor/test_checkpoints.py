@@ -1,23 +1,28 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ganglion.supervisor.checkpoints import Moments
+from ganglion.run.effect import cut_text, phase_cut_name
+from ganglion.supervisor.checkpoints import Moment, Moments, Way, journal_age_s, journal_position, newest_cut, way_on
+from ganglion.supervisor.folder import Census, Life, write_census
+from ganglion.supervisor.resume import prepare
 from ganglion.supervisor.runs import Run
+from ganglion.wire.tape import MAGIC, block, heard_record
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are stopped and watched as on Linux")
-
-
-def take(run: Run) -> asyncio.Task[bool]:
-    """Take a checkpoint of a run that goes on."""
-    return asyncio.ensure_future(run.checkpoints.take())
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
 
+@needs_linux
 def test_checkpoints_are_taken_by_and_by(make_farm: Callable[..., Any]) -> None:
     """As often as the document says, while the run goes on; when it has finished none is left."""
     farm = make_farm(checkpoint_s=0.001)
@@ -36,22 +41,245 @@ def test_checkpoints_are_taken_by_and_by(make_farm: Callable[..., Any]) -> None:
     assert [] == list((farm.folder.path / "cuts").glob("moment-*"))
 
 
-def test_nobody_is_asked_before_the_run_has_begun(make_farm: Callable[..., Any]) -> None:
-    """A run that has not begun has no moment to go on from."""
-    farm = make_farm()
-    farm.deeds["run.started", 1] = take
-    farm.carry_out()
-
-    assert not farm.told[0].result()
-
-
+@needs_linux
 def test_what_cannot_be_kept_is_told(make_farm: Callable[..., Any]) -> None:
     """A file in the place of the folder is a warning; the run goes on."""
     farm = make_farm()
     (farm.folder.path / "cuts").write_text("in the way")
-    farm.deeds["episode.ended", 1] = take
+    farm.deeds["episode.ended", 1] = lambda run: run.checkpoints.take()
     outcome = farm.carry_out()
 
     assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.story
     assert not farm.told[0].result()
     assert any("cannot be written" in fields["text"] for fields in farm.fields("warning"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Return the folder of a run with two tapes."""
+    (tmp_path / "tapes").mkdir()
+    for name in ("a.tape", "b.tape"):
+        (tmp_path / "tapes" / name).write_bytes(name.encode() * 10)
+    return tmp_path
+
+
+def keep(folder: Path, tapes: Sequence[str] = ("a.tape", "b.tape"), **facts: object) -> Moment:
+    """Write a checkpoint of the run in a folder and return it."""
+    moments = Moments(folder)
+    moment = moments.note([], [folder / "tapes" / name for name in tapes])
+    assert moment is not None
+    moments.keep(moment, facts)
+    kept, _ = moments.newest()
+    assert kept is not None
+    return kept
+
+
+def test_journals_of_other_users_come_back_to_their_places(run: Path) -> None:
+    """A run may have journals in more than one folder."""
+    other = run / "users" / "1234" / "c.tape"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"theirs")
+    moment = keep(run, ["a.tape", str(other)])
+    other.write_bytes(b"theirs, and more")
+    Moments(run).restore(moment)
+
+    assert b"theirs" == other.read_bytes()
+    assert ["a.tape"] == [path.name for path in (run / "tapes").iterdir()]
+
+
+def test_a_restored_journal_is_no_link(run: Path) -> None:
+    """A process that goes on with a restored journal does not change the checkpoint: it can be restored again."""
+    moment = keep(run)
+    Moments(run).restore(moment)
+    (run / "tapes" / "a.tape").write_bytes(b"")
+
+    assert (moment, []) == Moments(run).newest()
+
+
+@pytest.mark.parametrize("damage", ["short", "gone", "facts"])
+def test_a_damaged_moment_is_named_and_the_one_before_it_taken(run: Path, damage: str) -> None:
+    """A tape that is too short or gone, or a changed note: it says which file, and goes back one further."""
+    keep(run, number=1)
+    for name in ("a.tape", "b.tape"):  # as processes do that begin new tapes
+        (run / "tapes" / name).unlink()
+        (run / "tapes" / name).write_bytes(b"anew")
+    keep(run, number=2)
+    newest = run / "cuts" / "moment-000000002"
+    if damage == "short":
+        (newest / "a.tape").write_bytes(b"x")
+    elif damage == "gone":
+        (newest / "a.tape").unlink()
+    else:
+        text = (newest / "moment.json").read_text()
+        (newest / "moment.json").write_text(text.replace('"number": 2', '"number": 3'))
+    moment, wrong = Moments(run).newest()
+
+    assert moment is not None
+    assert 1 == moment.facts["number"]
+    assert 1 == len(wrong)
+    assert "moment-000000002" in wrong[0]
+
+
+def test_the_two_newest_are_kept(run: Path) -> None:
+    """Older ones are removed; numbers go on, also when a run is carried on by another process."""
+    for number in range(1, 5):
+        keep(run, number=number)
+
+    assert ["moment-000000003", "moment-000000004"] == sorted(path.name for path in (run / "cuts").iterdir())
+
+
+def test_no_moment_without_all_tapes_or_with_somebody_gone(run: Path) -> None:
+    """A tape that is not there, a process that has ended: nothing is noted, and nothing lies around."""
+    program = subprocess.Popen(["true"])
+    program.wait()
+    moments = Moments(run)
+
+    there, missing = run / "tapes" / "a.tape", run / "tapes" / "z.tape"
+    assert [None, None] == [moments.note([], [there, missing]), moments.note([program.pid], [there])]
+    assert [] == list((run / "cuts").iterdir())
+
+
+def test_all_is_forgotten_when_a_phase_begins_again(run: Path) -> None:
+    """Moments and tapes are removed; cuts of phases stay."""
+    keep(run)
+    (run / "cuts" / "phase-000001.json").write_text("kept")
+    Moments(run).forget()
+
+    assert ["phase-000001.json"] == [path.name for path in (run / "cuts").iterdir()]
+    assert [] == list((run / "tapes").iterdir())
+
+
+def keep_phase(folder: Path, phase: int, run: str = "farm-1") -> Path:
+    """Write the cut at the begin of a phase, with the model of the one before; return that model's file."""
+    model = folder / "brains" / str(phase - 1) / "ada" / "model.npz"
+    model.parent.mkdir(parents=True, exist_ok=True)
+    model.write_bytes(b"model %d" % phase)
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    row = ["brain", phase - 1, "ada", "", 1, 1, "2026", 7, digest, str(model)]
+    (folder / "cuts").mkdir(exist_ok=True)
+    text = cut_text({"run": run, "phase": phase, "models": [], "rows": [row]})
+    (folder / "cuts" / phase_cut_name(phase)).write_text(text)
+    return model
+
+
+@pytest.mark.parametrize("damage", ["text", "model", "gone", "run"])
+def test_a_damaged_cut_is_named_and_the_one_before_it_taken(tmp_path: Path, damage: str) -> None:
+    """A changed cut, a changed or missing model, one of another run: it says so, and goes back one further."""
+    keep_phase(tmp_path, 1)
+    model = keep_phase(tmp_path, 2, "farm-2" if damage == "run" else "farm-1")
+    path = tmp_path / "cuts" / phase_cut_name(2)
+    words = {"text": "damaged", "model": "expected SHA-256", "gone": "cannot be read", "run": "another run"}
+    if damage == "text":
+        path.write_text(path.read_text().replace('"phase": 2', '"phase": 0'))
+    elif damage == "model":
+        model.write_bytes(b"changed")
+    elif damage == "gone":
+        model.unlink()
+    cut, wrong = newest_cut(tmp_path, "farm-1")
+
+    assert 1 == cut["phase"]
+    assert 1 == len(wrong)
+    assert str(path) in wrong[0]
+    assert words[damage] in wrong[0]
+
+
+def test_what_could_not_be_used_is_told(tmp_path: Path) -> None:
+    """A damaged moment leads to the begin of the phase, and is named."""
+    keep_phase(tmp_path, 1)
+    keep(tmp_path, [], run="farm-1")
+    facts: Any = next((tmp_path / "cuts").glob("moment-*/moment.json"))
+    facts.write_text("{}")
+    way = way_on(tmp_path, "farm-1", None, taped=False)
+
+    assert way.cut is not None
+    assert (1, 1) == (way.cut["phase"], len(way.wrong))
+    assert "damaged" in way.wrong[0]
+
+
+def back(farm: Any, run: Run) -> None:
+    """Have a run begin its phase again."""
+    farm.supervisor.rewind(run, "brain ada: it differs", run.governor.name)
+
+
+def withdrawal(farm: Any, way: Way, interrupts: int = 0, sync: str = "lockstep") -> tuple[dict[str, str], bool]:
+    """Return what the store is told when a run of two phases goes on so, and whether what comes is compared."""
+
+    async def body() -> tuple[dict[str, str], bool]:
+        plan = replace(farm.plan, phases=[replace(phase, sync=sync) for phase in farm.plan.phases])
+        run = Run(plan, farm.folder, None)
+        run.interrupts = interrupts
+        await prepare(run, way)
+        told = {name.removeprefix("GANGLION_"): value for name, value in run.withdrawal.items()}
+        return told, run.compared
+
+    return asyncio.run(body())
+
+
+@needs_linux
+@pytest.mark.parametrize(("noted", "phase"), [(None, 0), (1, 1), (7, 1)])
+def test_a_run_goes_on_with_the_processes_of_its_phase(
+    make_farm: Callable[..., Any], noted: int | None, phase: int
+) -> None:
+    """Where every process goes on with its tape, those are started whom the phase needs that was running."""
+    farm = make_farm()
+    if noted is not None:
+        write_census(farm.folder.path, Census("boot", Life(0, 1, 2), phase=noted, begun=True))
+    run = Run(farm.plan, farm.folder, None)
+    asyncio.run(prepare(run, Way("every process goes on where it was")))
+
+    assert (phase, None) == (run.phase, run.again)
+
+
+CUT = {"phase": 1, "models": []}
+
+
+@needs_linux
+def test_what_goes_and_what_is_compared_when_a_run_goes_on(make_farm: Callable[..., Any]) -> None:
+    """Behind a moment all goes; a phase that begins again is compared, if it is repeatable and not interrupted."""
+    farm = make_farm()
+    kept = keep(farm.folder.path, [], run="farm-1", phase=1)
+
+    assert ({}, False) == withdrawal(farm, Way("on"))
+    assert ({"WITHDRAW": "1", "WITHDRAW_BEHIND": "1"}, False) == withdrawal(farm, Way("on", moment=kept))
+    assert ({"WITHDRAW": "1"}, True) == withdrawal(farm, Way("on", CUT))
+    for way, interrupts in ((Way("on", CUT, stopped=True), 0), (Way("on", CUT), 1)):
+        assert ({"WITHDRAW": "1", "WITHDRAW_ALL": "1"}, False) == withdrawal(farm, way, interrupts)
+        assert ({"WITHDRAW": "1"}, False) == withdrawal(farm, way, interrupts, "async")
+
+
+@needs_linux
+def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(make_farm: Callable[..., Any]) -> None:
+    """Nobody knows at which step it was heard: who wants it signals again; signals of earlier phases stay."""
+    farm, reported = make_farm(), []
+
+    def signalled(run: Run) -> None:
+        run.signals = [(0, "RESET"), (1, "STOP_PHASE"), (1, "RESET")]
+        report = farm.supervisor.restarter.report
+        farm.supervisor.restarter.report = lambda *told: (reported.append(told), report(*told))
+        back(farm, run)
+
+    farm.deeds["episode.ended", 3] = signalled
+    outcome = farm.carry_out()
+
+    assert "finished" == outcome.status, outcome.story
+    text = "phase 1 begins again without what operators have signalled in it (STOP_PHASE, RESET)"
+    assert [text] == [t for f in farm.fields("warning") if (t := f["text"].partition(":")[0]).startswith("phase")]
+    assert [("operator", "signals lost", text)] == [
+        (name, kind, detail.partition(":")[0]) for _, name, _, kind, detail in reported if kind != "rewound"
+    ]
+    assert [(0, "RESET")] == farm.supervisor.runs["farm-1"].signals
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
+def test_a_planted_journal_is_neither_followed_nor_waited_for(tmp_path: Path, planted: str) -> None:
+    """What another user has put in the place of a journal tells nothing, at once."""
+    path = tmp_path / "planted.tape"
+    if planted == "link":
+        (tmp_path / "other").write_bytes(MAGIC + b"".join(block([heard_record(0.0, [b"", b"", b""])])))
+        path.symlink_to("other")
+    elif planted == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+    assert (0.0, None) == (journal_age_s(path), journal_position(path))

@@ -3,20 +3,18 @@ from __future__ import annotations
 import pytest
 
 from ganglion.limits import LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
-from ganglion.supervisor.child import TRANSITIONS, Child, Effect, Event, State, exit_text
+from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
+from ganglion.supervisor.child import TRANSITIONS, Child, Effect, Event, Restarts, State, exit_text
+from ganglion.supervisor.runs import Member
+from ganglion.wire.name import Role
 
 
 def _running() -> Child:
     """Return a child that runs since the time 0."""
     child = Child("run/muscle/ada/0")
-    assert (Effect.START,) == child.receive(Event.START, 0.0)
+    assert () == child.receive(Event.START, 0.0)
     assert () == child.receive(Event.STARTED, 0.0)
     return child
-
-
-def test_every_state_has_a_row() -> None:
-    """The table says for each state what can happen in it."""
-    assert set(State) == set(TRANSITIONS)
 
 
 def test_every_life_can_end() -> None:
@@ -43,24 +41,6 @@ def test_ladder_is_climbed_by_the_clock() -> None:
     assert [(Effect.ASK,), (Effect.TERMINATE,), (Effect.KILL,), (Effect.KILL, Effect.OVERDUE)] == effects
 
 
-def test_one_clock_shortens_the_patience() -> None:
-    """The time that is left of a common clock replaces the time of the state."""
-    child = _running()
-    child.receive(Event.LEAVE, 5.0, patience_s=0.25)
-
-    assert (Effect.TERMINATE,) == child.tick(5.25)
-
-
-def test_cancelled_start_has_no_clock() -> None:
-    """A start that is cancelled by a common clock waits for its process without a deadline."""
-    child = Child("x")
-    child.receive(Event.START, 0.0)
-    child.receive(Event.LEAVE, 0.1, patience_s=0.25)
-    child.check()
-
-    assert () == child.tick(100.0)
-
-
 def test_cancelled_start_is_killed_when_it_comes() -> None:
     """A process that is no longer wanted before its number is known is killed as soon as it is."""
     child = Child("x")
@@ -84,3 +64,52 @@ def test_cancelled_start_is_killed_when_it_comes() -> None:
 def test_end_in_words(code: int | None, text: str) -> None:
     """Exit status and signal are told apart, and signals have their names."""
     assert text == exit_text(code)
+
+
+def test_a_document_sets_the_bound() -> None:
+    """How many restarts within how long are no accident any more is the document's to say."""
+    restarts = Restarts()
+
+    assert [0.0, 0.1, None] == [restarts.next_s("a", 0.0, 2, 10.0) for _ in range(3)]
+    assert 0.0 == restarts.next_s("a", 10.1, 2, 10.0)
+
+
+def test_equal_deaths_are_counted_until_there_is_another() -> None:
+    """Who dies again where and how it died before is told from who dies elsewhere, or otherwise."""
+    restarts = Restarts()
+    found = [restarts.died("a", place) for place in ((1, "SIGSEGV"), (1, "SIGSEGV"), (2, "SIGSEGV"))]
+    others = [restarts.died("b", (2, "SIGSEGV")), restarts.died("a", (2, "SIGKILL"))]
+
+    assert ([1, 2, 1], [1, 1]) == (found, others)
+
+
+PLUGIN = EnvironmentPlan("grid", PluginPlan("dummy"))
+
+
+def _member(environment: EnvironmentPlan = PLUGIN, worker: int = 0) -> tuple[Member, list[str]]:
+    """Return a member and the list of what it has asked for."""
+    said: list[str] = []
+    place = Process(f"r/environment/grid/{worker}", Role.ENVIRONMENT, "grid", worker, environment)
+    return Member(place, "r", 1, lambda m: said.append("ask"), lambda m: said.append("over")), said
+
+
+async def test_who_has_not_been_started_need_not_leave() -> None:
+    """Leaving before the start is the end; nobody is asked."""
+    member, said = _member()
+    member.leave()
+
+    assert (["over"], State.GONE) == (said, member.child.state)
+    assert not member.stays
+
+
+async def test_who_attached_is_asked_and_not_waited_for() -> None:
+    """A program of somebody else is asked to leave if it is there; its process is not our business."""
+    member, said = _member(EnvironmentPlan("grid", attach=True))
+    member.joined = True
+    assert member.stays
+    member.leave()
+    member.end(Event.KILL)
+    member.end()
+
+    assert ["ask"] == said
+    assert member.gone.is_set()

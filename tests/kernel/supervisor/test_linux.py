@@ -2,30 +2,18 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.linux import become, children_of, may_change_user, name_process, stopped, usage
+from ganglion.supervisor.linux import children_of, may_change_user, open_ways, quiesced, stopped, usage, user_of
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
-
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-ORPHAN = """
-import os, sys
-from ganglion.supervisor.linux import (die_with_parent)
-read, write = os.pipe()
-if os.fork() == 0:
-    die_with_parent()
-    print(os.getpid(), flush=True)
-    os.close(write)
-    os.read(0, 1)
-    os._exit(0)
-sys.stdin.read(1)
-os._exit(0)
-"""
 
 
 ADOPTED = '''
@@ -46,6 +34,7 @@ spared.kill()
 '''
 
 
+@needs_linux
 def test_stopped_process_is_told_from_a_sleeping_one() -> None:
     """SIGSTOP is seen, and SIGCONT too; a process that waits is not stopped; one that is gone is not either."""
     with subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as process:
@@ -64,29 +53,7 @@ def test_stopped_process_is_told_from_a_sleeping_one() -> None:
     assert [] == children_of(process.pid)
 
 
-def test_parent_death_ends_the_child() -> None:
-    """A process that has asked for it ends with its parent."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ORPHAN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        child = os.pidfd_open(int(process.stdout.readline()))
-        process.kill()
-        process.wait()
-        assert "" == process.stdout.read()  # its other holder has gone, too
-        os.close(child)
-
-
-def test_name_is_shown() -> None:
-    """A process can be told by its name in the system's lists; long names are cut."""
-    before = Path("/proc/self/comm").read_text().strip()
-    assert name_process("environment.field.0")
-    try:
-        assert "environment.fie" == Path("/proc/self/comm").read_text().strip()
-    finally:
-        name_process(before)
-
-
+@needs_linux
 def test_what_was_adopted_is_ended_and_told() -> None:
     """Whoever has become ours is killed and named, who was there before is spared; no core file would be left."""
     done = subprocess.run([sys.executable, "-c", ADOPTED], capture_output=True, text=True, check=True)
@@ -94,26 +61,67 @@ def test_what_was_adopted_is_ended_and_told() -> None:
     assert "True True\n[] 0\n" == done.stdout
 
 
-def test_who_we_are_already_needs_no_right() -> None:
-    """A process may become the user that it is; all that changes are its variables."""
-    child = os.fork()
-    if child == 0:
-        become(os.geteuid(), os.getegid(), [], "somebody", "/somewhere")
-        os._exit(os.environ["USER"] == "somebody" and os.environ["HOME"] == "/somewhere")
+@needs_linux
+@pytest.mark.parametrize("before", [False, True])
+def test_processes_are_quiesced_unless_another_has_stopped_one(before: bool) -> None:
+    """All stand still for a while; one that somebody else has stopped stays so, and none is touched then."""
+    with (
+        subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as one,
+        subprocess.Popen(SLEEPER, stdin=subprocess.PIPE) as two,
+    ):
+        if before:
+            two.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, two.pid, os.WSTOPPED | os.WNOWAIT)
+        with quiesced([one.pid, two.pid], 10.0) as quiet:
+            assert (not before, not before, True) == (quiet, stopped(one.pid), stopped(two.pid))
+        assert before == stopped(two.pid)
+        for process in (one, two):
+            process.kill()
 
-    assert 1 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+needs_right = pytest.mark.skipif(not may_change_user(), reason="only root gives files away")
 
 
-@pytest.mark.skipif(not may_change_user(), reason="only root becomes another user")
-def test_who_became_another_user_stays_it() -> None:
-    """There is no way back, and the right is gone."""
-    child = os.fork()
-    if child == 0:
-        become(65534, 65534, [65534], "nobody", "/")
-        try:
-            os.setuid(0)
-        except PermissionError:
-            os._exit(0 if not may_change_user() and os.getresuid() == (65534,) * 3 else 2)
-        os._exit(1)
+@needs_right
+def test_who_passes(tmp_path: Path) -> None:
+    """Owner, groups and others are looked at in this order, as the system does."""
+    user = replace(user_of("nobody"), groups=(4711,))
+    found = {}
+    for owner, group, mode in [(0, 0, 0o711), (0, 0, 0o770), (user.uid, 0, 0o677), (0, 4711, 0o710), (0, 4711, 0o701)]:
+        os.chown(tmp_path, owner, group)
+        tmp_path.chmod(mode)
+        found[owner, group, mode] = user.passes(tmp_path)
+    os.chown(tmp_path, os.geteuid(), os.getegid())
 
-    assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert [True, False, False, True, False] == list(found.values())
+
+
+@needs_right
+def test_what_is_given_is_his_alone(tmp_path: Path) -> None:
+    """Files and folders, new or there already, go to the user and no rights of others stay; no link is followed."""
+    user = user_of("nobody")
+    (tmp_path / "old").write_text("kept")
+    (tmp_path / "old").chmod(0o644)
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    for name in ("old", "new"):
+        user.own(tmp_path / name)
+    for _ in range(2):
+        user.own_folder(tmp_path / "folder")
+
+    found = {p.name: p.stat() for p in tmp_path.iterdir() if not p.is_symlink()}
+    assert {(user.uid, user.gid)} == {(status.st_uid, status.st_gid) for status in found.values()}
+    assert {"old": 0o600, "new": 0o600, "folder": 0o700} == {n: stat.S_IMODE(s.st_mode) for n, s in found.items()}
+    assert "kept" == (tmp_path / "old").read_text()
+    with pytest.raises(OSError, match="symbolic link"):
+        user.own(tmp_path / "link")
+
+
+def test_ways_are_for_passing_only(tmp_path: Path) -> None:
+    """Folders may be passed through and not listed, and the files in them not be read; folders in them stay."""
+    (tmp_path / "file").touch(0o644)
+    (tmp_path / "inner").mkdir(mode=0o755)
+    open_ways([tmp_path, tmp_path / "new"])
+
+    modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    assert {"file": 0o600, "inner": 0o755, "new": 0o711} == modes
+    assert 0o711 == stat.S_IMODE(tmp_path.stat().st_mode)

@@ -11,7 +11,7 @@ import pytest
 
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission
-from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError
+from ganglion.errors import CallFailed
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.operator import Operator
 from ganglion.transport.blocking import BlockingLink
@@ -88,19 +88,3 @@ def test_supervisor_that_comes_again_is_asked_again(connection: Connection) -> N
     thread.join()
 
     assert [2, 2] == serials
-
-
-def test_wrong_token_is_refused(connection: Connection) -> None:
-    """Who has no token does not join, and is told so."""
-    stranger = Connection(1, 1, connection.endpoint, None, "guessed", "", "", None, "", None)
-
-    with pytest.raises(RemoteProtocolError, match="token: it admits nobody"):
-        Operator(stranger)
-
-
-def test_kernel_that_is_gone_is_told(connection: Connection) -> None:
-    """A connection file that leads nowhere is told with its address."""
-    late = Connection(1, 1, connection.endpoint + "-gone", None, "x", "", "", None, "", None)
-
-    with pytest.raises(PeerLost, match="-gone"):
-        Operator(late)

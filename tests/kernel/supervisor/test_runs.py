@@ -2,20 +2,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+import json
+import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ganglion.errors import UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.runs import Member, Run, check_store
+from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_store, variables_of
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
+
 PHASE = PhasePlan(
     0,
     "train",
@@ -25,21 +27,17 @@ PHASE = PhasePlan(
     [],
     [],
 )
+
 FAILED = Ended("r-1", "failed", "failed: boom", 1)
 
 
-def _on_loop(body: Callable[[Run], Any]) -> Any:
-    """Run `body` with a run whose members are planned."""
-
-    async def made() -> Any:
-        run = Run(Plan("r", "r", "1", [PHASE]), RunFolder("r-1", Path("/nowhere")), "sqlite:///x")
-        assert run.keeper is not None
-        for place in [run.governor, run.keeper, *run.places(0)]:
-            run.members[place.name] = Member(place, run.id, 1, lambda m: None, lambda m: None)
-            run.members[place.name].since_s = 0.0
-        return body(run)
-
-    return asyncio.run(made())
+def _run() -> Run:
+    """Return a run whose members are planned."""
+    run = Run(Plan("r", "r", "1", [PHASE]), RunFolder("r-1", Path("/nowhere")), "sqlite:///x")
+    for place in run.needed():
+        run.members[place.name] = Member(place, run.id, 1, lambda m: None, lambda m: None)
+        run.members[place.name].since_s = 0.0
+    return run
 
 
 def _lose(run: Run, name: str, why: str) -> Member:
@@ -50,75 +48,52 @@ def _lose(run: Run, name: str, why: str) -> Member:
     return member
 
 
-def test_failure_never_ends_with_zero() -> None:
+async def test_failure_never_ends_with_zero() -> None:
     """Whatever a governor says, a failed run and a run with a defect end with 1."""
+    run = _run()
+    run.finish(dataclasses.replace(FAILED, exit_status=0))
+    assert 1 == run.conclude().exit_status
+    run.ended = Ended("r-1", "finished", "completed", 0)
+    run.defects.append("a process was left")
 
-    def body(run: Run) -> None:
-        run.finish(dataclasses.replace(FAILED, exit_status=0))
-        assert 1 == run.conclude().exit_status
-        run.ended = Ended("r-1", "finished", "completed", 0)
-        run.defects.append("a process was left")
-
-        assert (1, ["defect: a process was left"]) == (run.conclude().exit_status, run.conclude().story)
-
-    _on_loop(body)
+    assert (1, ["defect: a process was left"]) == (run.conclude().exit_status, run.conclude().story)
 
 
-def test_crash_is_told_before_what_it_dragged_along() -> None:
+async def test_crash_is_told_before_what_it_dragged_along() -> None:
     """The one that crashed comes first, those that followed come after, whatever the order of news."""
+    run = _run()
+    follower = _lose(run, "controller/0", "")
+    follower.child.why = ""
+    _lose(run, "muscle/ada/0", "out of memory")
+    run.finish(dataclasses.replace(FAILED, peer="r-1/controller/0"))
+    story = run.conclude().story
 
-    def body(run: Run) -> None:
-        follower = _lose(run, "controller/0", "")
-        follower.child.why = ""
-        _lose(run, "muscle/ada/0", "out of memory")
-        run.finish(dataclasses.replace(FAILED, peer="r-1/controller/0"))
-        story = run.conclude().story
-
-        assert "muscle ada (worker 0) could not be started: out of memory" == story[0]
-        assert story[-1].startswith("then: controller (worker 0) ")
-
-    _on_loop(body)
+    assert "muscle ada (worker 0) could not be started: out of memory" == story[0]
+    assert story[-1].startswith("then: controller (worker 0) ")
 
 
-def test_culprit_is_the_end_of_the_way() -> None:
+async def test_culprit_is_the_end_of_the_way() -> None:
     """A failure that was passed on names who began it."""
+    run = _run()
+    failure = Failure("author", "boom", "r-1/controller/0: r-1/environment/grid/0")
+    run.finish(dataclasses.replace(FAILED, failure=failure, peer="r-1/controller/0"))
 
-    def body(run: Run) -> None:
-        failure = Failure("author", "boom", "r-1/controller/0: r-1/environment/grid/0")
-        run.finish(dataclasses.replace(FAILED, failure=failure, peer="r-1/controller/0"))
-
-        assert run.conclude().story[0].startswith("environment grid (worker 0): author: boom")
-
-    _on_loop(body)
+    assert run.conclude().story[0].startswith("environment grid (worker 0): author: boom")
 
 
-def test_failure_without_a_peer_is_told_in_its_words() -> None:
-    """A failure that is nobody's has its kind, message and reason."""
-
-    def body(run: Run) -> None:
-        run.finish(dataclasses.replace(FAILED, failure=Failure("deadline", "too long")))
-
-        assert ["deadline: too long"] == run.conclude().story
-
-    _on_loop(body)
-
-
-def test_waits_are_told_at_growing_intervals() -> None:
+async def test_waits_are_told_at_growing_intervals() -> None:
     """Governor and store are told at 2, 4, 8 ... seconds; how to attach is told once, sooner."""
+    run = _run()
+    told: dict[str, list[float]] = {}
+    for step in range(200):
+        for member, _ in run.waits_due(step / 10):
+            told.setdefault(member.label, []).append(step / 10)
 
-    def body(run: Run) -> None:
-        told: dict[str, list[float]] = {}
-        for step in range(200):
-            for member, _ in run.waits_due(step / 10):
-                told.setdefault(member.label, []).append(step / 10)
-
-        assert {"governor", "store", "environment sim (worker 0)"} == set(told)
-        assert [WAIT_REPORT_S, 2 * WAIT_REPORT_S, 4 * WAIT_REPORT_S, 8 * WAIT_REPORT_S] == told["governor"]
-        assert [ATTACH_WAIT_REPORT_S] == told["environment sim (worker 0)"]
-        run.members["r-1/governor"].here.set()
-        assert "governor" not in [member.label for member, _ in run.waits_due(1000.0)]
-
-    _on_loop(body)
+    assert {"governor", "store", "environment sim (worker 0)"} == set(told)
+    assert [WAIT_REPORT_S, 2 * WAIT_REPORT_S, 4 * WAIT_REPORT_S, 8 * WAIT_REPORT_S] == told["governor"]
+    assert [ATTACH_WAIT_REPORT_S] == told["environment sim (worker 0)"]
+    run.members["r-1/governor"].here.set()
+    assert "governor" not in [member.label for member, _ in run.waits_due(1000.0)]
 
 
 def test_without_a_store_nothing_is_learned_from_recordings() -> None:
@@ -131,38 +106,54 @@ def test_without_a_store_nothing_is_learned_from_recordings() -> None:
         check_store(plan, None)
 
 
-def test_participants_tell_waits_and_warnings_only() -> None:
+async def test_participants_tell_waits_and_warnings_only() -> None:
     """How a run goes is told by its governor; of others waits and warnings are heard, in one plain line a second."""
-
-    def body(run: Run) -> None:
-        ended = RunEvent("phase.ended", {"phase": 0})
-        assert ended is run.heard(run.governor.name, ended, 0.0)
-        assert {"phase.ended"} == run.told
-        for name in ("phase.ended", "run.ended", "signal", ""):
-            assert run.heard("r-1/muscle/ada/0", RunEvent(name, {"text": "forged"}), 0.0) is None
-        news = RunEvent("waiting", {"text": "a\nb\x1b" + "x" * 1000, "other": 1}, 7.0, "waits")
-        heard = run.heard("r-1/muscle/ada/0", news, 10.0)
-        assert heard is not None
-        assert {"text": ("a\\x0ab\\x1b" + "x" * 1000)[:300], "name": "r-1/muscle/ada/0"} == heard.fields
-        assert run.heard("r-1/muscle/ada/0", news, 10.4) is None
-        steps = RunEvent("steps.taken", {"episode": 1, "steps": 2}, 7.0, "waits")
-        assert run.heard("r-1/muscle/ada/0", steps, 20.0) is None
-        assert run.heard("r-1/brain/ada", news, 10.9) is not None
-        assert run.heard("r-1/muscle/ada/0", news, 11.1) is not None
-        warning = run.heard("r-1/muscle/ada/0", RunEvent("warning", {"text": "long\n"}, 7.0, "waits"), 11.2)
-        assert warning is not None
-        assert ("warning", {"text": "long\\x0a", "name": "r-1/muscle/ada/0"}) == (warning.event, warning.fields)
-        assert {"phase.ended"} == run.told
-
-    _on_loop(body)
+    run = _run()
+    ended = RunEvent("phase.ended", {"phase": 0})
+    assert ended is run.heard(run.governor.name, ended, 0.0)
+    assert {"phase.ended"} == run.told
+    for name in ("phase.ended", "run.ended", "signal", ""):
+        assert run.heard("r-1/muscle/ada/0", RunEvent(name, {"text": "forged"}), 0.0) is None
+    news = RunEvent("waiting", {"text": "a\nb\x1b" + "x" * 1000, "other": 1}, 7.0, "waits")
+    heard = run.heard("r-1/muscle/ada/0", news, 10.0)
+    assert heard is not None
+    assert {"text": ("a\\x0ab\\x1b" + "x" * 1000)[:300], "name": "r-1/muscle/ada/0"} == heard.fields
+    assert run.heard("r-1/muscle/ada/0", news, 10.4) is None
+    steps = RunEvent("steps.taken", {"episode": 1, "steps": 2}, 7.0, "waits")
+    assert run.heard("r-1/muscle/ada/0", steps, 20.0) is None
+    assert run.heard("r-1/brain/ada", news, 10.9) is not None
+    assert run.heard("r-1/muscle/ada/0", news, 11.1) is not None
+    warning = run.heard("r-1/muscle/ada/0", RunEvent("warning", {"text": "long\n"}, 7.0, "waits"), 11.2)
+    assert warning is not None
+    assert ("warning", {"text": "long\\x0a", "name": "r-1/muscle/ada/0"}) == (warning.event, warning.fields)
+    assert {"phase.ended"} == run.told
 
 
-def test_excuses_are_counted_and_not_shown() -> None:
+async def test_excuses_are_counted_and_not_shown() -> None:
     """Each participant says how many exceptions it has excused; the newest number counts, nonsense is none."""
+    run = _run()
+    for count in (1, 3, "many", 2):
+        assert run.heard("r-1/muscle/ada/0", RunEvent("excused", {"count": count}), 0.0) is None
+    assert {"r-1/muscle/ada/0": 3} == run.excused
 
-    def body(run: Run) -> None:
-        for count in (1, 3, "many", 2):
-            assert run.heard("r-1/muscle/ada/0", RunEvent("excused", {"count": count}), 0.0) is None
-        assert {"r-1/muscle/ada/0": 3} == run.excused
 
-    _on_loop(body)
+def test_a_program_may_be_told_by_a_file(tmp_path: Path) -> None:
+    """`{connection}` in an argument becomes the path of a file that only we may read, with what the variables say."""
+    mill = EnvironmentPlan("mill", command=["./mill", "--at={connection}", "x"])
+    plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, environments=[mill])])
+    connection = Connection(1, 1, "ipc:///socket", "tcp://127.0.0.1:5", "o", "w", "a")
+    home = Home(connection, tmp_path, tmp_path / "results")
+
+    async def body() -> tuple[dict[str, str], list[str], list[str]]:
+        run = Run(plan, RunFolder("r-1", tmp_path), None)
+        place = next(place for place in run.places(0) if place.uid == "mill")
+        member = run.member(place, lambda m: None, lambda m: None)
+        variables = variables_of(home, run, member)
+        first, second = (argv_of(home, run, member, variables, None) for _ in range(2))  # a successor has the same
+        return variables, first, second
+
+    variables, argv, again = asyncio.run(body())
+    path = Path(argv[1].removeprefix("--at="))
+    assert (["./mill", "x"], tmp_path, argv) == ([argv[0], argv[2]], path.parent, again)
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert variables["GANGLION_TOKEN"] == json.loads(path.read_text())["token"]

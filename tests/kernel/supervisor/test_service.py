@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, Proc
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.runs import FINISHED, Run
 from ganglion.supervisor.service import Daemon, Service
-from ganglion.wire.messages import Ended, FlowSignal, RunEvent, RunRequest, RunSignal, Signalled, Submit
+from ganglion.wire.messages import Ended, FlowSignal, RunRequest, RunSignal, Signalled, Submit
 from ganglion.wire.name import Role
 
 PHASES = [PhasePlan(i, name, [], [], PluginPlan("vanilla"), [], []) for i, name in enumerate(("train", "test"))]
@@ -52,82 +52,62 @@ class FakeSupervisor:
         return []
 
 
-def _serve(body: Callable[[Service, FakeSupervisor], Any], kind: type[Service] = Service) -> Any:
-    async def made() -> Any:
-        service = Daemon("none", 1, lambda text: None) if kind is Daemon else Service()
-        supervisor = FakeSupervisor()
-        service.supervisor = supervisor  # type: ignore[assignment]
-        for run, uid in (("demo-1", "demo"), ("demo-2", "demo"), ("farm-1", "Farm")):
-            supervisor.add(run, uid)
-        result = body(service, supervisor)
-        return await result if asyncio.iscoroutine(result) else result
-
-    return asyncio.run(made())
+def _served(kind: type[Service] = Service) -> tuple[Any, FakeSupervisor]:
+    """Return a service of three runs, and its supervisor."""
+    service = Daemon("none", 1, lambda text: None) if kind is Daemon else Service()
+    supervisor = FakeSupervisor()
+    service.supervisor = supervisor  # type: ignore[assignment]
+    for run, uid in (("demo-1", "demo"), ("demo-2", "demo"), ("farm-1", "Farm")):
+        supervisor.add(run, uid)
+    return service, supervisor
 
 
-@pytest.mark.parametrize(
-    ("text", "run"),
-    [("demo-1", "demo-1"), ("demo", "demo-2"), ("Farm", "farm-1"), ("fa", "farm-1"), ("last", "farm-1")],
-)
-def test_run_is_found(text: str, run: str) -> None:
-    """A run is named by its id, a uid (the newest counts), a beginning, or `last`."""
-    assert run == _serve(lambda service, _: service.find(text)).id
-
-
-def test_signal_goes_to_the_governor_of_a_running_run() -> None:
+async def test_signal_goes_to_the_governor_of_a_running_run() -> None:
     """A run that has begun takes signals, a phase by its name; one that has not says so."""
-
-    async def body(service: Service, supervisor: FakeSupervisor) -> None:
-        wish = RunSignal("demo-1", "STOP_PHASE", "test", 1, "enough")
-        assert Signalled(False, "run demo-1 is starting") == await service.signal("operator/1", wish)
-        supervisor.runs["demo-1"].begun = True
-        assert Signalled(True, "demo-1/governor takes it") == await service.signal("operator/1", wish)
-        [sent] = supervisor.sent
-        assert ("STOP_PHASE", "operator", 1, 1) == (sent.signal, sent.issuer, sent.phase, sent.worker)
-        assert [(0, "STOP_PHASE")] == supervisor.runs["demo-1"].signals
-        assert [("demo-1", False)] == supervisor.noted
-        with pytest.raises(UsageError, match="expected a phase of train, test, found 'exam'"):
-            await service.signal("operator/1", RunSignal("demo-1", "STOP_PHASE", "exam"))
-
-    _serve(body)
+    service, supervisor = _served()
+    wish = RunSignal("demo-1", "STOP_PHASE", "test", 1, "enough")
+    assert Signalled(False, "run demo-1 is starting") == await service.signal("operator/1", wish)
+    supervisor.runs["demo-1"].begun = True
+    assert Signalled(True, "demo-1/governor takes it") == await service.signal("operator/1", wish)
+    [sent] = supervisor.sent
+    assert ("STOP_PHASE", "operator", 1, 1) == (sent.signal, sent.issuer, sent.phase, sent.worker)
+    assert [(0, "STOP_PHASE")] == supervisor.runs["demo-1"].signals
+    assert [("demo-1", False)] == supervisor.noted
+    with pytest.raises(UsageError, match="expected a phase of train, test, found 'exam'"):
+        await service.signal("operator/1", RunSignal("demo-1", "STOP_PHASE", "exam"))
 
 
-def test_ended_run_is_not_interrupted() -> None:
+async def test_ended_run_is_not_interrupted() -> None:
     """Only a run that is live can be stopped; leaving stops all that are."""
-
-    async def body(service: Service, supervisor: FakeSupervisor) -> list[tuple[str, bool, str]]:
-        supervisor.runs["demo-1"].finish(Ended("demo-1", FINISHED, "completed", 0))
-        supervisor.runs["demo-1"].conclude()
-        refused = await service.stop("operator/1", RunRequest("demo-1"))
-        assert Signalled(False, "run demo-1 is finished already") == refused
-        assert (await service.stop("operator/1", RunRequest("farm", True, "why"))).accepted
-        await service.leave("operator/1", RunRequest())
-        return supervisor.interrupted
+    service, supervisor = _served()
+    supervisor.runs["demo-1"].finish(Ended("demo-1", FINISHED, "completed", 0))
+    supervisor.runs["demo-1"].conclude()
+    refused = await service.stop("operator/1", RunRequest("demo-1"))
+    assert Signalled(False, "run demo-1 is finished already") == refused
+    assert (await service.stop("operator/1", RunRequest("farm", True, "why"))).accepted
+    await service.leave("operator/1", RunRequest())
 
     expected = [("farm-1", True, "why"), ("demo-2", False, "operator"), ("farm-1", False, "operator")]
-    assert expected == _serve(body)
+    assert expected == supervisor.interrupted
 
 
-def test_kernel_of_one_command_takes_no_documents() -> None:
+async def test_kernel_of_one_command_takes_no_documents() -> None:
     """The kernel of `ganglion run` refuses to run something else."""
     with pytest.raises(UsageError, match="start `ganglion kernel`"):
-        _serve(lambda service, _: service.submit("operator/1", Submit("uid: x")))
+        await _served()[0].submit("operator/1", Submit("uid: x"))
 
 
-def test_daemon_refuses_faults_and_programs() -> None:
+async def test_daemon_refuses_faults_and_programs() -> None:
     """A submitted document with faults is refused with all of them; one that starts a program, too."""
-
-    async def body(service: Service, supervisor: FakeSupervisor) -> None:
-        with pytest.raises(DocumentError, match="sead"):
-            await service.submit("operator/1", Submit("uid: x\nsead: 4\n", "x.yml"))
-        document = "uid: x\nschedule:\n  - p:\n      environments:\n        - environment: {uid: e, command: [rm]}\n"
-        with pytest.raises(DocumentError, match="starts no programs"):
-            await service.submit("operator/1", Submit(document, "x.yml"))
-        await service.leave("operator/1", RunRequest())
-        with pytest.raises(UsageError, match="is leaving"):
-            await service.submit("operator/1", Submit("uid: x"))
-
-    _serve(body, Daemon)
+    service, _ = _served(Daemon)
+    with pytest.raises(DocumentError, match="sead"):
+        await service.submit("operator/1", Submit("uid: x\nsead: 4\n", "x.yml"))
+    document = "uid: x\nschedule:\n  - p:\n      environments:\n        - environment: {uid: e, command: [rm]}\n"
+    with pytest.raises(DocumentError, match="starts no programs"):
+        await service.submit("operator/1", Submit(document, "x.yml"))
+    await service.leave("operator/1", RunRequest())
+    with pytest.raises(UsageError, match="is leaving"):
+        await service.submit("operator/1", Submit("uid: x"))
 
 
 TANK = """\
@@ -140,60 +120,36 @@ class Tank(Environment):
 
 
 @pytest.mark.parametrize("remote", [False, True])
-def test_a_document_of_this_machine_means_what_run_means(tmp_path: Path, remote: bool) -> None:
+async def test_a_document_of_this_machine_means_what_run_means(tmp_path: Path, remote: bool) -> None:
     """It may name a module that lies beside it; one from another machine names plugins by their short names."""
     (tmp_path / "tank.py").write_text(TANK)
     document = DOCUMENT.replace("{uid: field, name: dummy}", '{uid: field, name: "tank:Tank"}')
-
-    async def body(service: Service, supervisor: FakeSupervisor) -> None:
-        supervisor.settings.results = tmp_path / "results"
-        supervisor.peers = [{"name": "operator/1", "remote": remote}]
-        request = Submit(document, "sub/../patient.yml", str(tmp_path))
-        assert isinstance(service, Daemon)
-        async with service._gate:  # nothing is started
-            if remote:
-                with pytest.raises(DocumentError, match="over the network names plugins by short name only"):
-                    await service.submit("operator/1", request)
-            else:
-                assert "patient-1" == (await service.submit("operator/1", request)).run
-                assert (await service.stop("operator/1", RunRequest("patient-1"))).accepted
-        await service.wait_idle()
-
-    _serve(body, Daemon)
+    service, supervisor = _served(Daemon)
+    supervisor.settings.results = tmp_path / "results"
+    supervisor.peers = [{"name": "operator/1", "remote": remote}]
+    request = Submit(document, "sub/../patient.yml", str(tmp_path))
+    async with service._gate:  # nothing is started
+        if remote:
+            with pytest.raises(DocumentError, match="over the network names plugins by short name only"):
+                await service.submit("operator/1", request)
+        else:
+            assert "patient-1" == (await service.submit("operator/1", request)).run
+            assert (await service.stop("operator/1", RunRequest("patient-1"))).accepted
+    await service.wait_idle()
 
 
-def test_who_attaches_is_awaited_by_the_governor() -> None:
-    """The list of processes says so of the place, and names it among those for whom the governor waits."""
-
-    async def body(service: Service, supervisor: FakeSupervisor) -> list[tuple[Any, ...]]:
-        run = supervisor.runs["demo-1"]
-        tank, run.taped = EnvironmentPlan("tank", attach=True), False
-        for role, environment in ((Role.GOVERNOR, None), (Role.ENVIRONMENT, tank)):
-            place = Process(f"demo-1/{role.value}", role, environment=environment)
-            run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
-        rows = (await service.processes("operator/1", RunRequest("demo-1"))).rows
-        return [(row["role"], row["state"], row["waiting_for"]) for row in rows]
+async def test_a_program_that_attaches_is_awaited_by_the_governor() -> None:
+    """The list of processes says so of the place, and names it among those for which the governor waits."""
+    service, supervisor = _served()
+    run = supervisor.runs["demo-1"]
+    tank, run.taped = EnvironmentPlan("tank", attach=True), False
+    for role, environment in ((Role.GOVERNOR, None), (Role.ENVIRONMENT, tank)):
+        place = Process(f"demo-1/{role.value}", role, environment=environment)
+        run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
+    rows = (await service.processes("operator/1", RunRequest("demo-1"))).rows
 
     expected = [("governor", "planned", ["demo-1/environment"]), ("environment", "awaited", [])]
-    assert expected == _serve(body)
-
-
-def test_a_paused_worker_is_listed_as_such() -> None:
-    """Its controller is paused, in a run that is when all are."""
-
-    async def body(service: Service, supervisor: FakeSupervisor) -> list[str]:
-        run = supervisor.runs["demo-1"]
-        run.taped, run.begun = False, True
-        for worker in (0, 1):
-            place = Process(f"demo-1/controller/{worker}", Role.CONTROLLER, worker=worker)
-            run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
-        news = RunEvent("phase.paused", {"workers": [1], "moving": False})
-        run.heard(run.governor.name, news, 0.0)
-        rows = (await service.processes("operator/1", RunRequest("demo-1"))).rows
-        [listed] = (await service.runs("operator/1", RunRequest("demo-1"))).rows
-        return [*(row["state"] for row in rows), listed["status"]]
-
-    assert ["planned", "paused", "paused"] == _serve(body)
+    assert expected == [(row["role"], row["state"], row["waiting_for"]) for row in rows]
 
 
 DOCUMENT = """\
@@ -209,26 +165,22 @@ run_config: {condition: {name: vanilla}}
 """
 
 
-def test_queued_run_is_listed_refuses_signals_and_can_be_withdrawn(tmp_path: Path) -> None:
+async def test_queued_run_is_listed_refuses_signals_and_can_be_withdrawn(tmp_path: Path) -> None:
     """A run that waits for its turn is known by its id and uid; stopping it starts nothing and frees its folder."""
-
-    async def body(service: Service, supervisor: FakeSupervisor) -> None:
-        supervisor.settings = SimpleNamespace(results=tmp_path)
-        assert isinstance(service, Daemon)
-        async with service._gate:  # somebody else's run has the only place
-            for _ in range(2):
-                await service.submit("operator/1", Submit(DOCUMENT, "patient.yml"))
-            await asyncio.sleep(0)
-            rows = (await service.runs("operator/1", RunRequest())).rows
-            queued = [row["run"] for row in rows if row["status"] == "queued"]
-            assert ["patient-1", "patient-2"] == queued
-            refused = await service.signal("operator/1", RunSignal("patient", "RESET"))
-            assert Signalled(False, "run patient-2 is queued") == refused
-            for run in ("patient", "patient-1"):
-                assert (await service.stop("operator/1", RunRequest(run))).accepted
-        await service.wait_idle()
-        with pytest.raises(UsageError, match="is unknown"):
-            await service.stop("operator/1", RunRequest("patient"))
-
-    _serve(body, Daemon)
-    assert [] == list(tmp_path.iterdir())
+    service, supervisor = _served(Daemon)
+    supervisor.settings = SimpleNamespace(results=tmp_path)
+    async with service._gate:  # somebody else's run has the only place
+        for _ in range(2):
+            await service.submit("operator/1", Submit(DOCUMENT, "patient.yml"))
+        await asyncio.sleep(0)
+        rows = (await service.runs("operator/1", RunRequest())).rows
+        queued = [row["run"] for row in rows if row["status"] == "queued"]
+        assert ["patient-1", "patient-2"] == queued
+        refused = await service.signal("operator/1", RunSignal("patient", "RESET"))
+        assert Signalled(False, "run patient-2 is queued") == refused
+        for run in ("patient", "patient-1"):
+            assert (await service.stop("operator/1", RunRequest(run))).accepted
+    await service.wait_idle()
+    with pytest.raises(UsageError, match="is unknown"):
+        await service.stop("operator/1", RunRequest("patient"))
+    assert not await asyncio.to_thread(os.listdir, tmp_path)

@@ -1,217 +1,189 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import dataclasses
-import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ganglion.errors import LaunchError
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.folder import RunFolder, reserve
-from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.linux import children_of
-from ganglion.supervisor.runs import Member, Outcome, Run
-from ganglion.supervisor.supervisor import Settings, Supervisor
-from ganglion.wire.messages import RunEvent
+from ganglion.errors import LaunchError, RemoteProtocolError
+from ganglion.run.plan import EnvironmentPlan
+from ganglion.supervisor.runs import Run
+from ganglion.wire.messages import Overdue
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-ins come from the warm parent")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="participants come from the warm parent")
 
-NOTHING = PluginPlan("dummy")
+HANGING = """
+import re
+from pathlib import Path
+from ganglion import registry
 
-
-def plan(experiment: str, agents: tuple[str, ...] = ("ada",), phases: int = 1) -> Plan:
-    """Return a plan with one environment, one worker; the second phase has the first agent only."""
-    made = [AgentPlan(name, NOTHING, None, NOTHING, ["grid.a"], ["grid.b"]) for name in agents]
-    environment = EnvironmentPlan("grid", NOTHING)
-    first = PhasePlan(0, "train", [environment], made, NOTHING, [], [], on_loss="fail")
-    rest = [dataclasses.replace(first, index=i, agents=made[:1]) for i in range(1, phases)]
-    return Plan("stand-in", experiment, "42", [first, *rest], document="uid: stand-in\n")
-
-
-class Scene:
-    """Hold a supervisor, what it reported, and the run that it carries out."""
-
-    def __init__(self, supervisor: Supervisor, folder: RunFolder) -> None:
-        self.supervisor = supervisor
-        self.folder = folder
-        self.events: list[tuple[str, dict[str, Any]]] = []
-        self.moments: dict[str, Callable[[], None]] = {}
-
-    def report(self, run: str, news: RunEvent) -> None:
-        """Take down an event; do what the test wants to do at that moment."""
-        self.events.append((news.event, news.fields))
-        moment = self.moments.pop(news.event, None)
-        if moment is not None:
-            moment()
-
-    async def execute(self, what: Plan) -> Outcome:
-        """Carry out a run with a store."""
-        return await self.supervisor.execute(what, self.folder, "sqlite:///nowhere.db")
-
-    @property
-    def run(self) -> Run:
-        """Return the run."""
-        return next(iter(self.supervisor.runs.values()))
-
-    def member(self, part: str) -> Member:
-        """Return the member whose name holds `part`."""
-        return next(m for name, m in self.run.members.items() if part in name)
-
-    def names(self) -> list[str]:
-        """Return the names of the events so far."""
-        return [name for name, _ in self.events]
+class Hanging(registry.load("muscle", "dummy", "", ())):
+    def propose_actions(self, *arguments, **more):
+        mark = Path(__file__).with_name("hung")
+        if not mark.exists():
+            mark.touch()
+            re.match("(a+)+$", "a" * 60 + "b")  # holds the interpreter's lock for years
+        return super().propose_actions(*arguments, **more)
+"""
 
 
-@contextlib.asynccontextmanager
-async def _scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    entries = {"peer": "standin_peer:main", "check": "ganglion.supervisor.check:main"}
-    launcher = Launcher(entries, preload=("ganglion.peer.participant", "ganglion.transport.blocking"))
-    scene: Scene | None = None
-
-    def report(run: str, news: RunEvent) -> None:
-        assert scene is not None
-        scene.report(run, news)
-
-    folder = reserve(tmp_path / "results", "stand-in")
-    supervisor = Supervisor(Settings(tmp_path / "results", None, run=folder.run), report, launcher)
-    scene = Scene(supervisor, folder)
-    await supervisor.open()
-    try:
-        yield scene
-    finally:
-        private = supervisor._folder
-        assert [] == await supervisor.close()
-        assert private is not None
-        assert not private.exists()
+def first_phase(farm: Any, **changes: Any) -> None:
+    """Change the first phase of a run, and leave out the second."""
+    farm.plan = replace(farm.plan, phases=[replace(farm.plan.phases[0], **changes)])
 
 
-def _carry_out(
-    tmp_path: Path, what: Plan, prepare: Callable[[Scene], None] = lambda scene: None
-) -> tuple[Outcome, Scene]:
-    async def body() -> tuple[Outcome, Scene]:
-        async with _scene(tmp_path) as scene:
-            scene.supervisor.check = _no_faults  # type: ignore[method-assign] - the plugins of these plans do not exist
-            prepare(scene)
-            return await scene.execute(what), scene
-
-    return asyncio.run(body())
-
-
-async def _no_faults(what: Plan) -> list[dict[str, Any]]:
-    return []
-
-
-@pytest.fixture(autouse=True)
-def _nobody_is_left(peers: Path) -> Any:
-    """Look, after each test, whether a process of it is still there."""
-    before = set(children_of(os.getpid()))
-    yield
-    assert set() == set(children_of(os.getpid())) - before
-
-
-def test_a_manifest_that_cannot_be_sealed_fails_the_run(tmp_path: Path) -> None:
+def test_a_manifest_that_cannot_be_sealed_fails_the_run(make_farm: Any) -> None:
     """A run whose files nobody could verify later does not end with 0."""
-
-    def prepare(scene: Scene) -> None:
-        scene.moments["phase.started"] = lambda: (scene.folder.path / "manifest.json").write_text("?") and None
-
-    outcome, _ = _carry_out(tmp_path, plan("finish"), prepare)
+    farm = make_farm()
+    farm.deeds["phase.started", 1] = lambda run: (farm.folder.path / "manifest.json").write_text("?")
+    outcome = farm.carry_out()
 
     assert ("finished", 1, True) == (outcome.status, outcome.exit_status, "cannot be sealed" in "".join(outcome.story))
 
 
-def test_stopped_participant_is_killed(tmp_path: Path) -> None:
+def test_a_stopped_participant_is_killed(make_farm: Any, kill: Any) -> None:
     """A process that is stopped for a second is killed, and the report says why."""
-
-    def prepare(scene: Scene) -> None:
-        scene.moments["phase.started"] = lambda: scene.member("muscle").process.signal(signal.SIGSTOP)  # type: ignore[union-attr]
-
-    outcome, _ = _carry_out(tmp_path, plan("wait"), prepare)
+    farm = make_farm(on_loss="fail")
+    farm.deeds["episode.ended", 1] = kill("muscle", signal.SIGSTOP)
+    outcome = farm.carry_out()
 
     assert "failed" == outcome.status
     assert outcome.story[0].startswith("muscle ada (worker 0) was killed by SIGKILL (it was stopped for 1.")
 
 
-def test_dead_broker_fails_the_run(tmp_path: Path) -> None:
-    """When the broker dies the run fails by its name, although every participant loses its connection with it."""
-
-    def prepare(scene: Scene) -> None:
-        scene.moments["phase.started"] = lambda: scene.supervisor.broker.signal(signal.SIGKILL)  # type: ignore[union-attr]
-
-    outcome, _ = _carry_out(tmp_path, plan("wait"), prepare)
-
-    assert ("failed", 1) == (outcome.status, outcome.exit_status)
-    assert "broker was killed by SIGKILL" == outcome.story[0]
-
-
-def test_deaf_participant_does_not_prolong_the_end(tmp_path: Path) -> None:
-    """Somebody who hears neither BYE nor SIGTERM is killed, noted, and the run has finished all the same."""
-    outcome, _ = _carry_out(tmp_path, plan("finish", ("deaf",)))
+def test_a_hung_participant_is_killed_with_its_stacks(make_farm: Any, tmp_path: Path) -> None:
+    """A process that answers no beat loses its connection, prints where it hangs, and is replaced."""
+    (tmp_path / "hanging.py").write_text(HANGING)
+    farm = make_farm(muscle='"hanging:Hanging"')
+    outcome = farm.carry_out()
 
     assert ("finished", 0) == (outcome.status, outcome.exit_status)
-    assert ["note: muscle deaf (worker 0), asked to leave, was killed by SIGKILL"] == outcome.story
+    assert farm.fields("peer.lost")[0]["reason"].startswith("was killed by SIGABRT (its connection was lost: silent")
+    assert "in propose_actions" in (farm.folder.logs / "muscle.ada.0.out").read_text()
 
 
-@pytest.mark.parametrize(("times", "reason"), [(1, "interrupted: operator"), (3, "interrupted: operator, killed")])
-def test_interruption(tmp_path: Path, times: int, reason: str) -> None:
-    """Once: the governor ends the run in order. Three times: everything is killed at once. Both are 130."""
+def test_a_participant_that_does_not_leave_is_killed(make_farm: Any, kill: Any) -> None:
+    """A process that answers neither BYE nor SIGTERM is killed, noted, and the run has finished all the same."""
+    farm = make_farm()
+    farm.deeds["phase.ended", 2] = kill("muscle", signal.SIGSTOP)
+    outcome = farm.carry_out()
 
-    def prepare(scene: Scene) -> None:
-        def interrupt() -> None:
-            for _ in range(times):
-                scene.supervisor.interrupt(scene.run)
-
-        scene.moments["phase.started"] = interrupt
-
-    outcome, scene = _carry_out(tmp_path, plan("wait"), prepare)
-
-    assert ("interrupted", reason, 130, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.story)
-    assert (times == 1) == all(member.child.orderly for member in scene.run.members.values())
+    assert ("finished", 0) == (outcome.status, outcome.exit_status)
+    assert ["note: muscle ada (worker 0), asked to leave, was killed by SIGKILL"] == outcome.story
 
 
-def test_interruption_before_the_beginning(tmp_path: Path) -> None:
-    """A run that is interrupted while its processes come up ends without a governor's word."""
+def test_a_run_may_be_interrupted_before_it_has_begun(make_farm: Any) -> None:
+    """A run that is interrupted while its processes come up ends without a governor's word, and has no checkpoint."""
+    farm = make_farm()
+    farm.deeds["run.started", 1] = lambda run: (farm.supervisor.interrupt(run), run.checkpoints.take())[1]
+    outcome = farm.carry_out()
 
-    def prepare(scene: Scene) -> None:
-        scene.moments["run.started"] = lambda: scene.supervisor.interrupt(scene.run)
-
-    outcome, _ = _carry_out(tmp_path, plan("finish"), prepare)
-
-    assert ("interrupted", 130) == (outcome.status, outcome.exit_status)
+    assert ("interrupted", 130, False) == (outcome.status, outcome.exit_status, farm.told[0].result())
 
 
-def test_too_many_processes_start_nothing(tmp_path: Path) -> None:
+def test_too_many_processes_start_nothing(make_farm: Any) -> None:
     """A number of workers that nobody can have meant is refused before anything is started."""
-    what = plan("finish")
-    what = dataclasses.replace(what, phases=[dataclasses.replace(what.phases[0], workers=100)])
+    farm = make_farm()
+    first_phase(farm, workers=100)
 
-    with pytest.raises(LaunchError, match=r"at most 256 processes .* found 302 with 100 workers"):
-        _carry_out(tmp_path, what)
-
-
-def test_hung_participant_is_killed_with_its_stacks(tmp_path: Path) -> None:
-    """A process that answers no beat loses its connection, prints where it hangs, and is killed."""
-    outcome, _ = _carry_out(tmp_path, plan("hang"))
-
-    assert ("failed", 1) == (outcome.status, outcome.exit_status)
-    assert outcome.story[0].startswith("governor was killed by SIGABRT (its connection was lost: silent for ")
-    assert any("in govern" in line for line in outcome.story)
+    with pytest.raises(LaunchError, match=r"at most 256 processes .* found 303 with 100 workers"):
+        farm.carry_out()
 
 
-def test_everybody_is_gone_when_one_cannot_be_started(tmp_path: Path) -> None:
-    """A program that cannot be started ends the run; who was just being started is awaited, not forgotten."""
-    what = plan("finish", agents=("ada", "bob", "cleo"))
-    program = EnvironmentPlan("grid", None, command=["./program"], cwd="/nowhere")
-    what = dataclasses.replace(what, phases=[dataclasses.replace(what.phases[0], environments=[program])])
-    outcome, scene = _carry_out(tmp_path, what)
+def test_all_processes_are_gone_when_one_cannot_be_started(make_farm: Any) -> None:
+    """A program that cannot be started ends the run; processes that are being started are awaited, not forgotten."""
+    farm = make_farm(on_loss="fail")
+    first_phase(farm, environments=[EnvironmentPlan("hut", None, command=["./program"], cwd="/nowhere")])
+    outcome = farm.carry_out()
 
     assert "failed" == outcome.status
     assert "cannot start ./program: there is no folder /nowhere" in outcome.story[0]
-    assert [] == [member.name for member in scene.run.members.values() if not member.child.gone]
+    assert all(member.child.gone for member in farm.supervisor.runs["farm-1"].members.values())
+
+
+def test_a_process_that_is_killed_when_it_is_not_needed_any_more_is_reported(make_farm: Any) -> None:
+    """A muscle that was asked to leave, and is killed instead: an incident, no successor, and the run goes on."""
+    farm = make_farm()
+    first, second = farm.plan.phases
+    farm.plan = replace(farm.plan, phases=[replace(first, workers=2), second])
+
+    async def kill_leaving(run: Run) -> None:
+        leaving = run.members["farm-1/muscle/ada/1"]
+        assert leaving.process is not None
+        leaving.process.signal(signal.SIGSTOP)  # it does not leave by itself
+        for _ in range(20_000):
+            if leaving.dismissed:
+                break
+            await asyncio.sleep(0.001)
+        leaving.process.signal(signal.SIGKILL)
+
+    farm.deeds["phase.ended", 1] = kill_leaving
+    outcome = farm.carry_out()
+
+    assert ("finished", 0) == (outcome.status, outcome.exit_status)
+    assert ["note: muscle ada (worker 1), asked to leave, was killed by SIGKILL"] == outcome.story
+    assert [("muscle ada (worker 1)", 1, "SIGKILL")] == farm.losses()
+    assert not farm.supervisor.runs["farm-1"].incidents  # the governor has been told
+
+
+def test_equal_deaths_at_one_place_are_poison(make_farm: Any, kill: Any) -> None:
+    """A process that dies three times without having received anything in between is not started a fourth time."""
+    farm = make_farm()
+
+    async def kill_replaying(run: Run) -> None:
+        former = run.members["farm-1/brain/ada"]
+        for _ in range(5000):
+            found = run.members["farm-1/brain/ada"]
+            if found is not former and found.process is not None:
+                found.process.signal(signal.SIGSEGV)  # it is still replaying its journal
+                return
+            await asyncio.sleep(0.001)
+
+    farm.deeds["episode.ended", 1] = kill("brain", signal.SIGSEGV)
+    farm.deeds["peer.lost", 1] = farm.deeds["peer.lost", 2] = kill_replaying
+    outcome = farm.carry_out()
+
+    text = "failed: poison: brain ada died 3 times by SIGSEGV at the same place (after brain."
+    assert outcome.reason.startswith(text), outcome.reason
+    assert (1, 3) == (outcome.exit_status, farm.count("peer.lost"))
+
+
+def test_a_process_that_does_not_answer_in_time_is_replaced(make_farm: Any) -> None:
+    """An overdue call costs its callee the life, with a reason, and the run nothing; strangers are out of reach."""
+    farm = make_farm()
+
+    async def report(run: Run) -> None:
+        overdue = farm.supervisor.restarter.overdue
+        for peer in ("nobody/muscle/ada/0", f"{run.id}/muscle/eve/0"):
+            with pytest.raises(RemoteProtocolError, match="expected a participant of your run"):
+                await overdue(f"{run.id}/controller/0", Overdue(peer, "muscle.act", 1.0))
+        await overdue(f"{run.id}/controller/0", Overdue(f"{run.id}/muscle/ada/0", "muscle.act", 1.25))
+
+    farm.deeds["episode.ended", 1] = report
+    outcome = farm.carry_out()
+
+    assert ("finished", None) == (outcome.status, farm.told[0].result())
+    assert "it did not answer muscle.act within 1.2 s" in farm.fields("peer.lost")[0]["reason"]
+    assert [1, 2] == [incarnation for _, incarnation, _ in farm.losses()]
+
+
+def test_the_warm_parent_is_replaced_and_its_loss_is_told(make_farm: Any, kill: Any) -> None:
+    """When the parent of all others is lost no participant notices, and successors are started all the same."""
+    farm = make_farm()
+
+    def kill_both(run: Run) -> None:
+        warm = next(process for process in farm.supervisor._launcher.processes.values() if process.name == "warm")
+        warm.signal(signal.SIGKILL)
+        kill("muscle")(run)
+
+    farm.deeds["episode.ended", 1] = kill_both
+    outcome = farm.carry_out()
+
+    assert ("finished", []) == (outcome.status, outcome.story)
+    assert {"warm parent", "muscle ada (worker 0)"} == {fields["label"] for fields in farm.fields("peer.lost")}
+    assert ("warm parent", 1, "SIGKILL") in farm.losses()
+    assert 1 == farm.count("peer.restarted")

@@ -16,7 +16,7 @@ from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import newest_cut
 from ganglion.supervisor.child import Restarts
-from ganglion.supervisor.restart import _ASKED, _REJOIN_S, _WORD_S
+from ganglion.supervisor.restart import ASKED_ROLES, NOTICE_S, REJOIN_S
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
@@ -68,7 +68,7 @@ class Member:
     @property
     def slain(self) -> bool | None:
         """Say whether somebody has killed it while it had nothing to do; None if that is still to be told."""
-        killed = self.process.status == KILLED and self.here and self.place.role in _ASKED
+        killed = self.process.status == KILLED and self.here and self.place.role in ASKED_ROLES
         return self.idle if killed and not self.shot else False
 
 
@@ -205,7 +205,7 @@ class Keeper:
                 self._simulation.bid_leave(self.participant, member.place.name)
             elif self.recovers and member.place.name in self._joined:  # who hangs does not come back
                 self._joined.discard(member.place.name)
-                member.kill_s = self.participant.clock() + _REJOIN_S
+                member.kill_s = self.participant.clock() + REJOIN_S
 
     def handlers(self) -> dict[str, Any]:
         """Return what the kernel hands on to the supervisor."""
@@ -429,7 +429,7 @@ class Keeper:
         alike = [*tapes, self._simulation.tape_bytes(name)][-LOSSES_AT_ONE_STEP:]
         poison = alike == LOSSES_AT_ONE_STEP * alike[-1:] and not member.slain
         if poison and member.slain is None and now_s < (member.word_s or math.inf):
-            member.word_s, member.noticed = member.word_s or now_s + _WORD_S, False
+            member.word_s, member.noticed = member.word_s or now_s + NOTICE_S, False
             return
         if not member.slain:
             tapes.append(alike[-1])
