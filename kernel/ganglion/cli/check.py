@@ -58,7 +58,7 @@ def _check(
     except DocumentError as error:
         return None, list(error.faults)
     if deep:
-        from ganglion.cli.deep import deeply  # child processes are for those who ask for them
+        from ganglion.cli.child import deeply  # child processes are for those who ask for them
 
         faults = settle([*faults, *deeply(plan)])
     return plan, faults

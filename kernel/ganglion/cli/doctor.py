@@ -17,7 +17,7 @@ import click
 
 import ganglion
 from ganglion import registry
-from ganglion.cli.deep import misfits
+from ganglion.cli.child import find_misfits
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri
 from ganglion.errors import GanglionError
@@ -185,7 +185,7 @@ def _kernel(settings: Settings) -> Finding:
 
 def _plugins() -> Iterator[Finding]:
     entries = [entry for group in registry.GROUPS for entry in registry.entries(group)]
-    wrong = misfits(entries)
+    wrong = find_misfits(entries)
     for (group, distribution, name), fault in wrong.items():
         yield Finding(
             "plugins", "fail", f"{group} {name} of {distribution}: {fault}", f"update or remove {distribution}"

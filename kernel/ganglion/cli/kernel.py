@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
 import os
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ganglion.cli.run import store_of
-from ganglion.cli.session import bind_options, bound_places, checked_bind, keep_to, opened_bind
+from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, keep_to
 from ganglion.cli.settings import Settings
+from ganglion.cli.stores import store_of
 from ganglion.errors import UsageError
 from ganglion.supervisor import event
 from ganglion.supervisor.output import printable
@@ -43,48 +41,32 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
 
 async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> int:
     from ganglion.supervisor.service import Daemon
-    from ganglion.supervisor.supervisor import Settings as SupervisorSettings
-    from ganglion.supervisor.supervisor import Supervisor
 
     logs = settings.results / ".kernel"
     logs.mkdir(parents=True, exist_ok=True)
     held = _hold(logs / "lock")
-    store = store_of(settings)
-    daemon = Daemon(store, parallel, _say)
-    supervisor = Supervisor(
-        SupervisorSettings(settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), **where),
-        _tell,
-    )
-    daemon.supervisor = supervisor
-    interrupts = 0
+    daemon = Daemon(store_of(settings), parallel, _say)
 
-    def interrupt() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        _say("leaving: runs finish their episode" if interrupts == 1 else "stopping now")
+    def leave(text: str) -> None:
+        _say(text)
         daemon.leaving.set()
-        for run in supervisor.runs.values():
-            if run.outcome is None:
-                supervisor.interrupt(run)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, interrupt)
+    words = ("leaving: runs finish their episode", "stopping now")
+    session = Session(
+        settings, None, logs, tcp=True, report=_tell, note=leave, words=words, where=where, service=daemon
+    )
     try:
-        await opened_bind(supervisor)
-        assert supervisor.connection is not None
-        os.pwrite(held, f"process {os.getpid()}, endpoint {supervisor.connection.endpoint}\n".encode(), 0)
-        for line in bound_places(supervisor):
-            _say(line)
-        await daemon.leaving.wait()
-        await daemon.wait_idle()
+        async with session:
+            first, *more = session.places()
+            os.pwrite(held, f"process {os.getpid()}, {first.partition(' and ')[0]}\n".encode(), 0)
+            for line in (first, *more):
+                _say(line)
+            await daemon.leaving.wait()
+            await daemon.wait_idle()
     finally:
-        found = await supervisor.close()
         os.close(held)
-    for text in found:
-        click.echo(f"defect: {text} was left behind and has been ended", err=True)
-    if interrupts:
-        return 130
-    return 1 if found else 0
+    defects = session.tell_defects()
+    return INTERRUPTED if session.interrupts else int(defects)
 
 
 def _hold(path: Path) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ganglion import registry
-from ganglion.cli.deep import misfits
+from ganglion.cli.child import find_misfits
 from ganglion.cli.settings import Settings
 from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
@@ -57,7 +57,7 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     """List installed plugins, importing none of them; with a NAME, what their classes say of their parameters."""
     entries = _chosen(name)
     named = name is not None and _group(name) is None
-    wrong = misfits(entries) if check else {}
+    wrong = find_misfits(entries) if check else {}
     rows = []
     for entry in entries:
         row: dict[str, Any] = registry.describe(entry)

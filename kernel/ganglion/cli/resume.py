@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ganglion.cli.run import Options, RunSession, store_of, store_text
+from ganglion.cli.run import Options, RunSession
 from ganglion.cli.session import bind_options, checked_bind, keep_to
 from ganglion.cli.settings import Settings
+from ganglion.cli.stores import store_of
 from ganglion.errors import UsageError
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.output import without_password
@@ -66,7 +67,7 @@ def command(
     from ganglion.transport import loop
 
     options = Options(allow=(*allowed, *allow), where=where)
-    return loop.run(_Session(settings, options, launcher).resume(plan, folder, way, others))
+    return loop.run(_resume(RunSession(settings, options, launcher), plan, folder, way, others))
 
 
 def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
@@ -188,20 +189,11 @@ def _store(settings: Settings, manifest: Mapping[str, Any]) -> str | None:
     return str(then)
 
 
-class _Session(RunSession):
-    """Carry a run on."""
-
-    async def resume(self, plan: Plan, folder: RunFolder, way: Way, others: Sequence[str]) -> int:
-        """Go on; return the exit status of the command."""
-
-        async def work() -> None:
-            outcome = await self.supervisor.execute(plan, folder, store_of(self.settings), way)
-            self.progress.end(outcome, store_text(self.settings))
-            self.statuses.append(outcome.exit_status)
-
-        self.progress.begin(folder.run, plan.seed, str(folder.path))
-        for text in (*way.wrong, *(f"accepted: {text}" for text in others)):
-            self.progress.note(f"warning: {text}")
-        self.progress.note(f"resuming {folder.run}: {way.words}")
-        folder.reopen(way.words, others)
-        return await self.attend(folder, [plan], work)
+async def _resume(session: RunSession, plan: Plan, folder: RunFolder, way: Way, others: Sequence[str]) -> int:
+    """Go on with a run; return the exit status of the command."""
+    session.progress.begin(folder.run, plan.seed, str(folder.path))
+    for text in (*way.wrong, *(f"accepted: {text}" for text in others)):
+        session.progress.note(f"warning: {text}")
+    session.progress.note(f"resuming {folder.run}: {way.words}")
+    folder.reopen(way.words, others)
+    return await session.attend(folder, [plan], lambda: session.execute(plan, folder, way))

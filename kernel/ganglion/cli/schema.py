@@ -52,6 +52,6 @@ def _schema(kind: str, plugins: bool) -> dict[str, Any]:
         return tree
     if "Agent" not in tree.get("$defs", {}):
         raise UsageError(f"--plugins: documents of the kind {kind!r} name no plugins")
-    from ganglion.cli.parameters import parameters  # child processes are for those who ask for them
+    from ganglion.cli.child import parameters  # child processes are for those who ask for them
 
     return with_parameters(tree, parameters(PARAMETERISED))

@@ -24,11 +24,17 @@ def default_uri(results: Path) -> str:
     return f"sqlite:///{results.absolute() / _FILE}"
 
 
+def store_of(settings: Settings) -> str | None:
+    """Return the URI of the store that rows go to, None for `--store none`."""
+    return None if settings.store == "none" else settings.store or default_uri(settings.results)
+
+
 def store_uri(settings: Settings) -> str:
     """Return the URI of the store that a command is about."""
-    if settings.store == "none":
+    uri = store_of(settings)
+    if uri is None:
         raise UsageError("expected a store to read from, found --store none, which keeps nothing")
-    return settings.store or default_uri(settings.results)
+    return uri
 
 
 def store_class(uri: str) -> type[Store]:

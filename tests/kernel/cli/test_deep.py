@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ganglion import registry
-from ganglion.cli.deep import deeply, misfits
+from ganglion.cli.child import deeply, find_misfits
 from ganglion.errors import LaunchError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
@@ -51,4 +51,4 @@ def test_installed_plugins_fit() -> None:
     good = registry.find("environment", "dummy")
     bad = registry.Entry("nowhere", "environment", "ganglion-toys", "0", "x:y")
 
-    assert [("environment", "ganglion-toys", "nowhere")] == list(misfits([good, bad]))
+    assert [("environment", "ganglion-toys", "nowhere")] == list(find_misfits([good, bad]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Optional
 
 import pytest
 
-from ganglion.cli.parameters import form_of, schema_of
+from ganglion.cli.child import form_of, schema_of
 from ganglion.errors import PluginInvalid
 
 if TYPE_CHECKING:

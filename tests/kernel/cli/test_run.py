@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ganglion.cli.run import Options, command, faults_of, load, store_of, store_text
+from ganglion.cli.run import Options, command, faults_of, load, store_text
 from ganglion.cli.settings import Settings
+from ganglion.cli.stores import store_of
 from ganglion.errors import DocumentError, UsageError
 from ganglion.run.plan import Plan
 

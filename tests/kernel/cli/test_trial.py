@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.cli.trial import try_environments
+from ganglion.cli.child import try_environments
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
 WORLD = """import os, sys, time
