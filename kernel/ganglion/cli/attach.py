@@ -1,4 +1,4 @@
-"""`ganglion attach`: join a plugin to a kernel as a process of its own, and stay until it is told to leave."""
+"""`ganglion attach`, `pipe`: join a plugin, or a program that speaks in lines, to a kernel until its run ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TELL_S = 5.0  # between two lines that say so
 @click.option("--wait", is_flag=True, help="Try again until there is a run that waits for it.")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into.")
 @click.pass_obj
-def command(
+def attach(
     settings: Settings, role: str, name: str, uid: str | None, run: str, wait: bool, allow: tuple[str, ...]
 ) -> int:
     """Join the plugin NAME to a kernel: the environment that a document declares with `attach: true`, or an observer.
@@ -104,3 +104,18 @@ def _serve(variables: dict[str, str], allow: Sequence[str], on_join: Callable[[]
 
     given = [*allow, *filter(None, [os.environ.get("GANGLION_ALLOW")])]
     return serve({**variables, "GANGLION_ALLOW": ",".join(given)}, on_join)
+
+
+@click.command("pipe", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def pipe(command: tuple[str, ...]) -> int:
+    """Join the program COMMAND, which reads and writes one JSON object per line, to a kernel.
+
+    The place is in the variables that `ganglion kernel env` prints; PROTOCOL.md, "The pipe", describes the lines.
+    """
+    for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_TOKEN", "GANGLION_ROLE"):
+        if not os.environ.get(name):
+            raise UsageError(f"expected the variable {name}, found nothing; see ganglion kernel env --help")
+    from ganglion.peer.main import main
+
+    return main({**os.environ, "GANGLION_PLUGIN": "lines"}, command)

@@ -9,6 +9,7 @@ import click
 
 from ganglion.cli.settings import BUILT_IN, KEYS, Settings
 from ganglion.cli.stores import default_uri
+from ganglion.cli.table import aligned
 from ganglion.supervisor.output import printable, without_password
 
 
@@ -25,10 +26,8 @@ def command(settings: Settings) -> None:
         tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
         click.echo(json.dumps(tree, indent=2))
         return
-    shown = [(name, _text(value), origin) for name, value, origin in rows]
-    widths = [max(len(row[column]) for row in shown) for column in (0, 1)]
-    for name, value, origin in shown:
-        click.echo(f"{name:<{widths[0]}}  {value:<{widths[1]}}  {printable(origin)}".rstrip())
+    for line in aligned([(name, _text(value), printable(origin)) for name, value, origin in rows]):
+        click.echo(line)
 
 
 def _value(settings: Settings, key: str) -> Any:

@@ -14,6 +14,7 @@ import click
 from ganglion import registry
 from ganglion.cli.child import find_misfits
 from ganglion.cli.settings import Settings
+from ganglion.cli.table import aligned
 from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
 from ganglion.registry import Entry
@@ -107,10 +108,10 @@ def _manual(row: dict[str, Any]) -> None:
 def _table(rows: list[dict[str, Any]], check: bool) -> None:
     """Print aligned columns; a misfit stands below its plugin."""
     columns = ("group", "name", "distribution", "version", "summary")
-    widths = [max([len(column), *(len(str(row[column])) for row in rows)]) for column in columns]
-    for row in [{column: column.upper() for column in columns}, *rows]:
-        line = "  ".join(f"{row[column]:<{width}}" for column, width in zip(columns, widths, strict=True))
-        click.echo(line.rstrip())
+    head, *lines = aligned([[column.upper() for column in columns], *([row[c] for c in columns] for row in rows)])
+    click.echo(head)
+    for row, line in zip(rows, lines, strict=True):
+        click.echo(line)
         if row.get("fault"):
             click.echo(f"    does not fit: {row['fault']}")
     if check and not any(row["fault"] for row in rows):

@@ -1,10 +1,11 @@
-"""`ganglion runs`: the runs of a store; compares two of them, removes some."""
+"""`ganglion runs`, `store`: list, compare and remove the runs of a store; migrate a store of an older revision."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ganglion.cli.stores import carried_out, honest, open_reader, store_class, s
 from ganglion.cli.table import json_text, write
 from ganglion.cli.verify import first_difference
 from ganglion.errors import StoreError, UsageError
+from ganglion.supervisor.output import printable, without_password
 
 STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", "lost")
 
@@ -56,7 +58,7 @@ def _diff(context: click.Context, first: str, second: str) -> None:
     with open_reader(settings) as reader:
         found = first_difference(reader, reader.resolve(first), reader.resolve(second))
     if settings.json:
-        click.echo(json_text({"difference": found and found.to_map()}))
+        click.echo(json_text({"difference": found and asdict(found)}))
     else:
         click.echo(str(found) if found else "no difference")
     context.exit(1 if found else 0)
@@ -110,3 +112,25 @@ def _remove_folder(results: Path, run: str) -> None:
         return  # a store elsewhere, or the folder was removed by hand
     except OSError as error:
         raise StoreError(f"{results / run}: the rows are removed, but the folder cannot be: {error}") from error
+
+
+@click.group("store")
+def store() -> None:
+    """Look after the store of results."""
+
+
+@store.command("migrate")
+@click.pass_obj
+def _migrate(settings: Settings) -> None:
+    """Bring a store of an older revision to the one that this software writes.
+
+    A copy is made first, beside it: `ganglion.db.revision-1`. An older store can be read as it is.
+    """
+    uri = store_uri(settings)
+    before, after = store_class(uri).migrate(uri)
+    if settings.json:
+        click.echo(json_text({"before": before, "after": after}))
+    elif before == after:
+        click.echo(printable(f"{without_password(uri)}: is of revision {after} already"))
+    else:
+        click.echo(printable(f"{without_password(uri)}: revision {before}, now {after}"))

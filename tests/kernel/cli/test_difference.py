@@ -47,4 +47,4 @@ def test_the_first_difference_is_named(a: list[Any], b: list[Any], text: str) ->
     found = _found("steps", [_step("a", *row) for row in a], [_step("b", *row) for row in b])
 
     assert text == str(found)
-    assert found.to_map()["table"] == "steps"
+    assert found.table == "steps"
