@@ -10,15 +10,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import click
 
 from ganglion.errors import UsageError
 from ganglion.limits import PROCESSES_PER_RUN, TAPE_BEGIN_BYTES
-
-if TYPE_CHECKING:
-    from ganglion.document.marks import Node
 
 BUILT_IN = "built in"
 _NUMBERS = ("processes_per_run", "journal_begin_bytes")
@@ -30,10 +27,6 @@ _CHOICES: dict[str, dict[str, int]] = {
     "commands": {"allow": 0, "deny": 0},
     "readers": {"owner": 0o077, "group": 0o027, "all": 0o022},
 }
-
-
-def _variable(name: str) -> str | None:
-    return os.environ.get(name) or None
 
 
 @dataclass(slots=True)
@@ -48,11 +41,9 @@ class Settings:
     `origins` says where each setting is from, if it is not built in.
     """
 
-    results: Path = field(default_factory=lambda: Path(_variable("GANGLION_RESULTS") or "results"))
-    store: str | None = field(default_factory=lambda: _variable("GANGLION_STORE"))
-    kernel: Path | None = field(
-        default_factory=lambda: Path(text) if (text := _variable("GANGLION_KERNEL")) is not None else None
-    )
+    results: Path = Path("results")
+    store: str | None = None
+    kernel: Path | None = None
     verbosity: int = 0
     json: bool = False
     plain: bool = False
@@ -74,13 +65,14 @@ class Settings:
             UsageError: A variable says what it may not.
             DocumentError: A file is faulty; with all its faults.
         """
-        settings = cls(Path("results"), None, None)
-        for path in _files():
+        settings = cls()
+        home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+        for path in (Path("/etc/ganglion/config.yml"), home / "ganglion" / "config.yml", Path(".ganglion.yml")):
             if path.is_file():
                 settings._read(path)
         for key in KEYS:
-            text = _variable(f"GANGLION_{key.upper()}")
-            if text is not None:
+            text = os.environ.get(f"GANGLION_{key.upper()}")
+            if text:
                 settings._set(key, _value(key, text), f"variable GANGLION_{key.upper()}")
         return settings
 
@@ -110,7 +102,7 @@ class Settings:
         from ganglion.document.config import read_config
 
         for key, node in read_config(path).items():
-            self._set(key, node.plain(), _place(node))
+            self._set(key, node.plain(), f"{node.source.name}:{node.line + 1}")
 
     def _set(self, key: str, value: Any, origin: str) -> None:
         if key == "results":
@@ -120,16 +112,6 @@ class Settings:
         else:
             setattr(self, key, tuple(value) if key in _LISTS else value or None)
         self.origins[key] = origin
-
-
-def _files() -> list[Path]:
-    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    folders = (Path("/etc"), Path(home).expanduser())
-    return [*(folder / "ganglion" / "config.yml" for folder in folders), Path(".ganglion.yml")]
-
-
-def _place(node: Node) -> str:
-    return f"{node.source.name}:{node.line + 1}"
 
 
 def _value(key: str, text: str) -> Any:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ganglion.cli.progress import JsonProgress, PlainProgress, following, make_progress, plain_line
+from ganglion.cli.progress import JsonProgress, PlainProgress, make_progress, plain_line
 from ganglion.cli.settings import Settings
 from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import RunEvent
@@ -105,13 +105,20 @@ def test_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(make_progress(Settings()), PlainProgress)
 
 
-def test_the_end_says_what_can_be_done_next() -> None:
-    """A finished run can be read, one that was cut short or failed can be gone on with; one that never began cannot."""
-    ends = [("finished", 0), ("interrupted", 130), ("failed", 1), ("failed", 2)]
-    lines = [following(Outcome("demo-1", status, "", code), " in x") for status, code in ends]
+@pytest.mark.parametrize(
+    ("outcome", "store", "following"),
+    [
+        (Outcome("demo-1", "finished", "", 0), " in x", ["next: ganglion results episodes demo-1 · ganglion runs"]),
+        (Outcome("demo-1", "finished", "", 0), "", []),
+        (Outcome("demo-1", "interrupted", "", 130), " in x", ["next: ganglion resume demo-1"]),
+        (Outcome("demo-1", "failed", "", 1), " in x", ["next: ganglion resume demo-1"]),
+        (Outcome("demo-1", "failed", "", 2), " in x", []),
+        (Outcome("demo-1", "failed", "", 1, resumable=False), " in x", []),
+    ],
+)
+def test_the_end_says_what_can_be_done_next(outcome: Outcome, store: str, following: list[str]) -> None:
+    """A finished run can be read, one that was cut short or failed can be resumed; one that never began cannot."""
+    progress, out, _ = _plain()
+    progress.end(outcome, store)
 
-    assert ["next: ganglion results episodes demo-1 · ganglion runs"] == lines[0]
-    assert [["next: ganglion resume demo-1"]] * 2 == lines[1:3]
-    assert [] == lines[3]
-    assert [] == following(Outcome("demo-1", "finished", "", 0), "")
-    assert [] == following(Outcome("demo-1", "failed", "", 1, resumable=False), " in x")
+    assert following == out.getvalue().splitlines()[1:]
