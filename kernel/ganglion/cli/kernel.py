@@ -20,7 +20,6 @@ from ganglion.limits import DEADLINES_S
 from ganglion.supervisor import event
 from ganglion.supervisor.operator import Operator, find_kernel
 from ganglion.supervisor.output import printable, without_password
-from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import Nothing, RunEvent, RunRequest, Submit
 
 
@@ -208,6 +207,8 @@ def _submit(
 
 def _follow(operator: Operator, run: str, progress: Progress) -> int:
     """Show a run until it has ended; return its exit status."""
+    from ganglion.supervisor.runs import Outcome
+
     row: dict[str, object] = {}
 
     def over() -> bool:

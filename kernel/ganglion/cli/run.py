@@ -18,7 +18,6 @@ from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bin
 from ganglion.cli.settings import Settings
 from ganglion.errors import DocumentError, UsageError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
-from ganglion.supervisor.folder import run_id
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.name import Role
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 def plan_rows(plan: Plan) -> dict[str, Any]:
     """Return a plan's phases and processes, each with its seed, as plain values."""
     from ganglion.cli.child import path_of, seeds_of  # a child has the arrays that seeds are made with
+    from ganglion.supervisor.folder import run_id
 
     phases = []
     processes_by_phase = [(phase, processes_of(run_id(plan.uid), phase)) for phase in plan.phases]

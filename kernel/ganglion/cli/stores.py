@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +54,6 @@ def open_reader(settings: Settings) -> StoreReader:
 
 
 DOCUMENT, RESOLVED = "document.yml", "resolved.yml"
-_MANIFEST = "manifest.json"
 
 
 class StoredRun:
@@ -67,10 +65,12 @@ class StoredRun:
     """
 
     def __init__(self, folder: Path, row: Mapping[str, Any], reader: StoreReader | None) -> None:
+        from ganglion.supervisor.folder import read_manifest
+
         self.run: str = row["run"]
         self.folder = folder
         self.row = dict(row)
-        self.manifest = _manifest(folder)
+        self.manifest = read_manifest(folder)[0]
         self.phases = self._phases(reader)
         self.brains = [] if reader is None else list(reader.rows("brains", [self.run]))
 
@@ -97,16 +97,14 @@ class StoredRun:
             if index not in begun:
                 row = {"run": self.run, "phase": index, "name": name, "mode": config["mode"]}
                 rows.append({**row, "status": None, "reason": None})
-        found = []
         for row in rows:
             config = planned[row["phase"]][1] if row["phase"] < len(planned) else {}
-            workers, limit = config.get("worker"), config.get("episodes")
-            if row["mode"] != config.get("mode"):
-                limit = None  # of evaluations within a phase there are as many as fall due
-            episodes = None if reader is None else done[row["phase"], row["mode"]]
-            limit = None if limit is None or workers is None else limit * workers
-            found.append({**row, "workers": workers, "episodes": episodes, "limit": limit})
-        return found
+            row["workers"], limit = config.get("worker"), config.get("episodes")
+            row["episodes"] = None if reader is None else done[row["phase"], row["mode"]]
+            # Of evaluations within a phase there are as many as fall due.
+            bounded = limit is not None and row["workers"] is not None and row["mode"] == config.get("mode")
+            row["limit"] = limit * row["workers"] if bounded else None
+        return rows
 
     def _planned(self) -> list[tuple[str, dict[str, Any]]]:
         """Return (name, configuration) of each phase of the resolved document."""
@@ -119,14 +117,6 @@ class StoredRun:
         root, _ = compose(Source.of(RESOLVED, text), text)
         schedule = [] if root is None or "schedule" not in root.map else root.map["schedule"].plain()
         return [(name, phase["phase_config"]) for entry in schedule for name, phase in entry.items()]
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found
 
 
 def find_stored(settings: Settings, run: str) -> StoredRun:
@@ -150,16 +140,27 @@ def find_stored(settings: Settings, run: str) -> StoredRun:
 
 
 def _of_folder(results: Path, run: str, why: str) -> StoredRun:
-    """Return a run of which there is a folder only: by id, else the newest with that uid; `why` it is not stored."""
-    folders = [path.parent for path in results.glob(f"*/{_MANIFEST}")]
-    told = {folder: manifest for folder in folders if (manifest := _manifest(folder)).get("run") == folder.name}
-    meant = [f for f in told if f.name == run] or [f for f, m in told.items() if m.get("uid") == run]
-    if not meant:
+    """Return a run of which there is a folder only; `why` says why it is not stored."""
+    from ganglion.supervisor.folder import read_manifest
+
+    folder = newest_folder(results, run)
+    manifest = {} if folder is None else read_manifest(folder)[0]
+    if folder is None or manifest.get("run") != folder.name:
         raise UsageError(f"{why}; in {results} there is no folder of such a run either")
-    folder = max(meant, key=lambda f: str(told[f].get("started")))
     keys = ("run", "uid", "experiment", "seed", "started")
-    row = {key: told[folder].get(key) for key in keys} | {"status": None, "reason": None, "ended": None}
+    row = {key: manifest.get(key) for key in keys} | {"status": None, "reason": None, "ended": None}
     return StoredRun(folder, row, None)
+
+
+def newest_folder(results: Path, run: str) -> Path | None:
+    """Return the folder of a run by its id, else the newest of a run with that uid; None if there is neither."""
+    from ganglion.supervisor.folder import MANIFEST, read_manifest
+
+    if Path(run).name == run and (results / run / MANIFEST).is_file():
+        return results / run
+    told = {path.parent: read_manifest(path.parent)[0] for path in results.glob(f"*/{MANIFEST}")}
+    meant = [folder for folder, row in told.items() if row.get("uid") == run and row.get("run") == folder.name]
+    return max(meant, key=lambda folder: str(told[folder].get("started")), default=None)
 
 
 _OPEN = frozenset({"queued", "running", "paused"})
