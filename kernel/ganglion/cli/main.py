@@ -27,9 +27,9 @@ _ESCAPED = "ganglion.escaped"
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("ganglion.cli.run:command", "Run documents; without one the demo."),
     "resume": ("ganglion.cli.resume:command", "Go on with a run that was cut short."),
-    "check": ("ganglion.cli.check:command", "Check documents; start nothing."),
-    "graph": ("ganglion.cli.graph:command", "Draw the processes or the phases of a document."),
-    "schema": ("ganglion.cli.schema:command", "Print the JSON Schema of documents."),
+    "check": ("ganglion.cli.documents:check", "Check documents; start nothing."),
+    "graph": ("ganglion.cli.documents:graph", "Draw the processes or the phases of a document."),
+    "schema": ("ganglion.cli.documents:print_schema", "Print the JSON Schema of documents."),
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
     "runs": ("ganglion.cli.runs:command", "List runs."),
     "show": ("ganglion.cli.show:command", "Show one run and its documents."),

@@ -16,6 +16,7 @@ import click
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
 from ganglion.cli.settings import Settings
+from ganglion.cli.table import counted
 from ganglion.errors import DocumentError, UsageError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
 from ganglion.supervisor.launcher import Launcher
@@ -81,15 +82,11 @@ def print_plans(plans: Sequence[Plan], as_json: bool) -> None:
         for phase in row["phases"]:
             click.echo(
                 f"phase {phase['phase']} {printable(phase['name'])}: {phase['mode']}, {phase['sync']}, "
-                f"{_count(phase['workers'], 'worker')}, episodes {phase['episodes'] or 'until a condition ends it'}"
+                f"{counted(phase['workers'], 'worker')}, episodes {phase['episodes'] or 'until a condition ends it'}"
             )
             click.echo("  broker, governor, store")
             for process in phase["processes"]:
                 click.echo(f"  {process['name']:<40} seed {process['seed']:>19}  {printable(process['starts'])}")
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 _REDRAW_S = 0.5

@@ -54,6 +54,11 @@ def cell(value: Any) -> str:
     return json_text(value)
 
 
+def counted(number: int, word: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def write(stream: TextIO, form: str, columns: Sequence[str], rows: Iterable[Row], terminal: bool = False) -> None:
     """Write rows in one of `FORMATS`; `terminal` draws the table for a screen."""
     if form == "table" and terminal:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.cli.graph import FORMATS, Graph
+from ganglion.cli.documents import FORMATS, Graph
 
 MERMAID = re.compile(
     r'flowchart LR|  end|  subgraph g\d+\["[^"]*"\]|    ?n\d+\["[^"]*"\]|    n\d+\["[^"]*"\]'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.graph import phases_graph, process_graph
+from ganglion.cli.documents import phases_graph, process_graph
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
 Command = Callable[..., tuple[int, str, str]]
