@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,9 @@ def attach(
     The parameters of an environment come from the document. Ends with status 0 when the run tells it to leave; an
     observer when its run has ended.
     """
+    from ganglion.peer.main import serve
+
+    allowed = [*allow, *filter(None, [os.environ.get("GANGLION_ALLOW")])]
     told_s = until_s = 0.0
     joined = False
 
@@ -47,7 +50,8 @@ def attach(
         reason = f"no kernel is running; looked below {settings.results} and the runtime folder"
         for connection in _connections(settings):
             try:
-                return _serve(_variables(connection, role, name, uid or name, run), allow, on_join)
+                variables = _variables(connection, role, name, uid or name, run)
+                return serve({**variables, "GANGLION_ALLOW": ",".join(allowed)}, on_join)
             except (PeerLost, RemoteProtocolError, CallFailed) as error:
                 reason = str(error)
                 if joined:  # a broker that is lost is replaced, and the run waits for this environment
@@ -87,23 +91,12 @@ def _variables(connection: Connection, role: str, name: str, uid: str, run: str)
     }
     if role == "environment":
         return variables
-    return {**variables, "GANGLION_TOKEN": connection.observer_token, "GANGLION_RUN": _run_id(connection, run)}
-
-
-def _run_id(connection: Connection, run: str) -> str:
-    """Return the id of the run that is meant; CallFailed or PeerLost if this kernel has none."""
     from ganglion.supervisor.operator import Operator
     from ganglion.wire.messages import RunRequest
 
-    with Operator(connection) as operator:
-        return str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
-
-
-def _serve(variables: dict[str, str], allow: Sequence[str], on_join: Callable[[], None]) -> int:
-    from ganglion.peer.main import serve
-
-    given = [*allow, *filter(None, [os.environ.get("GANGLION_ALLOW")])]
-    return serve({**variables, "GANGLION_ALLOW": ",".join(given)}, on_join)
+    with Operator(connection) as operator:  # CallFailed or PeerLost if this kernel has no such run
+        run = str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
+    return {**variables, "GANGLION_TOKEN": connection.observer_token, "GANGLION_RUN": run}
 
 
 @click.command("pipe", context_settings={"ignore_unknown_options": True})

@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -170,16 +171,13 @@ def submit(
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
     documents = [(file, _text(file)) for file in map(document_file, files)]
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
-    statuses = []
     with Operator(connection) as operator:
         runs = [_submit(operator, f, t, overrides, seed, name) for f, t in documents]
         if not wait:
             click.echo(json.dumps(runs) if settings.json else "\n".join(runs))
             return 0
         progress = make_progress(settings)
-        for run in runs:
-            statuses.append(_follow(operator, run, progress))
-    return max(statuses, key=(0, 1, 130).index)
+        return max((_follow(operator, run, progress) for run in runs), key=(0, 1, INTERRUPTED).index)
 
 
 def _text(file: str) -> str:
@@ -209,27 +207,20 @@ def _follow(operator: Operator, run: str, progress: Progress) -> int:
     """Show a run until it has ended; return its exit status."""
     from ganglion.supervisor.runs import Outcome
 
-    row: dict[str, object] = {}
+    row: dict[str, Any] = {}
 
     def over() -> bool:
         nonlocal row
         progress.refresh()
         rows = operator.ask("kernel.runs", RunRequest()).rows
-        found = [r for r in rows if r["run"] == run]
-        row = found[0] if found else {}
+        row = next((r for r in rows if r["run"] == run), {})
         return row.get("exit_status") is not None
 
     progress.begin(run, "of the document", run)
     operator.follow(run, lambda news: progress.event(run, news), over)
-    story = row.get("story")
-    outcome = Outcome(
-        run,
-        str(row["status"]),
-        str(row["reason"]),
-        int(str(row["exit_status"])),
-        [str(line) for line in story] if isinstance(story, list) else [],
-        float(str(row["age_s"])),
-    )
-    progress.end(outcome, f" in {without_password(operator.connection.store)}" if operator.connection.store else "")
+    story = [str(line) for line in row.get("story") or ()]
+    outcome = Outcome(run, str(row["status"]), str(row["reason"]), int(row["exit_status"]), story, float(row["age_s"]))
+    store = operator.connection.store
+    progress.end(outcome, f" in {without_password(store)}" if store else "")
     progress.close()
     return outcome.exit_status

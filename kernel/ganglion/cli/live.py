@@ -30,8 +30,8 @@ def ps(settings: Settings, run: str) -> None:
     if settings.json:
         click.echo(json.dumps(rows, indent=2))
         return
-    cells = [{name: show(row) for name, show in _COLUMNS.items()} for row in rows]
-    for line in aligned([[name.upper() for name in _COLUMNS], *(list(row.values()) for row in cells)]):
+    cells = [[show(row) for show in _COLUMNS.values()] for row in rows]
+    for line in aligned([[name.upper() for name in _COLUMNS], *cells]):
         click.echo(line)
 
 
@@ -69,25 +69,19 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what all flow signals take."""
-    for decorate in (
-        click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal"),
-        click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only"),
-        click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant"),
-    ):
-        command = decorate(command)
-    return command
-
-
-_steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again")
 _run = click.argument("run", metavar="RUN")
+_steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again")
+_phase = click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant")
+_worker = click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")
+_reason = click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")
 
 
 @click.command("pause")
 @_run
 @_steps
-@_options
+@_phase
+@_worker
+@_reason
 @click.pass_obj
 def pause(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
     """Let the workers of RUN stand at their next step boundary; return when they do, and print where each one is."""
@@ -100,7 +94,9 @@ def pause(settings: Settings, run: str, steps: int | None, phase: str | None, wo
 @click.command("continue")
 @_run
 @_steps
-@_options
+@_phase
+@_worker
+@_reason
 @click.pass_obj
 def go_on(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
     """Let the paused workers of RUN go on; with --steps return when they stand again, and print where each one is."""
@@ -110,7 +106,9 @@ def go_on(settings: Settings, run: str, steps: int | None, phase: str | None, wo
 @click.command("signal")
 @_run
 @click.argument("name", metavar="NAME")
-@_options
+@_phase
+@_worker
+@_reason
 @click.pass_obj
 def signal(settings: Settings, run: str, name: str, phase: str | None, worker: int | None, reason: str) -> int:
     """Send the flow signal NAME (RESET, STOP_PHASE, ...) to RUN and print the governor's answer."""

@@ -74,7 +74,9 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     else:
         _table(rows, check)
         for row in rows if named else ():
-            _manual(row)
+            click.echo(f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})")
+            for line in (row["manual"] or "says nothing of itself").splitlines():
+                click.echo(f"    {line}".rstrip())
     return 1 if wrong else 0
 
 
@@ -96,13 +98,6 @@ def _chosen(name: str | None) -> list[registry.Entry]:
 def _group(name: str) -> str | None:
     """Return the group of this name, also in the plural or as entry points."""
     return next((g for g in registry.GROUPS if name in (g, f"{g}s", registry.GROUPS[g].entry_points)), None)
-
-
-def _manual(row: dict[str, Any]) -> None:
-    """Print what a plugin's class says."""
-    click.echo(f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})")
-    for line in (row["manual"] or "says nothing of itself").splitlines():
-        click.echo(f"    {line}".rstrip())
 
 
 def _table(rows: list[dict[str, Any]], check: bool) -> None:

@@ -37,31 +37,21 @@ def plan_rows(plan: Plan) -> dict[str, Any]:
     processes_by_phase = [(phase, processes_of(run_id(plan.uid), phase)) for phase in plan.phases]
     seeds = iter(seeds_of(plan.seed, [path_of(phase, p) for phase, found in processes_by_phase for p in found]))
     for phase, found in processes_by_phase:
-        processes = [
-            {
-                "name": p.name,
-                "role": p.role.value,
-                "uid": p.uid,
-                "worker": p.worker,
-                "evaluation": p.evaluation,
-                "seed": next(seeds),
-                "starts": _start(p, phase),
-            }
-            for p in found
-        ]
+        processes = []
+        for p in found:
+            row = {"name": p.name, "role": p.role.value, "uid": p.uid, "worker": p.worker, "evaluation": p.evaluation}
+            processes.append({**row, "seed": next(seeds), "starts": _start(p, phase)})
         head = {"phase": phase.index, "name": phase.name, "mode": phase.mode, "workers": phase.workers}
         phases.append({**head, "episodes": phase.episodes, "sync": phase.sync, "processes": processes})
     return {"uid": plan.uid, "seed": plan.seed, "source": plan.source, "phases": phases}
 
 
 def _start(process: Process, phase: PhasePlan) -> str:
-    environment = process.environment
+    environment, program = process.environment, process.program
     agent = next((agent for agent in phase.agents if agent.name == process.uid), None)
-    program = process.program
-    if program is not None and program.command is not None:
-        return f"command: {shlex.join(program.command)}"
     if program is not None:
-        return f"attach: somebody else starts {process.uid}"
+        line = None if program.command is None else shlex.join(program.command)
+        return f"attach: somebody else starts {process.uid}" if line is None else f"command: {line}"
     if environment is not None and environment.plugin is not None:
         return f"plugin: {environment.plugin.name}"
     if process.role is Role.BRAIN and agent is not None and agent.brain is not None:
@@ -121,24 +111,14 @@ class Options:
 @bind_options
 @click.pass_obj
 def command(
-    settings: Settings,
-    files: tuple[str, ...],
-    overrides: tuple[str, ...],
-    seed: int | None,
-    name: str | None,
-    sync: str | None,
-    parallel: int,
-    allow: tuple[str, ...],
-    only_plan: bool,
-    bind: str | None,
-    no_curve: bool,
+    settings: Settings, /, files: tuple[str, ...], only_plan: bool, bind: str | None, no_curve: bool, **more: Any
 ) -> int:
     """Run documents one after the other; without a FILE the demo.
 
     A FILE may also be the name of a plugin's document (`ganglion plugins documents`), or `-` for standard input.
     """
-    options = Options(overrides, seed, name, allow, parallel, sync, checked_bind(bind, no_curve))
-    if name is not None and len(files) > 1:
+    options = Options(**more, where=checked_bind(bind, no_curve))
+    if options.name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
     if only_plan:
         print_plans(load(files, options, settings.verbosity > 0), settings.json)
@@ -171,15 +151,8 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
     for file in map(document_file, files or ["demo"]):
         notes: list[Fault] = []
         try:
-            plan, warnings = load_document(
-                file,
-                plugins=registry,
-                overrides=options.overrides,
-                seed=options.seed,
-                sync=options.sync,
-                allow=options.allow,
-                notes=notes,
-            )
+            given: dict[str, Any] = {"overrides": options.overrides, "seed": options.seed, "sync": options.sync}
+            plan, warnings = load_document(file, plugins=registry, allow=options.allow, notes=notes, **given)
         except DocumentError as error:
             faults += error.faults
             continue
@@ -274,35 +247,32 @@ class RunSession:
 
     async def _run_all(self, plans: Sequence[Plan], first: RunFolder) -> None:
         gate = asyncio.Semaphore(self.options.parallel)
-
-        async def one(plan: Plan, folder: RunFolder | None) -> None:
-            async with gate:
-                if not self.session.interrupts:
-                    await self._run(plan, folder)
-
         folders = itertools.chain([first], itertools.repeat(None))
-        done = await asyncio.gather(*map(one, plans, folders), return_exceptions=True)
-        for result in done:
+        runs = (self._run(gate, plan, folder) for plan, folder in zip(plans, folders, strict=False))
+        for result in await asyncio.gather(*runs, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _run(self, plan: Plan, first: RunFolder | None) -> None:
+    async def _run(self, gate: asyncio.Semaphore, plan: Plan, first: RunFolder | None) -> None:
         """Check and carry out a plan; the folder of the first run holds the broker's log, and stays until the end."""
         from ganglion.supervisor.folder import reserve
 
-        folder = first or reserve(self.settings.results, plan.uid)
-        if first is None:
-            self.progress.begin(folder.run, plan.seed, str(folder.path))
-        try:
-            faults = faults_of(plan, await self.session.supervisor.check(plan))
-            if any(fault.severity == "error" for fault in faults.faults):
-                raise faults
-            for warning in faults.faults:
-                self.progress.note(str(warning))
-            await self.execute(plan, folder)
-        finally:
-            if first is None and folder.run not in self.session.supervisor.runs:
-                folder.release()
+        async with gate:
+            if self.session.interrupts:
+                return
+            folder = first or reserve(self.settings.results, plan.uid)
+            if first is None:
+                self.progress.begin(folder.run, plan.seed, str(folder.path))
+            try:
+                faults = faults_of(plan, await self.session.supervisor.check(plan))
+                if any(fault.severity == "error" for fault in faults.faults):
+                    raise faults
+                for warning in faults.faults:
+                    self.progress.note(str(warning))
+                await self.execute(plan, folder)
+            finally:
+                if first is None and folder.run not in self.session.supervisor.runs:
+                    folder.release()
 
     def _status(self, planned: int) -> int:
         """Return what the command ends with: interruption before failure before what was left behind."""
