@@ -11,14 +11,6 @@ from ganglion.cli.main import main
 from ganglion.cli.settings import KEYS
 
 
-def test_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    """The schema is JSON, with installed plugins as examples."""
-    assert 0 == main(["schema"])
-
-    tree = json.loads(capsys.readouterr().out)
-    assert "dummy" in tree["$defs"]["Environment"]["properties"]["name"]["examples"]
-
-
 def test_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--out writes a new file and refuses one that is there."""
     path = tmp_path / "schema.json"
@@ -28,22 +20,6 @@ def test_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "nothing is overwritten" in capsys.readouterr().err
 
 
-def test_other_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A kind that neither we nor a plugin know is answered with those that there are."""
-    assert 2 == main(["schema", "rum"])
-    assert "'run'" in capsys.readouterr().err
-
-
-def test_plugins_offer_kinds(capsys: pytest.CaptureFixture[str]) -> None:
-    """A distribution adds the schema of its own documents by an entry point."""
-    names = [entry.name for entry in registry.entries("schema")]
-
-    assert names
-    for name in names:
-        assert 0 == main(["schema", name])
-        assert json.loads(capsys.readouterr().out)["$schema"].endswith("2020-12/schema")
-
-
 @pytest.mark.parametrize("kind", ["run", *(entry.name for entry in registry.entries("schema"))])
 def test_parameters_of_plugins(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """--plugins adds the parameters of what is installed, also to kinds of documents that hold run documents."""
@@ -51,6 +27,7 @@ def test_parameters_of_plugins(kind: str, capsys: pytest.CaptureFixture[str]) ->
 
     tree = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(tree)
+    assert "dummy" in tree["$defs"]["Environment"]["properties"]["name"]["examples"]
     cases = {
         tuple(case["if"]["properties"]["name"]["enum"]): case["then"]
         for case in tree["$defs"]["Environment"]["allOf"][1:]
@@ -66,4 +43,3 @@ def test_settings_have_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
     Draft202012Validator.check_schema(tree)
 
     assert set(KEYS) == set(tree["properties"])
-    assert 2 == main(["schema", "config", "--plugins"])

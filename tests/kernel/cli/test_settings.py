@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.settings import KEYS, Settings
-from ganglion.errors import DocumentError, UsageError
+from ganglion.cli.settings import Settings
+from ganglion.errors import UsageError
 from ganglion.limits import processes_per_run
 
 
@@ -26,16 +26,6 @@ def write(place: Path, user: str = "", project: str = "") -> None:
     """Write the file of the user and that of the working folder."""
     (place / "home" / "ganglion" / "config.yml").write_text(user)
     (place / ".ganglion.yml").write_text(project)
-
-
-def test_without_anything_all_is_built_in(place: Path) -> None:
-    """No file, no variable: what the options say without being given."""
-    settings = Settings.load()
-
-    assert (Path("results"), None, None, None, None, (), (), "allow", "owner", 256, 8 << 20, {}) == (
-        *(getattr(settings, key) for key in KEYS), settings.origins,
-    )  # fmt: skip
-    assert {"built in"} == {settings.origin(key) for key in KEYS}
 
 
 def test_the_later_one_wins_key_by_key(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,13 +52,6 @@ def test_the_later_one_wins_key_by_key(place: Path, monkeypatch: pytest.MonkeyPa
         "processes_per_run": ".ganglion.yml:4",
         "journal_begin_bytes": "variable GANGLION_JOURNAL_BEGIN_BYTES",
     } == settings.origins
-
-
-def test_a_file_of_another_kind_is_refused(place: Path) -> None:
-    """Settings are a map."""
-    write(place, project="[results]\n")
-    with pytest.raises(DocumentError, match="expected a map of settings, found a list"):
-        Settings.load()
 
 
 @pytest.mark.parametrize(
