@@ -38,13 +38,3 @@ def test_any_label_stays_a_label(form: str, line: re.Pattern[str], labels: list[
 
     assert [] == [text for text in lines if not line.fullmatch(text)]
     assert len(drawn.edges) == sum("->" in re.sub(r'"[^"]*"', "", text) for text in lines)
-
-
-def test_same_edge_twice_is_one() -> None:
-    """An edge that is added again is not drawn again; another label is another edge."""
-    drawn = Graph()
-    one, other = drawn.node("one"), drawn.node("other")
-    for label in ("asks", "asks", "tells"):
-        drawn.edge(one, other, label)
-
-    assert [(one, other, "asks", False), (one, other, "tells", False)] == drawn.edges

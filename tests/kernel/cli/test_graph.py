@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ ENVIRONMENTS = [
 ]
 AGENTS = [
     AgentPlan("ada", PluginPlan("sarsa"), PluginPlan("learner"), DUMMY, ["a.0", "a.b.0", "a.b.1"], ["a.*"]),
-    AgentPlan("bob", DUMMY, None, DUMMY, ["far.*"], []),
+    AgentPlan("bob", DUMMY, None, DUMMY, ["far.*"], [], filters=[PluginPlan("norm"), PluginPlan("delta_step")]),
 ]
 CONTROLLER = PluginPlan("taking_turns")
 TRAIN = PhasePlan(0, "one", ENVIRONMENTS, AGENTS, CONTROLLER, [PluginPlan("max_steps")], [ENDS], workers=2)
@@ -38,36 +37,26 @@ schedule:
 """
 
 
-def edges(plan: Plan, phases: bool = False) -> set[tuple[str, str, str, bool]]:
-    """Return the edges of a graph by the first lines of their nodes' labels."""
-    graph = phases_graph(plan) if phases else process_graph(plan)
-    name = [label.split("\n")[0] for label in graph.labels]
-    return {(name[source], name[target], label, dotted) for source, target, label, dotted in graph.edges}
-
-
-def test_filters_stand_with_their_agent() -> None:
-    """They are named in document order, in the muscle's node."""
-    agent = dataclasses.replace(TRAIN.agents[0], filters=[PluginPlan("norm"), PluginPlan("delta_step")])
-    plan = Plan("u", "u", "1", [dataclasses.replace(TRAIN, agents=[agent])])
-    label = next(label for label in process_graph(plan).labels if label.startswith("muscle ada"))
-
-    assert ["filter norm", "filter delta_step"] == label.split("\n")[2:4]
-
-
 def test_copies_and_forms_are_said() -> None:
     """Each node says what it runs and how many of it there are; in a test phase nobody thinks."""
     graph = process_graph(PLAN)
 
-    assert "environment a.b\ncommand sim\n2 workers" in graph.labels
-    assert "environment far\nattach\n2 workers" in graph.labels
-    assert {"brain ada\nlearner", "controller\ntaking_turns"} <= set(graph.labels)
+    assert {
+        "environment a.b\ncommand sim\n2 workers",
+        "environment far\nattach\n2 workers",
+        "muscle bob\ndummy\nfilter norm\nfilter delta_step\n2 workers",
+        "brain ada\nlearner",
+        "controller\ntaking_turns",
+    } <= set(graph.labels)
     assert ["", "phase 0: one (train, lockstep)", "phase 1: two (test, lockstep)"] == list(graph.groups)
     assert 1 == [label for _, _, label, _ in graph.edges].count("think")
 
 
 def test_phases_and_conditions() -> None:
     """Phases follow one another by what ends them; what ends an episode leads back."""
-    assert edges(PLAN, phases=True) == {
+    graph = phases_graph(PLAN)
+    name = [label.split("\n")[0] for label in graph.labels]
+    assert {(name[source], name[target], label, dotted) for source, target, label, dotted in graph.edges} == {
         ("0: one", "0: one", "episode: max_steps, max_episodes", True),
         ("0: one", "1: two", "max_episodes", False),
         ("1: two", "1: two", "episode: max_episodes", True),
@@ -92,12 +81,3 @@ def test_file_and_run_are_the_same(ganglion: Command, tmp_path: Path, form: str)
     )
     assert "vanilla" in drawn
     assert "0: one" in ganglion("graph", "u-1", "--phases", "--format", form)[1]
-
-
-def test_faulty_document_and_unknown_run(ganglion: Command, tmp_path: Path) -> None:
-    """A faulty document, a missing file and an unknown run are exit 2 and say what is wrong."""
-    (tmp_path / "one.yml").write_text(DOCUMENT.replace("name: dummy", "name: dumy"))
-
-    assert "did you mean `dummy`?" in ganglion("graph", str(tmp_path / "one.yml"))[2]
-    for source in (str(tmp_path / "one.yml"), str(tmp_path / "none.yml"), "nobody"):
-        assert 2 == ganglion("graph", source)[0]

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ganglion.cli.run import Options, command, faults_of, load, store_text
+from ganglion.cli.run import Options, faults_of, load, store_text
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
-from ganglion.errors import DocumentError, UsageError
+from ganglion.errors import DocumentError
 from ganglion.run.plan import Plan
 
 FAULTY = "uid: x\nsead: 4\n"
@@ -25,13 +26,6 @@ def test_faults_of_all_documents_come_together(tmp_path: Path) -> None:
 
     files = {Path(fault.file).name for fault in error.value.faults}
     assert {"a.yml", "b.yml"} == files
-
-
-def test_without_a_document_the_demo_runs() -> None:
-    """The built-in document is found through the registry, and takes options like any other."""
-    [plan] = load([], Options(seed=7))
-
-    assert ("demo", "7") == (plan.uid, plan.seed)
 
 
 def test_faults_of_plugins_show_their_line() -> None:
@@ -50,13 +44,6 @@ def test_store_is_said_in_words(tmp_path: Path) -> None:
     assert " in postgresql://h/db" == store_text(Settings(store="postgresql://h/db"))
 
 
-def test_one_name_is_for_one_document() -> None:
-    """Two documents cannot have one name; nothing is started."""
-    result = CliRunner().invoke(command, ["a.yml", "b.yml", "--name", "x"], obj=Settings(), standalone_mode=False)
-
-    assert isinstance(result.exception, UsageError)
-
-
 def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
     """The process of `ganglion run` holds neither numpy nor a store, whatever its participants import."""
     script = (
@@ -69,3 +56,20 @@ def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
     )
 
     assert done.stdout.splitlines()[-1] == "[] 0", done.stdout + done.stderr
+
+
+def test_plan_is_printed_both_ways(ganglion: Callable[..., tuple[int, str, str]]) -> None:
+    """`--plan` prints phases and processes with their seeds and starts nothing, as text and as one JSON value."""
+    document = str(Path(__file__).parents[2] / "documents" / "dummy.yml")
+    status, shown, _ = ganglion("run", "--plan", "--seed", "42", document)
+    head, phase, ours, *more = shown.splitlines()
+    assert (0, f"dummy · seed 42 · {document}", "  broker, governor, store") == (status, head, ours)
+    assert phase.startswith("phase 0 train: train, lockstep, 1 worker, episodes ")
+
+    [plan] = json.loads(ganglion("run", "--plan", "--seed", "42", "--json", document)[1])
+    rows = plan["phases"][0]["processes"]
+    processes = more[: len(rows)]
+    assert {"controller", "environment", "muscle", "brain"} == {row["role"] for row in rows}
+    assert [[row["name"], "seed", row["seed"]] for row in rows] == [line.split()[:3] for line in processes]
+    assert all(line.endswith(row["starts"]) for row, line in zip(rows, processes, strict=True))
+    assert ["dummy", "42", len(rows)] == [plan["uid"], plan["seed"], len({row["seed"] for row in rows})]
