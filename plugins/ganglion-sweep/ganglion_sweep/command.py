@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ganglion_sweep.progress import Progress
     from ganglion_sweep.runner import Runner
 
-__all__ = ["command"]
 
 _INTERRUPTED = 130
 _LOST = "lost: the command that carried it out was killed"

@@ -8,7 +8,7 @@ import zmq
 
 from ganglion.errors import PeerLost
 from ganglion.transport.curve import new_pair
-from ganglion_conformance.listener import CurveListener, NativeListener
+from ganglion_conformance.drivers import CurveListener, NativeListener
 
 
 @pytest.fixture

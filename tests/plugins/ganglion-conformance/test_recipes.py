@@ -39,13 +39,12 @@ def test_recipe_is_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ("  auth: tested\n", "", "expected the key auth, found none"),
-        ("auth: tested", "auth: maybe", "auth: expected one of tested, library, token, found 'maybe'"),
-        ("  build:", "  bulid:", "expected a key of a recipe, found 'bulid'"),
-        ("try:", "tyr:", "probe: expected a list of {try, lacks}, found a list"),
-        ('["{folder}/a.out"]', "a.out", "run: expected a list of texts, found the text 'a.out'"),
+        ("  auth: tested\n", "", ":2:3: auth: Field required"),
+        ("auth: tested", "auth: maybe", ":7:9: auth: Input should be 'tested', 'library' or 'token'"),
+        ("  build:", "  bulid:", "bulid: Extra inputs are not permitted"),
+        ("try:", "tyr:", "probe.0.try: Field required"),
+        ('["{folder}/a.out"]', "a.out", ":6:8: run: Input should be a valid tuple"),
         ("  auth:", "  uses: [../two/x.c]\n  auth:", "expected the file"),
-        ("  auth:", "  role: brain\n  auth:", "role: expected one of environment, muscle, found 'brain'"),
     ],
 )
 def test_what_is_wrong_is_named(folder: Path, old: str, new: str, text: str) -> None:

@@ -12,16 +12,16 @@ def test_a_program_is_built_from_copies(tmp_path: Path) -> None:
     source = tmp_path / "pendulum.x"
     source.write_text("#!/bin/sh\necho it runs, with $(cat kept)\n")
     recipe = Recipe(
-        "x",
-        "X",
-        "x-tools",
-        (Probe("true", "x"),),
-        ("sh", "{folder}/pendulum"),
-        "token",
-        (source,),
+        name="x",
+        language="X",
+        packages="x-tools",
+        probe=(Probe(line="true", lacks="x"),),
+        run=("sh", "{folder}/pendulum"),
+        auth="token",
+        sources=(source,),
         fetch="cat settings > kept",
         build='cp "$GANGLION_FETCHED/kept" . && cp pendulum.x pendulum',
-        files=(("settings", "a word\n"),),
+        files={"settings": "a word\n"},
     )
     for path, text in foreign_skeleton(recipe, "mine").items():
         (tmp_path / "mine").mkdir(exist_ok=True)
