@@ -162,3 +162,40 @@ def options(hidden: bool) -> list[click.Option]:
         option("--json", is_flag=True, help="print JSON"),
         option("--plain", is_flag=True, help="print one line per event, also on a terminal"),
     ]
+
+
+@click.command("config")
+@click.pass_obj
+def config(settings: Settings) -> None:
+    """Show the settings with their origins: built in, a line of a file, a variable or an option.
+
+    Files are /etc/ganglion/config.yml, ~/.config/ganglion/config.yml and .ganglion.yml of the working folder; the later
+    one wins, key by key. `ganglion schema config` describes them.
+    """
+    from ganglion.cli.table import aligned  # late, as all that but one command needs: every command has settings
+    from ganglion.supervisor.output import printable
+
+    rows: list[tuple[str, Any, str]] = [(key, _shown(settings, key), settings.origin(key)) for key in KEYS]
+    if settings.json:
+        import json
+
+        tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
+        click.echo(json.dumps(tree, indent=2))
+        return
+    texts = [", ".join(value) if isinstance(value, list) else str(value or "") for _, value, _ in rows]
+    shown = zip(KEYS, texts, (origin for *_, origin in rows), strict=True)
+    for line in aligned([(key, printable(text) or "-", printable(origin)) for key, text, origin in shown]):
+        click.echo(line)
+
+
+def _shown(settings: Settings, key: str) -> Any:
+    """Return a setting as it may be seen, None for one that is not set."""
+    from ganglion.cli.stores import default_uri
+    from ganglion.supervisor.output import without_password
+
+    value = getattr(settings, key)
+    if key == "store" and value is None and settings.origin(key) == BUILT_IN:
+        value = default_uri(settings.results)
+    if isinstance(value, tuple):
+        return list(value)
+    return value if value is None or isinstance(value, int) else without_password(str(value))
