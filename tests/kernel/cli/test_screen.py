@@ -34,28 +34,19 @@ class _Watched:
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.out.getvalue()[before:])
 
 
-def test_a_pause_is_shown() -> None:
-    """Who is paused stands where the steps per second were, until it is resumed."""
-    run = _Watched()
-    run.at(0.0, "phase.started", phase=0, name="train", workers=1, episodes=4)
-    for n in range(1, 4):
-        run.at(float(n), "steps.taken", phase=0, worker=0, episode=0, steps=10 * n)
-    paused = run.at(4.0, "phase.paused", phase=0, workers=[0], moving=False)
-
-    assert "0/4 episodes  paused: worker 0" in paused
-    assert "steps/s" not in paused
-    assert "paused" not in run.at(5.0, "phase.resumed", phase=0)
-
-
-def test_a_late_word_of_an_ended_episode_counts_nothing() -> None:
-    """What a controller said of an episode before its end may come after it: its steps are counted once."""
+def test_steps_are_counted_once_and_a_pause_is_shown() -> None:
+    """A late word of an ended episode counts nothing; a paused worker is shown where the steps per second were."""
     run = _Watched()
     run.at(0.0, "phase.started", phase=0, name="train", workers=1, episodes=4)
     for n in range(1, 4):
         run.at(10.0 * n, "episode.ended", phase=0, worker=0, episode=n - 1, steps=100)
         drawn = run.at(10.0 * n + 1, "steps.taken", phase=0, worker=0, episode=n - 1, steps=99)
+    paused = run.at(40.0, "phase.paused", phase=0, workers=[0], moving=False)
 
     assert "3/4 episodes  10 steps/s" in drawn
+    assert "3/4 episodes  paused: worker 0" in paused
+    assert "steps/s" not in paused
+    assert "paused" not in run.at(50.0, "phase.resumed", phase=0)
 
 
 def test_a_resumed_run_counts_the_episodes_before() -> None:
