@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.run import Options, faults_of, load, store_text
+from ganglion.cli.run import Options, load, store_text
 from ganglion.cli.session import processors
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
 from ganglion.errors import DocumentError, UsageError
-from ganglion.run.plan import Plan
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
 FAULTY = "uid: x\nsead: 4\n"
@@ -31,12 +30,15 @@ def test_faults_of_all_documents_come_together(tmp_path: Path) -> None:
     assert {"a.yml", "b.yml"} == files
 
 
-def test_faults_of_plugins_show_their_line() -> None:
-    """What only a class could tell is shown at the line of the document that names it."""
-    plan = Plan("x", "x", "1", [], source="x.yml", document="uid: x\nname: bad\n")
-    row = {"severity": "error", "file": "x.yml", "line": 2, "column": 7, "path": "name", "message": "no"}
+def test_faults_of_plugins_show_their_line(ganglion: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """What only a class can tell is shown at the line of the document that names it; no run is begun."""
+    document = str(Path(__file__).parents[2] / "documents" / "dummy.yml")
+    wrong = ["--set", "schedule.train.environments.myenv.params={max_inter: 3}"]
+    status, _, err = ganglion("run", "--store", "none", *wrong, document)
 
-    assert "x.yml:2:7: name: no\nname: bad\n      ^\n1 error" == str(faults_of(plan, [row]))
+    assert (2, []) == (status, list(tmp_path.iterdir()))
+    assert f"{document}:" in err
+    assert "max_inter" in err
 
 
 def test_store_is_said_in_words(tmp_path: Path) -> None:
