@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
 from ganglion.cli.settings import Settings
@@ -127,14 +128,7 @@ def environment(settings: Settings, uid: str, role: str) -> int:
     For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
     """
     _, connection = find_kernel(settings.results, settings.kernel)
-    variables = {
-        "GANGLION_ENDPOINT": connection.tcp or connection.endpoint,
-        "GANGLION_NAME": uid,
-        "GANGLION_TOKEN": connection.attach_token,
-        "GANGLION_ROLE": role,
-    }
-    keys = connection.keys("attach")
-    for name, value in {**variables, **(keys.variables() if keys is not None else {})}.items():
+    for name, value in place_variables(connection, role, uid, connection.tcp or connection.endpoint).items():
         click.echo(f"export {name}={shlex.quote(value)}")
     return 0
 

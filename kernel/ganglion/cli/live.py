@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,13 +15,10 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.table import aligned
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, RECONNECT_S, RETRY_S
-from ganglion.supervisor.connection import find_connections
+from ganglion.supervisor.connection import Connection, find_connections, read_connection
 from ganglion.supervisor.operator import Operator, find_kernel, find_run
 from ganglion.supervisor.output import printable
 from ganglion.wire.messages import RunRequest, RunSignal, Signalled
-
-if TYPE_CHECKING:
-    from ganglion.supervisor.connection import Connection
 
 
 @click.command("ps")
@@ -203,8 +200,6 @@ def attach(
 
 def _connections(settings: Settings) -> Sequence[Connection]:
     """Return the kernels to try: the one that was named, else all that are alive, newest first."""
-    from ganglion.supervisor.connection import find_connections, read_connection
-
     if settings.kernel is not None:
         try:
             return [read_connection(settings.kernel)]
@@ -215,24 +210,28 @@ def _connections(settings: Settings) -> Sequence[Connection]:
 
 def _variables(connection: Connection, role: str, name: str, uid: str, run: str) -> dict[str, str]:
     """Return what the process needs to find its place."""
-    keys = connection.keys("attach" if role == "environment" else "observer")
     variables = {
-        **(keys.variables() if keys is not None else {}),
-        "GANGLION_ENDPOINT": connection.endpoint,
-        "GANGLION_NAME": uid,
-        "GANGLION_TOKEN": connection.attach_token,
-        "GANGLION_ROLE": role,
+        **place_variables(connection, role, uid, connection.endpoint),
         "GANGLION_PLUGIN": name,
         "GANGLION_FOLDER": str(Path.cwd()),
     }
     if role == "environment":
         return variables
-    from ganglion.supervisor.operator import Operator
-    from ganglion.wire.messages import RunRequest
-
     with Operator(connection) as operator:  # CallFailed or PeerLost if this kernel has no such run
-        run = str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
-    return {**variables, "GANGLION_TOKEN": connection.observer_token, "GANGLION_RUN": run}
+        return {**variables, "GANGLION_RUN": str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])}
+
+
+def place_variables(connection: Connection, role: str, uid: str, endpoint: str) -> dict[str, str]:
+    """Return the variables by which a process finds its place on the bus of a kernel."""
+    observes = role == "observer"
+    keys = connection.keys("observer" if observes else "attach")
+    return {
+        "GANGLION_ENDPOINT": endpoint,
+        "GANGLION_NAME": uid,
+        "GANGLION_TOKEN": connection.observer_token if observes else connection.attach_token,
+        "GANGLION_ROLE": role,
+        **(keys.variables() if keys is not None else {}),
+    }
 
 
 @click.command("pipe", context_settings={"ignore_unknown_options": True})

@@ -38,15 +38,9 @@ def _fields(fields: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, Mapping):
             words += _fields(value, f"{prefix}{'return' if name == 'returns' else name}.")
         elif value is not None:
-            words.append(f"{prefix}{printable(str(name))}={_value(value)}")
+            text = f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+            words.append(f"{prefix}{printable(str(name))}={json.dumps(text) if ' ' in text else text}")
     return words
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = printable(str(value))
-    return json.dumps(text) if " " in text else text
 
 
 def _put(stream: TextIO, text: str) -> None:
@@ -61,7 +55,7 @@ def _put(stream: TextIO, text: str) -> None:
 
 
 class Progress:
-    """Show how runs go; the base shows nothing but counts what the last line tells."""
+    """Show how runs go; the base shows notes only, and counts the steps that the last line tells."""
 
     def __init__(self, settings: Settings, out: TextIO, err: TextIO) -> None:
         self.settings = settings
@@ -186,19 +180,10 @@ class JsonProgress(Progress):
 
     def end(self, outcome: Outcome, store: str) -> None:
         """Write the end."""
-        self._write(
-            {
-                "event": event.RUN_ENDED,
-                "time_s": round(time.time(), 3),
-                "run": outcome.run,
-                "status": outcome.status,
-                "reason": outcome.reason,
-                "exit_status": outcome.exit_status,
-                "took_s": round(outcome.took_s, 3),
-                "steps": self.steps.get(outcome.run, 0),
-                "story": outcome.story,
-            }
-        )
+        row: dict[str, Any] = {"event": event.RUN_ENDED, "time_s": round(time.time(), 3)}
+        row |= {key: getattr(outcome, key) for key in ("run", "status", "reason", "exit_status")}
+        row |= {"took_s": round(outcome.took_s, 3), "steps": self.steps.get(outcome.run, 0), "story": outcome.story}
+        self._write(row)
 
     def _write(self, row: dict[str, Any]) -> None:
         _put(self.out, json.dumps(row, default=str) + "\n")

@@ -32,14 +32,9 @@ _PROCESSORS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*\Z")
 
 
 def document_file(word: str) -> str:
-    """Return the file that a word of the command line means.
+    """Return the file that a word of the command line means; PluginInvalid if it is no file and looks like none.
 
-    A word that is no file and looks like none is the name of a document of a plugin; the module that holds it names its
-    place and imports nothing heavy. What looks like a file is returned as it is, and whoever reads it says that it is
-    not there.
-
-    Raises:
-        PluginInvalid: There is no document of this name.
+    Such a word is the name of a plugin's document; the module that names the document's place imports nothing heavy.
     """
     if word == "-" or Path(word).exists():
         return word
@@ -54,16 +49,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def bind_options(command: Command) -> Command:
     """Give a command `--bind` and `--no-curve`, as its arguments `bind` and `no_curve`."""
-    bind = click.option(
-        "--bind",
-        metavar="ENDPOINT",
-        envvar="GANGLION_BIND",
-        help="listen for programs on other machines too, encrypted: tcp://0.0.0.0:5555",
-    )
-    no_curve = click.option(
-        "--no-curve", is_flag=True, help="without encryption; for ipc:// and loopback addresses alone"
-    )
-    return bind(no_curve(command))
+    others = "listen for programs on other machines too, encrypted: tcp://0.0.0.0:5555"
+    here = "without encryption; for ipc:// and loopback addresses alone"
+    bind = click.option("--bind", metavar="ENDPOINT", envvar="GANGLION_BIND", help=others)
+    return bind(click.option("--no-curve", is_flag=True, help=here)(command))
 
 
 def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
@@ -90,16 +79,11 @@ def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
 
 
 def processors(text: str, there: set[int]) -> set[int]:
-    """Return the processors that a list like `0`, `0,2` or `1-3` means.
-
-    Raises:
-        UsageError: It is no such list, or names one that is not `there`.
-    """
+    """Return the processors of a list like `0`, `0,2` or `1-3`; UsageError if it is none, or one is not `there`."""
     if _PROCESSORS.match(text) is None:
         raise UsageError(f"cpus: expected a list of processors, as in `0`, `0,2` or `1-3`, found {text[:80]!r}")
     found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
+    for first, _, last in (part.partition("-") for part in text.split(",")):
         if int(last or first) > max(there):  # before a range of any length is made
             raise UsageError(f"cpus: expected processors up to {max(there)}, found {last or first}")
         found |= set(range(int(first), int(last or first) + 1))

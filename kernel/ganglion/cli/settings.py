@@ -182,9 +182,11 @@ def config(settings: Settings) -> None:
         tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
         click.echo(json.dumps(tree, indent=2))
         return
-    texts = [", ".join(value) if isinstance(value, list) else str(value or "") for _, value, _ in rows]
-    shown = zip(KEYS, texts, (origin for *_, origin in rows), strict=True)
-    for line in aligned([(key, printable(text) or "-", printable(origin)) for key, text, origin in shown]):
+    lines = []
+    for key, value, origin in rows:
+        text = ", ".join(value) if isinstance(value, list) else str(value or "")
+        lines.append((key, printable(text) or "-", printable(origin)))
+    for line in aligned(lines):
         click.echo(line)
 
 
