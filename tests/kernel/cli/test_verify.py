@@ -90,6 +90,16 @@ def test_damage_is_named(ganglion: Command, tmp_path: Path, damage: str | tuple[
     assert (1, "", True) == (status, out, f"demo-1: {named}" in err)
 
 
+def test_other_heads_than_those_of_the_store_are_damage(ganglion: Command, tmp_path: Path) -> None:
+    """A manifest that was sealed again, with heads that the store does not have, is a broken chain."""
+    (tmp_path / "demo-1" / MANIFEST).write_text(text_of({"run": "demo-1"}))
+    seal(tmp_path / "demo-1", "finished", "done", "now", {"run": "other", "phases": []})
+
+    assert (1, f"demo-1: chain demo-1: {MANIFEST} has kept other heads than the store\n", "") == ganglion(
+        "verify", "demo-1"
+    )
+
+
 @pytest.mark.parametrize("table", ["runs", "phases", "declarations", "brains", "episodes"])
 def test_what_somebody_wrote_is_shown_and_not_obeyed(ganglion: Command, tmp_path: Path, table: str) -> None:
     """Rows of a database from elsewhere may hold what a terminal would obey; no command that reads them says it."""
