@@ -34,7 +34,7 @@ STARTS = (
 )  # these start programs; nothing else does
 MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")
 HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typing_extensions.py", "attr", "attrs")
-AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.deep")  # run what an author wrote
+AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.child")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
 BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3")}

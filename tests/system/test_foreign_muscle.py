@@ -18,7 +18,7 @@ from system.results import Failed, fail, table
 
 from ganglion.supervisor.connection import find_connections
 from ganglion_conformance.bench import Bench, Order
-from ganglion_conformance.body import Body
+from ganglion_conformance.muscle import Body
 from ganglion_conformance.drivers import ProgramDriver
 from ganglion_conformance.recipes import Program
 

@@ -20,7 +20,7 @@ from ganglion_conformance.drivers import ProgramDriver
 from ganglion_conformance.kit import judge
 from ganglion_conformance.recipes import foreign_folder
 from ganglion_conformance.vectors import read
-from ganglion_conformance.world import World
+from ganglion_conformance.environment import World
 from ganglion_toys.pendulum import SEED_SHIFT, Pendulum
 
 SEEDS = (0, 7, 3936898253221180)

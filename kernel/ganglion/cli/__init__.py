@@ -1,1 +1,1 @@
-"""COMMANDS: one module per command, without logic of its own."""
+"""COMMANDS: the verbs of the command line; modules hold those that belong together, and decide nothing."""

@@ -1,25 +1,44 @@
-"""Child processes that may run authors' code, asked once; what they are asked: seeds, parameters."""
+"""Child processes that may run authors' code or import arrays, each asked once; what commands ask them."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from ganglion import registry
+from ganglion.document.fault import Fault, placed
+from ganglion.errors import LaunchError, PluginInvalid
+from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
+from ganglion.run.agents import misfits, resolve, same_declarations
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process, span_s
+from ganglion.supervisor.child import exit_text
 from ganglion.supervisor.launcher import SINGLE_THREAD
+from ganglion.wire.name import Role
 
 _PYTHON = (sys.executable, "-P")  # -P: nothing in the working folder shadows a module
+_MODULE = "ganglion.cli.child"  # `__name__` is another one in the child
+_DEADLINE_S = 120.0  # importing torch from a cold disk takes tens of seconds; a module that hangs takes for ever
+_AT_ONCE_MAX = 4  # environments; each may be a simulator that takes a processor and much memory
+_HANGS = "Timeout ("  # how faulthandler begins what it writes before it ends a process
+
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Hold what a child left: `status` as subprocess has it, None if it was ended for its silence; `text`."""
+    """Hold what a child left: `status` as subprocess has it, None if it was killed for its silence; `text`."""
 
     status: int | None
     text: str
@@ -64,7 +83,7 @@ class Children:
             return Answer(status, sink.read().decode(errors="backslashreplace"))
 
     def end(self) -> None:
-        """End all that is running, and all that is begun later: nobody waits for an answer any more."""
+        """End all children that run, and all that are started later."""
         self._ended = True
         for process in tuple(self._running):
             _kill(process)
@@ -74,3 +93,322 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the session of a child; its number is not given to another one while something of it lives."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _ask(question: dict[str, Any], task: str = "imports plugins") -> Any:
+    """Return the answer of a child; LaunchError if it ends without one, or takes too long."""
+    answer = Children().ask(_MODULE, question, _DEADLINE_S)
+    if answer.status is None:
+        raise LaunchError(f"the process that {task} gave no answer within {_DEADLINE_S:g} s")
+    if answer.status != 0:
+        raise LaunchError(f"the process that {task} ended with exit status {answer.status}")
+    return json.loads(answer.text)
+
+
+# -- what commands ask ------------------------------------------------------------------------------------------------
+def find_misfits(entries: Sequence[registry.Entry]) -> dict[tuple[str, str, str], str]:
+    """Return what is wrong with plugins by (group, distribution, name); those that fit are left out."""
+    return {(group, distribution, name): message for group, distribution, name, message in _rows("misfits", entries)}
+
+
+def parameters(groups: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return group -> name -> JSON Schema of the map of parameters; a plugin that cannot be imported is left out.
+
+    A name is also there as `distribution:name`.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {group: {} for group in groups}
+    entries = [entry for group in groups for entry in registry.entries(group)]
+    for group, distribution, name, form in _rows("forms", entries):
+        found[group].setdefault(name, form)
+        found[group][f"{distribution}:{name}"] = form
+    return found
+
+
+def _rows(key: str, entries: Sequence[registry.Entry]) -> list[list[Any]]:
+    found: list[list[Any]] = _ask({key: [[entry.group, entry.distribution, entry.name] for entry in entries]})
+    return found
+
+
+def seeds_of(seed: str, paths: Sequence[Sequence[str | int]]) -> list[str]:
+    """Return the seed of each stream of a run as decimal text: it has up to 63 bits."""
+    found: list[str] = _ask({"seeds": [seed, *paths]}, "computes seeds")
+    return found
+
+
+def path_of(phase: PhasePlan, process: Process) -> list[str | int]:
+    """Return the path of the stream of random numbers that a process's object gets."""
+    if process.role is Role.BRAIN:
+        return ["phase", phase.name, "agent", str(process.uid), "brain"]
+    place: dict[Role, list[str]] = {
+        Role.CONTROLLER: ["controller"],
+        Role.MUSCLE: ["agent", str(process.uid), "muscle"],
+        Role.ENVIRONMENT: ["environment", str(process.uid)],
+    }
+    mode = "evaluate" if process.evaluation else phase.mode
+    return ["phase", phase.name, mode, *place[process.role], "worker", -1 if process.worker is None else process.worker]
+
+
+def deeply(plan: Plan) -> list[Fault]:
+    """Return the faults of a plan that only its plugins can tell.
+
+    Classes, parameters and conditions come first; then each environment is started once, if nothing is wrong with it
+    already; then brains say whether they can learn with the spaces that were declared.
+    """
+    rows: Rows = _ask({"plan": plan.to_map()})
+    errors = [row for row in rows if row["severity"] == "error"]
+    pairs: Rows = []
+    rows += try_environments(plan, errors, pairs)
+    if pairs and not errors:
+        rows += _ask({"pairs": pairs, "folder": plan.folder, "allow": plan.allow})
+    faults = [Fault(**row) for row in rows]
+    wrong = {fault.place for fault in faults if fault.severity == "error"}
+    lines = plan.document.split("\n")
+    told = [fault for fault in faults if fault.severity == "error" or fault.place not in wrong]
+    return [placed(fault, plan.source, lines) for fault in told]
+
+
+# -- environments, each started once ----------------------------------------------------------------------------------
+def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs: Rows | None = None) -> Rows:
+    """Start each environment of a plan once, in a process of its own, and return what is wrong as maps of faults.
+
+    Told are what the author's code raises, values outside their spaces, workers that declare otherwise, and ids that
+    nobody declares. An environment with `command` or `attach` is left out: its ids are unknown before it runs, and
+    pass. Tracebacks go to standard error.
+
+    Args:
+        plan: Of a document without other faults.
+        faults: Of plugins that cannot be loaded, or not with their parameters; they are left out, too.
+        pairs: Filled with the brains of agents whose spaces are known by then, and with these, as questions.
+    """
+    wrong = [_place(fault) for fault in faults]
+    orders: dict[str, dict[str, Any]] = {}
+    tree = {**plan.to_map(), "document": ""}
+    for phase in plan.phases:
+        for environment in phase.environments:
+            parts = (environment.plugin, environment.reward, environment.transformer)
+            places = [_place(registry.fault(part.at, "")) for part in parts if part is not None]
+            if environment.plugin is None or any(place in wrong for place in places):
+                continue
+            for worker in _variants(phase, environment):
+                order = {"phase": phase.index, "environment": environment.uid, "worker": worker}
+                orders.setdefault(_key(environment, worker), {"plan": tree, **order})
+    answers = dict(zip(orders, _answers(plan, list(orders.values())), strict=True))
+    for answer in answers.values():
+        if answer.get("traceback"):
+            sys.stderr.write(f"{answer['traceback']}\n")
+    return [registry.fault(at, text) for at, text in _faults(plan, answers, [] if pairs is None else pairs)]
+
+
+def _place(fault: Mapping[str, Any]) -> list[Any]:
+    return [fault[key] for key in ("file", "line", "column", "path")]
+
+
+def _answers(plan: Plan, orders: Sequence[Mapping[str, Any]]) -> Rows:
+    """Return what the children say, in the order of their orders."""
+    children = Children()
+    with ThreadPoolExecutor(min(_AT_ONCE_MAX, os.cpu_count() or 1)) as pool:
+        try:
+            return list(pool.map(lambda order: _try(children, plan, order), orders))
+        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not hear it
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.end()
+            raise
+
+
+def _variants(phase: PhasePlan, environment: EnvironmentPlan) -> range:
+    """Return the workers whose parameters differ."""
+    return range(min(phase.workers, max(1, len(environment.per_worker))))
+
+
+def _key(environment: EnvironmentPlan, worker: int) -> str:
+    """Return what two environments have in common if one trial is enough for both."""
+    parts = [environment.plugin, environment.reward, environment.transformer]
+    plugins = [None if part is None else {**asdict(part), "params": part.params, "at": ""} for part in parts]
+    plugins[0] = {**(plugins[0] or {}), "params": environment.params_of(worker)}
+    return json.dumps([environment.uid, plugins], sort_keys=True)
+
+
+def _try(children: Children, plan: Plan, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a child found, or what its end says."""
+    phase = plan.phases[order["phase"]]
+    environment = next(e for e in phase.environments if e.uid == order["environment"])
+    table = (environment.recovery or phase).deadlines_s
+    start_s, shutdown_s = (  # a call that may take for ever gets the usual time
+        span_s(f"environment.{word}", table) or DEADLINES_S.get(word) or DEADLINE_OTHER_S
+        for word in ("start", "shutdown")
+    )
+    answer = children.ask(_MODULE, {"trial": order}, start_s + shutdown_s + _DEADLINE_S)
+    if answer.status == 0:
+        found: dict[str, Any] = json.loads(answer.text)
+        return found
+    if answer.text.startswith(_HANGS):
+        text = f"it hangs: expected it to start within {start_s:g} s and to shut down within {shutdown_s:g} s"
+    elif answer.status is None:
+        text = f"its process gave no answer within {start_s + shutdown_s + _DEADLINE_S:g} s"
+    else:
+        text = f"its process ended while it was started: {exit_text(answer.status)}"
+    where = f"environment {order['environment']} (worker {order['worker']})"
+    return {"message": f"{where}: {text}", "traceback": answer.text}
+
+
+def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> Iterator[tuple[str, str]]:
+    """Yield (place, message) of all that is wrong, in document order, and fill `pairs`."""
+    for phase in plan.phases:
+        declared: dict[str, dict[str, Any]] = {}
+        unknown: list[str] = []
+        for environment in phase.environments:
+            found = [answers.get(_key(environment, worker)) for worker in _variants(phase, environment)]
+            known = [answer for answer in found if answer is not None and "message" not in answer]
+            at = "" if environment.plugin is None else environment.plugin.at
+            yield from ((at, str(a["message"])) for a in found if a is not None and "message" in a)
+            if len(known) < len(found):
+                unknown.append(environment.uid)
+                continue
+            declared[environment.uid] = known[0]
+            other = next((w for w, answer in enumerate(known) if not same_declarations(answer, known[0])), None)
+            if other is not None:
+                yield at, f"environment {environment.uid} declares otherwise in worker {other} than in worker 0"
+        wrong = misfits(phase, declared, unknown)
+        yield from wrong
+        for agent in resolve(phase, declared) if not wrong and not unknown else ():
+            brain = agent.plan.brain
+            if brain is not None and not agent.plan.filters:  # filters declare other spaces
+                row = {"agent": agent.plan.name, "brain": brain.name, "params": brain.params, "at": brain.at}
+                pairs.append({**row, "sensors": agent.sensors, "actuators": agent.actuators})
+
+
+# -- in the child -----------------------------------------------------------------------------------------------------
+def _loaded(rows: Sequence[Sequence[str]]) -> Iterator[tuple[Sequence[str], Any]]:
+    """Yield each plugin with its class, or with the PluginInvalid that says why it has none."""
+    for row in rows:
+        group, distribution, name = row
+        try:
+            yield row, registry.load(group, f"{distribution}:{name}")
+        except PluginInvalid as error:
+            yield row, error
+
+
+def _misfits(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
+    return [[*row, str(found)] for row, found in _loaded(rows) if isinstance(found, PluginInvalid)]
+
+
+def _forms(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
+    found = []
+    for row, cls in _loaded(rows):
+        if isinstance(cls, PluginInvalid):
+            sys.stderr.write(f"{cls}\n")
+        else:
+            found.append([*row, form_of(cls)])
+    return found
+
+
+def _unfit(question: dict[str, Any]) -> Rows:
+    """Return what brains say against the sensors and actuators of their agents, as maps of faults."""
+    from ganglion.sdk import ActuatorInformation, SensorInformation
+    from ganglion.sdk.spaces.text import space_from_wire
+
+    found = []
+    for pair in question["pairs"]:
+        rows: list[list[Any]] = [
+            [kind(None, space_from_wire(row["space"]), row["id"]) for row in pair[word]]
+            for word, kind in (("sensors", SensorInformation), ("actuators", ActuatorInformation))
+        ]
+        cls = registry.load("brain", pair["brain"], question["folder"], question["allow"])
+        try:
+            cls.check_spaces(*rows, **pair["params"])
+        except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it is told
+            found.append(registry.fault(pair["at"], f"agent {pair['agent']}: {error}"))
+    return found
+
+
+def _seeds(question: Sequence[Any]) -> list[str]:
+    from ganglion.sdk.seed import integer_from_words, words
+
+    seed, *paths = question
+    return [str(integer_from_words(words(int(seed), path))) for path in paths]
+
+
+def form_of(cls: type[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of the parameters that a class takes."""
+    from ganglion.sdk.part import parameters_of
+
+    taken, is_open = parameters_of(cls)
+    try:
+        hints = typing.get_type_hints(cls.__init__)
+    except (AttributeError, NameError, SyntaxError, TypeError, ValueError):  # names for type checkers only
+        hints = {}
+    properties = {}
+    for name, parameter in taken.items():
+        form = schema_of(hints.get(name, Any))
+        properties[name] = {**form, "default": parameter.default} if _is_plain(parameter.default) else form
+    found: dict[str, Any] = {"type": "object", "properties": properties}
+    about = (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
+    if about:
+        found["description"] = about
+    return found if is_open else {**found, "additionalProperties": False}
+
+
+_SIMPLE = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+_LISTS = (list, tuple, set, frozenset, Sequence)
+_MAPS = (dict, Mapping)
+
+
+def schema_of(hint: Any) -> dict[str, Any]:
+    """Return what a type accepts; of what is neither plain nor made of plain types nothing is said."""
+    if hint in _SIMPLE:
+        return {"type": _SIMPLE[hint]}
+    origin, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if origin is typing.Literal:
+        return {"enum": list(parts)} if all(_is_plain(part) for part in parts) else {}
+    if origin in (typing.Union, types.UnionType):
+        choices = [schema_of(part) for part in parts]
+        return {"anyOf": choices} if all(choices) else {}
+    if origin in _LISTS:
+        item = schema_of(parts[0]) if parts and (origin is not tuple or parts[1:] == (...,)) else {}
+        return {"type": "array", "items": item} if item else {"type": "array"}
+    if origin in _MAPS:
+        value = schema_of(parts[1]) if len(parts) == 2 else {}
+        return {"type": "object", "additionalProperties": value} if value else {"type": "object"}
+    return {}
+
+
+def _is_plain(value: object) -> bool:
+    """Say whether a value can stand in a document as it is."""
+    try:
+        return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _child() -> None:
+    """Answer one question; what plugins print while they are imported goes to stderr."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    question = json.load(sys.stdin)
+
+    def trial(order: dict[str, Any]) -> Any:
+        from ganglion.peer.trial import try_out
+
+        return try_out(order, answer)
+
+    def plan(tree: dict[str, Any]) -> Any:
+        from ganglion.supervisor.check import inspect
+
+        return inspect(tree)
+
+    answers: dict[str, Callable[[Any], Any]] = {
+        "plan": plan,
+        "trial": trial,
+        "misfits": _misfits,
+        "forms": _forms,
+        "seeds": _seeds,
+        "pairs": lambda pairs: _unfit(question),
+    }
+    (key,) = answers.keys() & question.keys()
+    found = answers[key](question[key])
+    with answer:
+        json.dump(found, answer)
+
+
+if __name__ == "__main__":
+    _child()

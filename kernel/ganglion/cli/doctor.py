@@ -17,9 +17,9 @@ import click
 
 import ganglion
 from ganglion import registry
-from ganglion.cli.deep import misfits
+from ganglion.cli.child import find_misfits
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import default_uri
+from ganglion.cli.stores import store_of
 from ganglion.errors import GanglionError
 from ganglion.limits import PEERS
 from ganglion.supervisor.connection import endpoint_folder, find_connections
@@ -60,28 +60,22 @@ def command(settings: Settings) -> int:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """Yield one finding after the other."""
-    yield _python()
-    yield _packages()
-    yield _processes()
-    yield _socket()
-    yield _curve()
-    yield _files()
-    yield _results(settings.results)
-    yield _store(settings)
-    yield _kernel(settings)
-    yield from _plugins()
+    for check in _CHECKS:
+        yield from (Finding(check.__name__.removeprefix("_"), *found) for found in check(settings))
 
 
-def _python() -> Finding:
-    found = sys.version.split()[0]
+_Found = Iterator[tuple[str, ...]]  # state, text, and where there is one the cure
+
+
+def _python(settings: Settings) -> _Found:
     system = os.uname()  # `platform.platform()` would start a program to find out more
-    where = f"{found} at {sys.executable}, ganglion {ganglion.__version__} on {system.sysname} {system.release}"
-    if sys.version_info < _PYTHON:
-        return Finding("python", "fail", where, "install Python 3.11 or newer")
-    return Finding("python", "ok", where)
+    where = f"{sys.version.split()[0]} at {sys.executable}, ganglion {ganglion.__version__}"
+    where += f" on {system.sysname} {system.release}"
+    new = sys.version_info >= _PYTHON
+    yield ("ok", where) if new else ("fail", where, "install Python 3.11 or newer")
 
 
-def _packages() -> Finding:
+def _packages(settings: Settings) -> _Found:
     found, missing = [], []
     for name in _PACKAGES:
         try:
@@ -89,27 +83,27 @@ def _packages() -> Finding:
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
-        return Finding("packages", "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")
-    return Finding("packages", "ok", ", ".join(found))
+        yield "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
+    else:
+        yield "ok", ", ".join(found)
 
 
-def _processes() -> Finding:
+def _processes(settings: Settings) -> _Found:
     if not LINUX:
-        text = "no warm parent and no child subreaper on this system: processes start by exec, in 0.2 s each"
-        return Finding("processes", "warn", text)
-    if not hasattr(os, "pidfd_open"):
-        return Finding(
-            "processes", "fail", "this Python has no pidfd_open", "use a Python built for Linux 5.3 or newer"
-        )
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError as error:
-        return Finding("processes", "fail", f"pidfd_open: {error.strerror}", "Linux 5.3 or newer is needed")
-    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    return Finding("processes", "ok", f"warm parent, subreaper, pidfd; at most {_number(soft)} processes")
+        yield "warn", "no warm parent and no child subreaper on this system: processes start by exec, in 0.2 s each"
+    elif not hasattr(os, "pidfd_open"):
+        yield "fail", "this Python has no pidfd_open", "use a Python built for Linux 5.3 or newer"
+    else:
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except OSError as error:
+            yield "fail", f"pidfd_open: {error.strerror}", "Linux 5.3 or newer is needed"
+        else:
+            soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+            yield "ok", f"warm parent, subreaper, pidfd; at most {_number(soft)} processes"
 
 
-def _socket() -> Finding:
+def _ipc(settings: Settings) -> _Found:
     try:
         folder, endpoint = endpoint_folder(f"doctor-{os.getpid()}")
         path = endpoint.removeprefix("ipc://")
@@ -120,83 +114,84 @@ def _socket() -> Finding:
             Path(path).unlink(missing_ok=True)
             folder.rmdir()
     except (OSError, GanglionError) as error:
-        return Finding(
-            "ipc", "fail", f"cannot bind a socket: {error}", "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path"
-        )
-    return Finding("ipc", "ok", f"sockets in {folder.parent}")
+        yield "fail", f"cannot bind a socket: {error}", "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path"
+    else:
+        yield "ok", f"sockets in {folder.parent}"
 
 
-def _curve() -> Finding:
+def _curve(settings: Settings) -> _Found:
     try:
         new_pair()
     except (ImportError, GanglionError) as error:
-        return Finding(
-            "curve", "warn", f"no other machine can be let in: {error}", "pip install --force-reinstall pyzmq"
-        )
-    return Finding("curve", "ok", "keys can be made; other machines may be let in by --bind")
+        yield "warn", f"no other machine can be let in: {error}", "pip install --force-reinstall pyzmq"
+    else:
+        yield "ok", "keys can be made; other machines may be let in by --bind"
 
 
-def _files() -> Finding:
+def _files(settings: Settings) -> _Found:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"{_number(soft)} open files, at most {_number(hard)}"
     if hard != resource.RLIM_INFINITY and hard < _FILES:
-        return Finding("files", "warn", text, f"`ulimit -n {_FILES}` serves {PEERS} peers; fewer are served now")
-    return Finding("files", "ok", text)
+        yield "warn", text, f"`ulimit -n {_FILES}` serves {PEERS} peers; fewer are served now"
+    else:
+        yield "ok", text
 
 
-def _results(results: Path) -> Finding:
-    there = results
+def _results(settings: Settings) -> _Found:
+    there = settings.results
     while not there.exists():
         there = there.absolute().parent
     try:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        cure = "choose another folder with --results DIR"
-        return Finding("results", "fail", f"{results} cannot be written: {error.strerror}", cure)
-    return Finding("results", "ok", str(results.absolute()))
+        text = f"{settings.results} cannot be written: {error.strerror}"
+        yield "fail", text, "choose another folder with --results DIR"
+    else:
+        yield "ok", str(settings.results.absolute())
 
 
-def _store(settings: Settings) -> Finding:
-    if settings.store == "none":
-        return Finding("store", "warn", "none: nothing is kept")
-    uri = settings.store or default_uri(settings.results)
+def _store(settings: Settings) -> _Found:
+    uri = store_of(settings)
+    if uri is None:
+        yield "warn", "none: nothing is kept"
+        return
     scheme = uri.partition(":")[0]
     try:
-        entry = registry.find("store", scheme)
+        yield "ok", f"{scheme} of {registry.find('store', scheme).origin}"
     except GanglionError as error:
-        return Finding("store", "fail", str(error))
-    return Finding("store", "ok", f"{scheme} of {entry.origin}")
+        yield "fail", str(error)
 
 
-def _kernel(settings: Settings) -> Finding:
+def _kernel(settings: Settings) -> _Found:
     living = []
     for path, connection in find_connections(settings.results):
         try:
             with Operator(connection) as operator:
                 info = operator.ask("kernel.info", Nothing())
         except GanglionError as error:
-            return Finding(
-                "kernel", "warn", f"{path} does not answer: {error}", f"is process {connection.pid} stopped?"
-            )
+            yield "warn", f"{path} does not answer: {error}", f"is process {connection.pid} stopped?"
+            return
         living.append(f"{connection.run or 'daemon'} ({info.peers} peers, process {connection.pid})")
-    return Finding("kernel", "ok", ", ".join(living) or "none is running")
+    yield "ok", ", ".join(living) or "none is running"
 
 
-def _plugins() -> Iterator[Finding]:
+def _plugins(settings: Settings) -> _Found:
     entries = [entry for group in registry.GROUPS for entry in registry.entries(group)]
-    wrong = misfits(entries)
+    wrong = find_misfits(entries)
     for (group, distribution, name), fault in wrong.items():
-        yield Finding(
-            "plugins", "fail", f"{group} {name} of {distribution}: {fault}", f"update or remove {distribution}"
-        )
+        yield "fail", f"{group} {name} of {distribution}: {fault}", f"update or remove {distribution}"
     lacking = [role for role in _ROLES if not registry.entries(role)]
     if lacking:
-        yield Finding("plugins", "fail", f"none for: {', '.join(lacking)}", registry.STANDARD)
+        yield "fail", f"none for: {', '.join(lacking)}", registry.STANDARD
     if not wrong and not lacking:
         count = len({entry.distribution for entry in entries})
-        yield Finding("plugins", "ok", f"{len(entries)} of {count} distributions, all fit")
+        yield "ok", f"{len(entries)} of {count} distributions, all fit"
 
 
 def _number(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
+
+
+# each is named for what it looks at
+_CHECKS = (_python, _packages, _processes, _ipc, _curve, _files, _results, _store, _kernel, _plugins)

@@ -27,55 +27,11 @@ from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
 from ganglion.wire.messages import RunEvent
 
-__all__ = [
-    "Count",
-    "DocumentError",
-    "Expect",
-    "Fault",
-    "Flag",
-    "Form",
-    "GanglionError",
-    "Launcher",
-    "Name",
-    "Node",
-    "Nowhere",
-    "Outcome",
-    "Plan",
-    "RunEvent",
-    "Seed",
-    "Session",
-    "Settings",
-    "Source",
-    "Tree",
-    "UsageError",
-    "Version",
-    "__version__",
-    "cleaned",
-    "component",
-    "compose",
-    "is_name",
-    "json_text",
-    "load_tree",
-    "loop",
-    "nearest",
-    "node_of",
-    "normalise",
-    "open_reader",
-    "path_of",
-    "placed",
-    "plain_line",
-    "printable",
-    "put",
-    "read_tree",
-    "registry",
-    "report",
-    "schema",
-    "settle",
-    "store_class",
-    "store_uri",
-    "summary",
-    "validate",
-    "walk",
-    "write",
-    "written",
-]
+__all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
+__all__ += ["Launcher", "Outcome", "Plan", "RunEvent", "Session", "Settings", "loop"]
+__all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
+# documents: faults, nodes with their places, forms of keys, run documents
+__all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]
+__all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_tree", "node_of", "path_of", "put", "read_tree"]
+__all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "validate"]
+__all__ += ["cleaned", "component", "normalise", "schema", "walk", "written"]

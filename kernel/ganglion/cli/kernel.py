@@ -1,28 +1,28 @@
-"""`ganglion kernel`: the daemon, in the foreground; its status; its end."""
+"""`ganglion kernel`, `submit`: the daemon in the foreground, its status, its end, and documents for it."""
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
 import os
 import shlex
-import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from ganglion.cli.run import store_of
-from ganglion.cli.session import bind_options, bound_places, checked_bind, keep_to, opened_bind
+from ganglion.cli.live import place_variables
+from ganglion.cli.progress import Progress, make_progress
+from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
 from ganglion.cli.settings import Settings
-from ganglion.errors import UsageError
+from ganglion.cli.stores import store_of
+from ganglion.errors import CallFailed, DocumentError, UsageError
+from ganglion.limits import DEADLINES_S
 from ganglion.supervisor import event
-from ganglion.supervisor.output import printable
-
-if TYPE_CHECKING:
-    from ganglion.wire.messages import RunEvent
+from ganglion.supervisor.operator import Operator, find_kernel
+from ganglion.supervisor.output import printable, without_password
+from ganglion.wire.messages import Nothing, RunEvent, RunRequest, Submit
 
 
 @click.group("kernel", invoke_without_command=True)
@@ -43,48 +43,32 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
 
 async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> int:
     from ganglion.supervisor.service import Daemon
-    from ganglion.supervisor.supervisor import Settings as SupervisorSettings
-    from ganglion.supervisor.supervisor import Supervisor
 
     logs = settings.results / ".kernel"
     logs.mkdir(parents=True, exist_ok=True)
     held = _hold(logs / "lock")
-    store = store_of(settings)
-    daemon = Daemon(store, parallel, _say)
-    supervisor = Supervisor(
-        SupervisorSettings(settings.results, store, None, True, logs, (), tuple(sys.argv), daemon.handlers(), **where),
-        _tell,
-    )
-    daemon.supervisor = supervisor
-    interrupts = 0
+    daemon = Daemon(store_of(settings), parallel, _say)
 
-    def interrupt() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        _say("leaving: runs finish their episode" if interrupts == 1 else "stopping now")
+    def leave(text: str) -> None:
+        _say(text)
         daemon.leaving.set()
-        for run in supervisor.runs.values():
-            if run.outcome is None:
-                supervisor.interrupt(run)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, interrupt)
+    words = ("leaving: runs finish their episode", "stopping now")
+    session = Session(
+        settings, None, logs, tcp=True, report=_tell, note=leave, words=words, where=where, service=daemon
+    )
     try:
-        await opened_bind(supervisor)
-        assert supervisor.connection is not None
-        os.pwrite(held, f"process {os.getpid()}, endpoint {supervisor.connection.endpoint}\n".encode(), 0)
-        for line in bound_places(supervisor):
-            _say(line)
-        await daemon.leaving.wait()
-        await daemon.wait_idle()
+        async with session:
+            first, *more = session.places()
+            os.pwrite(held, f"process {os.getpid()}, {first.partition(' and ')[0]}\n".encode(), 0)
+            for line in (first, *more):
+                _say(line)
+            await daemon.leaving.wait()
+            await daemon.wait_idle()
     finally:
-        found = await supervisor.close()
         os.close(held)
-    for text in found:
-        click.echo(f"defect: {text} was left behind and has been ended", err=True)
-    if interrupts:
-        return 130
-    return 1 if found else 0
+    defects = session.tell_defects()
+    return INTERRUPTED if session.interrupts else int(defects)
 
 
 def _hold(path: Path) -> int:
@@ -118,9 +102,6 @@ def _say(text: str) -> None:
 @click.pass_obj
 def status(settings: Settings) -> int:
     """Print what the daemon is and what it runs."""
-    from ganglion.supervisor.operator import Operator, find_kernel
-    from ganglion.wire.messages import Nothing, RunRequest
-
     path, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
         info = operator.ask("kernel.info", Nothing())
@@ -146,17 +127,8 @@ def environment(settings: Settings, uid: str, role: str) -> int:
 
     For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
     """
-    from ganglion.supervisor.operator import find_kernel
-
     _, connection = find_kernel(settings.results, settings.kernel)
-    variables = {
-        "GANGLION_ENDPOINT": connection.tcp or connection.endpoint,
-        "GANGLION_NAME": uid,
-        "GANGLION_TOKEN": connection.attach_token,
-        "GANGLION_ROLE": role,
-    }
-    keys = connection.keys("attach")
-    for name, value in {**variables, **(keys.variables() if keys is not None else {})}.items():
+    for name, value in place_variables(connection, role, uid, connection.tcp or connection.endpoint).items():
         click.echo(f"export {name}={shlex.quote(value)}")
     return 0
 
@@ -166,11 +138,83 @@ def environment(settings: Settings, uid: str, role: str) -> int:
 @click.pass_obj
 def stop(settings: Settings, now: bool) -> int:
     """Let the daemon's runs finish their episode, then end it."""
-    from ganglion.supervisor.operator import Operator, find_kernel
-    from ganglion.wire.messages import RunRequest
-
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
         operator.ask("kernel.leave", RunRequest(now=now))
     click.echo(f"kernel {connection.pid} is leaving")
     return 0
+
+
+@click.command("submit")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--wait", is_flag=True, help="show progress and end as the run ends")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value of the documents")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="seed in place of the documents' own")
+@click.option("--name", metavar="ID", help="id of the run [UID-NUMBER]")
+@click.pass_obj
+def submit(
+    settings: Settings,
+    files: tuple[str, ...],
+    wait: bool,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    name: str | None,
+) -> int:
+    """Hand documents to the kernel and print the ids of their runs."""
+    if name is not None and len(files) > 1:
+        raise UsageError(f"--name: expected one document for one name, found {len(files)}")
+    documents = [(file, _text(file)) for file in map(document_file, files)]
+    _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
+    with Operator(connection) as operator:
+        runs = [_submit(operator, f, t, overrides, seed, name) for f, t in documents]
+        if not wait:
+            click.echo(json.dumps(runs) if settings.json else "\n".join(runs))
+            return 0
+        progress = make_progress(settings)
+        return max((_follow(operator, run, progress) for run in runs), key=(0, 1, INTERRUPTED).index)
+
+
+def _text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: cannot be read: {error}") from error
+
+
+def _submit(
+    operator: Operator, file: str, text: str, overrides: tuple[str, ...], seed: int | None, name: str | None
+) -> str:
+    folder = str(Path(file).absolute().parent)
+    request = Submit(text, file, folder, seed, name, list(overrides) or None)
+    try:
+        run: str = operator.ask("kernel.submit", request, (DEADLINES_S["setup"] or 60.0) + 5.0).run
+    except CallFailed as error:
+        if error.remote_kind == DocumentError.kind:
+            raise DocumentError(error.remote_message, [error.remote_message]) from error
+        if error.remote_kind in (UsageError.kind, "plugin"):
+            raise UsageError(error.remote_message) from error
+        raise
+    return run
+
+
+def _follow(operator: Operator, run: str, progress: Progress) -> int:
+    """Show a run until it has ended; return its exit status."""
+    from ganglion.supervisor.runs import Outcome
+
+    row: dict[str, Any] = {}
+
+    def over() -> bool:
+        nonlocal row
+        progress.refresh()
+        rows = operator.ask("kernel.runs", RunRequest()).rows
+        row = next((r for r in rows if r["run"] == run), {})
+        return row.get("exit_status") is not None
+
+    progress.begin(run, "of the document", run)
+    operator.follow(run, lambda news: progress.event(run, news), over)
+    story = [str(line) for line in row.get("story") or ()]
+    outcome = Outcome(run, str(row["status"]), str(row["reason"]), int(row["exit_status"]), story, float(row["age_s"]))
+    store = operator.connection.store
+    progress.end(outcome, f" in {without_password(store)}" if store else "")
+    progress.close()
+    return outcome.exit_status

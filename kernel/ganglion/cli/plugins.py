@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from ganglion import registry
-from ganglion.cli.deep import misfits
+from ganglion.cli.child import find_misfits
 from ganglion.cli.settings import Settings
+from ganglion.cli.table import aligned
 from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
 from ganglion.registry import Entry
@@ -57,7 +58,7 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     """List installed plugins, importing none of them; with a NAME, what their classes say of their parameters."""
     entries = _chosen(name)
     named = name is not None and _group(name) is None
-    wrong = misfits(entries) if check else {}
+    wrong = find_misfits(entries) if check else {}
     rows = []
     for entry in entries:
         row: dict[str, Any] = registry.describe(entry)
@@ -73,7 +74,9 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     else:
         _table(rows, check)
         for row in rows if named else ():
-            _manual(row)
+            click.echo(f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})")
+            for line in (row["manual"] or "says nothing of itself").splitlines():
+                click.echo(f"    {line}".rstrip())
     return 1 if wrong else 0
 
 
@@ -97,20 +100,13 @@ def _group(name: str) -> str | None:
     return next((g for g in registry.GROUPS if name in (g, f"{g}s", registry.GROUPS[g].entry_points)), None)
 
 
-def _manual(row: dict[str, Any]) -> None:
-    """Print what a plugin's class says."""
-    click.echo(f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})")
-    for line in (row["manual"] or "says nothing of itself").splitlines():
-        click.echo(f"    {line}".rstrip())
-
-
 def _table(rows: list[dict[str, Any]], check: bool) -> None:
     """Print aligned columns; a misfit stands below its plugin."""
     columns = ("group", "name", "distribution", "version", "summary")
-    widths = [max([len(column), *(len(str(row[column])) for row in rows)]) for column in columns]
-    for row in [{column: column.upper() for column in columns}, *rows]:
-        line = "  ".join(f"{row[column]:<{width}}" for column, width in zip(columns, widths, strict=True))
-        click.echo(line.rstrip())
+    head, *lines = aligned([[column.upper() for column in columns], *([row[c] for c in columns] for row in rows)])
+    click.echo(head)
+    for row, line in zip(rows, lines, strict=True):
+        click.echo(line)
         if row.get("fault"):
             click.echo(f"    does not fit: {row['fault']}")
     if check and not any(row["fault"] for row in rows):

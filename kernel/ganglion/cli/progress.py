@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ganglion import __version__
@@ -38,23 +38,9 @@ def _fields(fields: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, Mapping):
             words += _fields(value, f"{prefix}{'return' if name == 'returns' else name}.")
         elif value is not None:
-            words.append(f"{prefix}{printable(str(name))}={_value(value)}")
+            text = f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+            words.append(f"{prefix}{printable(str(name))}={json.dumps(text) if ' ' in text else text}")
     return words
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = printable(str(value))
-    return json.dumps(text) if " " in text else text
-
-
-def following(outcome: Outcome, store: str) -> list[str]:
-    """Return what a person may do next, as a line; `store` is empty where nothing was stored."""
-    if outcome.status == "finished":
-        return [f"next: ganglion results episodes {outcome.run} · ganglion runs"] if store else []
-    helps = outcome.resumable and outcome.exit_status in (1, _INTERRUPTED)
-    return [f"next: ganglion resume {outcome.run}"] if helps else []
 
 
 def _put(stream: TextIO, text: str) -> None:
@@ -69,16 +55,13 @@ def _put(stream: TextIO, text: str) -> None:
 
 
 class Progress:
-    """Show how runs go; the base shows nothing but counts what the last line tells."""
+    """Show how runs go; the base shows notes only, and counts the steps that the last line tells."""
 
     def __init__(self, settings: Settings, out: TextIO, err: TextIO) -> None:
         self.settings = settings
         self.out = out
         self.err = err
         self.steps: dict[str, int] = {}
-
-    def open(self) -> None:
-        """Begin to show."""
 
     def begin(self, run: str, seed: str, folder: str) -> None:
         """Show that a run is about to start."""
@@ -101,6 +84,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Show a sentence that belongs to no event."""
+        _put(self.err, text + "\n")
 
     def end(self, outcome: Outcome, store: str) -> None:
         """Show how a run ended; `store` says in words where its rows are."""
@@ -116,10 +100,16 @@ class Progress:
         head = f"{outcome.status}: " if outcome.status == "failed" else ""
         _put(self.err, "\n".join([f"{head}{first}", *(f"  {line}" for line in rest)]) + "\n")
 
-    def _summary(self, outcome: Outcome, store: str) -> str:
+    def _ending(self, outcome: Outcome, store: str) -> Iterator[str]:
+        """Yield how a run ended, and what a person may do next; `store` is empty where nothing was stored."""
         steps = self.steps.get(outcome.run, 0)
         reason = f" ({outcome.reason})" if outcome.status == "interrupted" else ""
-        return f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{store}"
+        yield f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{store}"
+        if outcome.status == "finished":
+            if store:
+                yield f"next: ganglion results episodes {outcome.run} · ganglion runs"
+        elif outcome.resumable and outcome.exit_status in (1, _INTERRUPTED):
+            yield f"next: ganglion resume {outcome.run}"
 
 
 class PlainProgress(Progress):
@@ -138,26 +128,20 @@ class PlainProgress(Progress):
 
     def show(self, run: str, news: RunEvent) -> None:
         """Write an event."""
-        if self.settings.verbosity < 0 or (news.event in _QUIET and self.settings.verbosity < 1):
-            return
-        if news.event == event.WARNING:  # its sentence has been told
-            return
-        if news.event == event.EPISODE_ENDED and self._holds(run, news):
+        silent = self.settings.verbosity < (1 if news.event in _QUIET else 0)
+        if silent or news.event == event.WARNING:  # a note has the sentence of a warning
             return
         if news.event != event.EPISODE_ENDED:
             self._flush(news.time_s)
+        elif self._holds(run, news):
+            return
         self._write(plain_line(news))
-
-    def note(self, text: str) -> None:
-        """Write a sentence."""
-        _put(self.err, text + "\n")
 
     def end(self, outcome: Outcome, store: str) -> None:
         """Write what went wrong, then the end."""
         self._story(outcome)
         if self.settings.verbosity >= 0:
-            self._write(self._summary(outcome, store))
-            for line in following(outcome, store):
+            for line in self._ending(outcome, store):
                 self._write(line)
 
     def _holds(self, run: str, news: RunEvent) -> bool:
@@ -194,25 +178,12 @@ class JsonProgress(Progress):
         if news.event != event.RUN_ENDED:
             self._write({"event": news.event, "time_s": round(news.time_s, 3), "run": run, **news.fields})
 
-    def note(self, text: str) -> None:
-        """Write a sentence."""
-        _put(self.err, text + "\n")
-
     def end(self, outcome: Outcome, store: str) -> None:
         """Write the end."""
-        self._write(
-            {
-                "event": event.RUN_ENDED,
-                "time_s": round(time.time(), 3),
-                "run": outcome.run,
-                "status": outcome.status,
-                "reason": outcome.reason,
-                "exit_status": outcome.exit_status,
-                "took_s": round(outcome.took_s, 3),
-                "steps": self.steps.get(outcome.run, 0),
-                "story": outcome.story,
-            }
-        )
+        row: dict[str, Any] = {"event": event.RUN_ENDED, "time_s": round(time.time(), 3)}
+        row |= {key: getattr(outcome, key) for key in ("run", "status", "reason", "exit_status")}
+        row |= {"took_s": round(outcome.took_s, 3), "steps": self.steps.get(outcome.run, 0), "story": outcome.story}
+        self._write(row)
 
     def _write(self, row: dict[str, Any]) -> None:
         _put(self.out, json.dumps(row, default=str) + "\n")

@@ -1,109 +1,24 @@
-"""`ganglion results`: the tables of all runs, and rows of open episodes out of the store's journal."""
+"""`ganglion results`, `runs`, `store`: tables of results; list, compare and remove runs; migrate an older store."""
 
 from __future__ import annotations
 
-import itertools
+import shutil
 import sys
-import tempfile
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import default_uri, open_reader, store_class
-from ganglion.cli.table import FORMATS, opened, write
-from ganglion.errors import UsageError
-from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import decode_head
-from ganglion.wire.messages import RecordBatch
-from ganglion.wire.name import Role, peer_name
-from ganglion.wire.parcel import attach
-from ganglion.wire.tape import Kind, frames_of, read_records
+from ganglion.cli.stores import carried_out, honest, open_reader, store_class, store_uri
+from ganglion.cli.table import FORMATS, json_text, opened, write
+from ganglion.errors import StoreError, UsageError
+from ganglion.supervisor.output import printable, without_password
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import StoreReader
-
-_BATCH = "record.batch"
-_REASON = "open"
-
-
-@contextmanager
-def open_episodes(settings: Settings, runs: Sequence[str]) -> Iterator[StoreReader]:
-    """Yield a reader of the open episodes of these runs, or of the last one, as if they ended now.
-
-    A store shows an episode when it is whole; until then its rows are in the journal of the store's process, from which
-    a temporary store is made. UsageError if a run has no journal.
-    """
-    with tempfile.TemporaryDirectory(prefix="ganglion-open-") as folder:
-        uri = default_uri(Path(folder))
-        with open_reader(settings) as stored:
-            for run in dict.fromkeys(stored.resolve(run) for run in runs or ["last"]):
-                batches = _batches(_journal(settings.results, run))
-                with store_class(uri).writer(uri, run) as writer:
-                    writer.apply("", list(_declared(stored, run)))
-                    writer.apply("", list(_open(batches)))
-        with store_class(uri).reader(uri) as reader:
-            yield reader
-
-
-def _journal(results: Path, run: str) -> bytes:
-    from ganglion.run.plan import Process
-    from ganglion.supervisor.folder import RunFolder
-
-    path = RunFolder(run, results / run).tape(Process(peer_name(run, Role.STORE), Role.STORE))
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        what = "the journal of the store, which a run with `recovery` has until it ends"
-        raise UsageError(f"{path}: expected {what}: {error.strerror}") from error
-
-
-def _batches(journal: bytes) -> Iterator[RecordBatch]:
-    """Yield the batches that the store has heard, each once, those of a writer in its order."""
-    kept: list[RecordBatch] = []  # from before the journal was begun anew: without a number
-    found: dict[tuple[bytes, int], RecordBatch] = {}
-    for record in read_records(journal):
-        frames = frames_of(record.payload) if record.kind is Kind.HEARD else []
-        if len(frames) > 2 and decode_head(frames[1]).call == _BATCH:
-            batch = attach(_BATCH, codec_of(RecordBatch).decode(frames[2]), frames[3:])
-            if batch.number:
-                found[frames[0], batch.number] = batch
-            else:
-                kept.append(batch)
-    yield from kept
-    for place in sorted(found):
-        yield found[place]
-
-
-def _open(batches: Iterator[RecordBatch]) -> Iterator[list[Any]]:
-    """Yield the rows of episodes that are not sealed, and then their ends."""
-    rows: dict[tuple[Any, ...], list[list[Any]]] = {}
-    sealed: set[tuple[Any, ...]] = set()
-    for kind, *fields in itertools.chain.from_iterable(batch.records for batch in batches):
-        phase, mode, worker, _, episode = (*fields, *[None] * 5)[:5]
-        if kind in ("steps", "actions"):
-            rows.setdefault((phase, mode, worker, episode), []).append([kind, *fields])
-        elif kind == "episode":
-            sealed.add((phase, mode, worker, episode))
-    for place in sorted(rows.keys() - sealed):
-        yield from rows[place]
-        steps = max((row[0] for kind, *_, found in rows[place] if kind == "steps" for row in found), default=0)
-        phase, mode, worker, episode = place
-        yield ["episode", phase, mode, worker, None, episode, steps, False, False, _REASON, 0]
-
-
-def _declared(stored: StoreReader, run: str) -> Iterator[list[Any]]:
-    """Yield the records by which the store knows a run and what its rows mean."""
-    [row] = stored.rows("runs", [run])
-    names = ("uid", "experiment", "seed", "started")
-    yield ["run", {name: str(row[name]) for name in names}]
-    of = ("phase", "environment", "agent", "kind")
-    declared = stored.rows("declarations", [run])
-    for key, group in itertools.groupby(declared, lambda row: tuple(row[name] for name in of)):
-        yield ["declare", *key, [[row[n] for n in ("id", "space", "unit", "dtype", "shape")] for row in group]]
 
 
 @click.command("results")
@@ -117,13 +32,6 @@ def _declared(stored: StoreReader, run: str) -> Iterator[list[Any]]:
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of --out, else table.")
 @click.option("--out", type=click.Path(path_type=Path), help="A new file; - is standard output.")
 @click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
-@click.option(
-    "--open",
-    "unsealed",
-    is_flag=True,
-    help="Rows of open episodes [last run] that the store has heard of: without up to 200 steps of a worker, but all "
-    "of a paused one that shares its steps with no other.",
-)
 @click.pass_obj
 def command(
     settings: Settings,
@@ -137,7 +45,6 @@ def command(
     form: str | None,
     out: Path | None,
     sql: str | None,
-    unsealed: bool,
 ) -> None:
     """Show a table of results, of the named runs or of all; without TABLE the tables there are.
 
@@ -147,9 +54,10 @@ def command(
     runs = list(names)
     if table is None and runs and sql is None:
         table = runs.pop(0)
-    chosen, sorting = _split(columns), _split(order)
-    narrowing = {"where": where, "columns": chosen, "order": sorting, "limit": limit, "wide": wide}
-    with open_episodes(settings, runs) if unsealed else open_reader(settings) as reader:
+    chosen = _split(columns)
+    narrowing: dict[str, Any] = {"where": where, "columns": chosen, "order": _split(order), "limit": limit}
+    narrowing["wide"] = wide
+    with open_reader(settings) as reader:
         if sql is not None:
             _refuse("--sql", [*runs, *([table] if table else [])], narrowing)
             shown, rows = _queried(reader, sql)
@@ -160,7 +68,7 @@ def command(
             _refuse_turned_round(table, runs, reader.tables())
             ids = [reader.resolve(run) for run in runs]
             shown = reader.columns(table, ids, chosen, wide)
-            rows = reader.rows(table, ids, where, chosen, sorting, limit, wide)
+            rows = reader.rows(table, ids, **narrowing)
         terminal = sys.stdout.isatty() and not settings.plain
         if form == "parquet" and terminal and str(out or "-") == "-":
             raise UsageError("expected --out FILE, or a pipe, for --format parquet")
@@ -206,3 +114,123 @@ def _queried(reader: StoreReader, sql: str) -> tuple[list[str], Iterable[Mapping
     if twice:
         raise UsageError(f"expected a name for each column of the query, found {', '.join(twice)} twice; use AS")
     return columns, (dict(zip(columns, line, strict=True)) for line in lines)
+
+
+STATUSES = ("queued", "running", "paused", "finished", "failed", "interrupted", "lost")
+
+
+@click.group("runs", invoke_without_command=True)
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs of this status.")
+@click.option("--uid", help="Only runs of the document with this uid.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Only the newest N.")
+@click.pass_context
+def runs(context: click.Context, status: str | None, uid: str | None, limit: int | None) -> None:
+    """List the runs of a store in order of start."""
+    if context.invoked_subcommand is not None:
+        return
+    settings: Settings = context.obj
+    with open_reader(settings) as reader:
+        columns = reader.columns("runs")
+        rows = [
+            row
+            for row in (honest(settings, row) for row in reader.rows("runs"))
+            if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
+        ]
+    terminal = sys.stdout.isatty() and not settings.plain and not settings.json
+    if terminal:  # a run's id begins with its uid, and 80 columns have room for no more
+        columns = [name for name in columns if name not in ("uid", "experiment")]
+    newest = rows if limit is None else rows[len(rows) - min(limit, len(rows)) :]
+    write(sys.stdout, "json" if settings.json else "table", columns, newest, terminal)
+
+
+@runs.command("diff")
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@click.pass_context
+def _diff(context: click.Context, first: str, second: str) -> None:
+    """Show the first difference between the results of two runs; exit status 1 if there is one.
+
+    Ids of runs and wall-clock times are no results.
+    """
+    from ganglion.cli.verify import first_difference
+
+    settings: Settings = context.obj
+    with open_reader(settings) as reader:
+        found = first_difference(reader, reader.resolve(first), reader.resolve(second))
+    if settings.json:
+        click.echo(json_text({"difference": found and asdict(found)}))
+    else:
+        click.echo(str(found) if found else "no difference")
+    context.exit(1 if found else 0)
+
+
+@runs.command("rm")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
+    """Remove runs: their rows and their folders."""
+    uri = store_uri(settings)
+    with open_reader(settings) as reader:
+        ids = list(dict.fromkeys(reader.resolve(run) for run in runs))
+        rows = {row["run"]: row for row in reader.rows("runs", ids)}
+    for run in ids:
+        _refuse_live(settings, rows[run])
+    _ask(ids, yes)
+    removed = store_class(uri).remove(uri, ids)
+    for run in ids:
+        _remove_folder(settings.results, run)
+    if settings.json:
+        click.echo(json_text({"removed": dict(removed)}))
+    else:
+        for run, episodes in removed.items():
+            click.echo(f"removed {run} ({episodes} episodes)")
+
+
+def _ask(runs: list[str], yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"expected --yes to remove {', '.join(runs)} without a terminal to ask at")
+    click.confirm(f"Remove {', '.join(runs)} with all results and models?", abort=True)
+
+
+def _refuse_live(settings: Settings, row: Mapping[str, Any]) -> None:
+    """Raise if a run may still be going on: its status is open, and a kernel is alive that may carry it out."""
+    where = carried_out(settings, row)
+    if where:
+        raise UsageError(f"run {row['run']} is {row['status']} ({where}); stop it first")
+
+
+def _remove_folder(results: Path, run: str) -> None:
+    """Remove the folder of a run; a name that leads elsewhere is refused."""
+    if Path(run).name != run or run.startswith("."):
+        raise UsageError(f"expected a run's id as the name of its folder, found {run!r}; its folder was left alone")
+    try:
+        shutil.rmtree(results / run)
+    except FileNotFoundError:
+        return  # a store elsewhere, or the folder was removed by hand
+    except OSError as error:
+        raise StoreError(f"{results / run}: the rows are removed, but the folder cannot be: {error}") from error
+
+
+@click.group("store")
+def store() -> None:
+    """Look after the store of results."""
+
+
+@store.command("migrate")
+@click.pass_obj
+def _migrate(settings: Settings) -> None:
+    """Bring a store of an older revision to the one that this software writes.
+
+    A copy is made first, beside it: `ganglion.db.revision-1`. An older store can be read as it is.
+    """
+    uri = store_uri(settings)
+    before, after = store_class(uri).migrate(uri)
+    if settings.json:
+        click.echo(json_text({"before": before, "after": after}))
+    elif before == after:
+        click.echo(printable(f"{without_password(uri)}: is of revision {after} already"))
+    else:
+        click.echo(printable(f"{without_password(uri)}: revision {before}, now {after}"))

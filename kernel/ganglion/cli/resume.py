@@ -6,21 +6,39 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ganglion.cli.run import Options, RunSession, store_of, store_text
+from ganglion.cli.progress import make_progress
+from ganglion.cli.run import Options, RunSession
 from ganglion.cli.session import bind_options, checked_bind, keep_to
 from ganglion.cli.settings import Settings
+from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
+from ganglion.run.loss import ours, recovers
+from ganglion.run.plan import Plan, processes_of
+from ganglion.supervisor.checkpoints import Moments, Way, way_on
+from ganglion.supervisor.connection import find_connections
+from ganglion.supervisor.folder import (
+    MANIFEST,
+    Census,
+    End,
+    RunFolder,
+    boot_id,
+    differences,
+    end_remains,
+    fingerprint,
+    forget,
+    read_census,
+    read_manifest,
+    read_origin,
+    remove_connection,
+)
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.output import without_password
-
-if TYPE_CHECKING:
-    from ganglion.run.plan import Plan
-    from ganglion.supervisor.checkpoints import Way
-    from ganglion.supervisor.folder import Census, RunFolder
+from ganglion.supervisor.runs import Outcome
+from ganglion.transport import loop
 
 _FINISHED = "finished"
 
@@ -45,122 +63,77 @@ def command(
     if manifest.get("status") == _FINISHED:
         why = manifest.get("reason")
         raise UsageError(f"run {folder.run} has finished ({why}): there is nothing to go on with")
-    census = _finished(folder)
-    if census is not None:
-        return _complete(settings, folder, manifest, census)
+    census = read_census(folder.path)
+    if census is not None and census.ended is not None and census.ended.status == _FINISHED:
+        return _complete(settings, folder, manifest, census, census.ended)
     keep_to(settings)
     os.umask(settings.mask)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we look at what is there
     try:
-        from ganglion.supervisor.folder import read_origin
-
         others = _other_installation(manifest, accept)
         plan, allowed = read_origin(folder.path, manifest.get("plan"))
-        _refuse_commands(settings, plan)
+        programs = [e.uid for phase in plan.phases for e in phase.environments if e.command]
+        if programs and settings.commands == "deny":
+            raise UsageError(f"environment {programs[0]}: documents start no programs here (commands: deny)")
         settings = replace(settings, store=_store(settings, manifest))
         way = _way(settings, folder, manifest, plan)
     except BaseException:
         launcher.abandon()
         raise
-    from ganglion.transport import loop
-
     options = Options(allow=(*allowed, *allow), where=where)
-    return loop.run(_Session(settings, options, launcher).resume(plan, folder, way, others))
+    return loop.run(_resume(RunSession(settings, options, launcher), plan, folder, way, others))
 
 
 def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
     """Return folder and manifest of a run: by its id, else the newest with that uid."""
-    from ganglion.supervisor.folder import MANIFEST, RunFolder, read_manifest
-
-    if Path(run).name == run and (results / run / MANIFEST).is_file():
-        found = [results / run]
-    else:
-        found = [path.parent for path in results.glob(f"*/{MANIFEST}")]
-        found = [path for path in found if read_manifest(path)[0].get("uid") == run]
-    if not found:
+    path = newest_folder(results, run)
+    if path is None:
         raise UsageError(f"expected a run in {results}, found no {run!r}; `ganglion runs` lists them")
-    path = max(found, key=lambda one: str(read_manifest(one)[0].get("started")))
     manifest, wrong = read_manifest(path)
     if wrong or manifest.get("run") != path.name:
         raise UsageError(f"{path / MANIFEST}: expected the manifest of the run: {wrong or 'it is of another'}")
     return RunFolder(path.name, path), manifest
 
 
-def _finished(folder: RunFolder) -> Census | None:
-    """Return the census of a run that has finished, whose supervisor was gone before it could seal the manifest."""
-    from ganglion.supervisor.folder import read_census
-
-    census = read_census(folder.path)
-    ended = None if census is None else census.ended
-    return census if ended is not None and ended.status == _FINISHED else None
-
-
-def _complete(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], census: Census) -> int:
-    """Complete a run that has finished: its rows are durable, and nobody need be started for it; return 0."""
-    from ganglion.cli.progress import make_progress
-    from ganglion.supervisor.checkpoints import Moments
-    from ganglion.supervisor.folder import boot_id, end_remains, forget, remove_connection
-    from ganglion.supervisor.runs import Outcome
-
-    assert census.ended is not None
+def _complete(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], census: Census, ended: End) -> int:
+    """Complete a run that has finished, but whose supervisor was lost before it could seal the manifest; return 0."""
     if census.boot == boot_id() != "":
         end_remains(folder.run, census)
     remove_connection(settings.results, folder.run)
-    status, reason = census.ended.status, census.ended.reason
-    folder.seal(status, reason, census.ended.heads)
+    folder.seal(ended.status, ended.reason, ended.heads)
     forget(folder.path)
     Moments(folder.path).forget()
     progress = make_progress(settings)
     progress.begin(folder.run, str(manifest.get("seed")), str(folder.path))
     progress.note(f"resuming {folder.run}: it had finished; its manifest is complete now")
     store = manifest.get("store")
-    progress.end(Outcome(folder.run, status, reason, 0), f" in {store}" if store else "")
+    progress.end(Outcome(folder.run, ended.status, ended.reason, 0), f" in {store}" if store else "")
     return 0
-
-
-def _refuse_commands(settings: Settings, plan: Plan) -> None:
-    """Raise if the run starts programs and the setting `commands` has documents start none."""
-    found = [e.uid for phase in plan.phases for e in phase.environments if e.command]
-    if found and settings.commands == "deny":
-        raise UsageError(f"environment {found[0]}: documents start no programs here (commands: deny)")
 
 
 def _way(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], plan: Plan) -> Way:
     """Return how the run goes on; what was left of its processes is ended before."""
-    from ganglion.run.loss import ours, recovers
-    from ganglion.run.plan import processes_of
-    from ganglion.supervisor.checkpoints import way_on
-    from ganglion.supervisor.folder import boot_id, end_remains, read_census, remove_connection
-
+    run, status = folder.run, manifest.get("status")
     census = read_census(folder.path)
-    here = census is not None and census.boot == boot_id() != ""
-    if census is not None and here:
-        end_remains(folder.run, census)
-    elif census is None:
-        _refuse_live(settings.results, folder.run)
-    remove_connection(settings.results, folder.run)
-    taped = census is not None and here and census.begun and recovers(plan)
-    if census is not None and taped:
-        taped = all(ours(place) for place in processes_of(folder.run, plan.phases[census.phase]))
-    stopping = census is not None and census.stopping
-    ended = None if census is None or census.ended is None else census.ended.status
-    return way_on(folder.path, folder.run, manifest.get("status") or ended, taped, stopping)
-
-
-def _refuse_live(results: Path, run: str) -> None:
-    """Raise if a supervisor that has not written down anything yet carries the run out."""
-    from ganglion.supervisor.connection import find_connections
-
-    for path, connection in find_connections(results):
-        if connection.run == run:
-            raise UsageError(f"run {run} goes on already (process {connection.pid}, {path})")
+    if census is None:
+        for path, connection in find_connections(settings.results):
+            if connection.run == run:  # its supervisor has not written down anything yet
+                raise UsageError(f"run {run} goes on already (process {connection.pid}, {path})")
+        remove_connection(settings.results, run)
+        return way_on(folder.path, run, status, False, False)
+    here = census.boot == boot_id() != ""
+    if here:
+        end_remains(run, census)
+    remove_connection(settings.results, run)
+    recorded = here and census.begun and recovers(plan)
+    recorded = recorded and all(ours(place) for place in processes_of(run, plan.phases[census.phase]))
+    ended = None if census.ended is None else census.ended.status
+    return way_on(folder.path, run, status or ended, recorded, census.stopping)
 
 
 def _other_installation(manifest: Mapping[str, Any], accept: bool) -> list[str]:
     """Return in which versions this installation is not that of the run; UsageError unless that is accepted."""
-    from ganglion.supervisor.folder import differences, fingerprint
-
     now = fingerprint()
     found = differences({name: manifest.get(name) for name in now}, now)
     if found and not accept:
@@ -188,20 +161,11 @@ def _store(settings: Settings, manifest: Mapping[str, Any]) -> str | None:
     return str(then)
 
 
-class _Session(RunSession):
-    """Carry a run on."""
-
-    async def resume(self, plan: Plan, folder: RunFolder, way: Way, others: Sequence[str]) -> int:
-        """Go on; return the exit status of the command."""
-
-        async def work() -> None:
-            outcome = await self.supervisor.execute(plan, folder, store_of(self.settings), way)
-            self.progress.end(outcome, store_text(self.settings))
-            self.statuses.append(outcome.exit_status)
-
-        self.progress.begin(folder.run, plan.seed, str(folder.path))
-        for text in (*way.wrong, *(f"accepted: {text}" for text in others)):
-            self.progress.note(f"warning: {text}")
-        self.progress.note(f"resuming {folder.run}: {way.words}")
-        folder.reopen(way.words, others)
-        return await self.attend(folder, [plan], work)
+async def _resume(session: RunSession, plan: Plan, folder: RunFolder, way: Way, others: Sequence[str]) -> int:
+    """Go on with a run; return the exit status of the command."""
+    session.progress.begin(folder.run, plan.seed, str(folder.path))
+    for text in (*way.wrong, *(f"accepted: {text}" for text in others)):
+        session.progress.note(f"warning: {text}")
+    session.progress.note(f"resuming {folder.run}: {way.words}")
+    folder.reopen(way.words, others)
+    return await session.attend(folder, [plan], lambda: session.execute(plan, folder, way))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import shlex
-import signal
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,54 +14,44 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.seeds import path_of, seeds_of
-from ganglion.cli.session import bind_options, bound_places, checked_bind, document_file, keep_to, opened_bind
+from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import default_uri
+from ganglion.cli.table import counted
 from ganglion.errors import DocumentError, UsageError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
-from ganglion.supervisor.folder import run_id
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
-    from ganglion.run.plan import Plan
+    from ganglion.supervisor.checkpoints import Way
     from ganglion.supervisor.folder import RunFolder
 
 
 def plan_rows(plan: Plan) -> dict[str, Any]:
     """Return a plan's phases and processes, each with its seed, as plain values."""
-    run = run_id(plan.uid)
+    from ganglion.cli.child import path_of, seeds_of  # a child has the arrays that seeds are made with
+    from ganglion.supervisor.folder import run_id
+
     phases = []
-    processes_by_phase = [(phase, processes_of(run, phase)) for phase in plan.phases]
-    seeds = iter(seeds_of([(plan.seed, path_of(phase, p)) for phase, found in processes_by_phase for p in found]))
+    processes_by_phase = [(phase, processes_of(run_id(plan.uid), phase)) for phase in plan.phases]
+    seeds = iter(seeds_of(plan.seed, [path_of(phase, p) for phase, found in processes_by_phase for p in found]))
     for phase, found in processes_by_phase:
-        processes = [
-            {
-                "name": p.name,
-                "role": p.role.value,
-                "uid": p.uid,
-                "worker": p.worker,
-                "evaluation": p.evaluation,
-                "seed": next(seeds),
-                "starts": _start(p, phase),
-            }
-            for p in found
-        ]
+        processes = []
+        for p in found:
+            row = {"name": p.name, "role": p.role.value, "uid": p.uid, "worker": p.worker, "evaluation": p.evaluation}
+            processes.append({**row, "seed": next(seeds), "starts": _start(p, phase)})
         head = {"phase": phase.index, "name": phase.name, "mode": phase.mode, "workers": phase.workers}
         phases.append({**head, "episodes": phase.episodes, "sync": phase.sync, "processes": processes})
     return {"uid": plan.uid, "seed": plan.seed, "source": plan.source, "phases": phases}
 
 
 def _start(process: Process, phase: PhasePlan) -> str:
-    environment = process.environment
+    environment, program = process.environment, process.program
     agent = next((agent for agent in phase.agents if agent.name == process.uid), None)
-    program = process.program
-    if program is not None and program.command is not None:
-        return f"command: {shlex.join(program.command)}"
     if program is not None:
-        return f"attach: somebody else starts {process.uid}"
+        line = None if program.command is None else shlex.join(program.command)
+        return f"attach: somebody else starts {process.uid}" if line is None else f"command: {line}"
     if environment is not None and environment.plugin is not None:
         return f"plugin: {environment.plugin.name}"
     if process.role is Role.BRAIN and agent is not None and agent.brain is not None:
@@ -83,18 +72,13 @@ def print_plans(plans: Sequence[Plan], as_json: bool) -> None:
         for phase in row["phases"]:
             click.echo(
                 f"phase {phase['phase']} {printable(phase['name'])}: {phase['mode']}, {phase['sync']}, "
-                f"{_count(phase['workers'], 'worker')}, episodes {phase['episodes'] or 'until a condition ends it'}"
+                f"{counted(phase['workers'], 'worker')}, episodes {phase['episodes'] or 'until a condition ends it'}"
             )
             click.echo("  broker, governor, store")
             for process in phase["processes"]:
                 click.echo(f"  {process['name']:<40} seed {process['seed']:>19}  {printable(process['starts'])}")
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-_INTERRUPTED = 130
 _REDRAW_S = 0.5
 
 
@@ -127,24 +111,14 @@ class Options:
 @bind_options
 @click.pass_obj
 def command(
-    settings: Settings,
-    files: tuple[str, ...],
-    overrides: tuple[str, ...],
-    seed: int | None,
-    name: str | None,
-    sync: str | None,
-    parallel: int,
-    allow: tuple[str, ...],
-    only_plan: bool,
-    bind: str | None,
-    no_curve: bool,
+    settings: Settings, /, files: tuple[str, ...], only_plan: bool, bind: str | None, no_curve: bool, **more: Any
 ) -> int:
     """Run documents one after the other; without a FILE the demo.
 
     A FILE may also be the name of a plugin's document (`ganglion plugins documents`), or `-` for standard input.
     """
-    options = Options(overrides, seed, name, allow, parallel, sync, checked_bind(bind, no_curve))
-    if name is not None and len(files) > 1:
+    options = Options(**more, where=checked_bind(bind, no_curve))
+    if options.name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
     if only_plan:
         print_plans(load(files, options, settings.verbosity > 0), settings.json)
@@ -177,15 +151,8 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
     for file in map(document_file, files or ["demo"]):
         notes: list[Fault] = []
         try:
-            plan, warnings = load_document(
-                file,
-                plugins=registry,
-                overrides=options.overrides,
-                seed=options.seed,
-                sync=options.sync,
-                allow=options.allow,
-                notes=notes,
-            )
+            given: dict[str, Any] = {"overrides": options.overrides, "seed": options.seed, "sync": options.sync}
+            plan, warnings = load_document(file, plugins=registry, allow=options.allow, notes=notes, **given)
         except DocumentError as error:
             faults += error.faults
             continue
@@ -208,11 +175,6 @@ def faults_of(plan: Plan, rows: Sequence[dict[str, object]]) -> DocumentError:
     return DocumentError(report(faults), faults)
 
 
-def store_of(settings: Settings) -> str | None:
-    """Return the URI of the store that rows go to, None for `--store none`."""
-    return None if settings.store == "none" else settings.store or default_uri(settings.results)
-
-
 def store_text(settings: Settings) -> str:
     """Return in words where the rows of a run are."""
     if settings.store == "none":
@@ -221,16 +183,16 @@ def store_text(settings: Settings) -> str:
 
 
 class RunSession:
-    """Carry out the runs of one command line with one supervisor."""
+    """Carry out the runs of one command line with one session, and show them."""
+
+    session: Session
 
     def __init__(self, settings: Settings, options: Options, launcher: Launcher) -> None:
         self.settings = settings
         self.options = options
         self.launcher = launcher
         self.progress: Progress = make_progress(settings)
-        self.interrupts = 0
         self.statuses: list[int] = []
-        self.planned = 0
 
     async def carry_out(self, plans: Sequence[Plan]) -> int:
         """Carry out all plans; return the exit status of the command."""
@@ -238,50 +200,44 @@ class RunSession:
 
         first = reserve(self.settings.results, plans[0].uid, self.options.name)
         self.progress.begin(first.run, plans[0].seed, str(first.path))
-        first.logs.mkdir()
         try:
             return await self.attend(first, plans, lambda: self._run_all(plans, first))
         finally:
-            if first.run not in self.supervisor.runs:
+            if first.run not in self.session.supervisor.runs:
                 first.release()
 
     async def attend(self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]]) -> int:
-        """Do some work between the start of a supervisor and its end; return the exit status of the command."""
-        from ganglion.supervisor.service import Service
-        from ganglion.supervisor.supervisor import Settings as SupervisorSettings
-        from ganglion.supervisor.supervisor import Supervisor
-
-        self.planned = len(plans)
-        service = Service()
-        self.supervisor = Supervisor(
-            SupervisorSettings(
-                self.settings.results,
-                store_of(self.settings),
-                first.run,
-                "bind" in self.options.where or any(plan.needs_tcp for plan in plans),
-                first.logs,
-                self.options.allow,
-                tuple(sys.argv),
-                service.handlers(),
-                **self.options.where,
-            ),
-            self.progress.event,
+        """Do some work between the start of a session and its end; return the exit status of the command."""
+        where = self.options.where
+        self.session = Session(
+            self.settings,
+            first.run,
+            first.logs,
             self.launcher,
+            "bind" in where or any(plan.needs_tcp for plan in plans),
+            self.progress.event,
+            self.progress.note,
+            allow=self.options.allow,
+            where=where,
         )
-        service.supervisor = self.supervisor
-        self._listen()
         drawing = asyncio.create_task(self._redraw())
         try:
-            await opened_bind(self.supervisor)
-            if self.options.where:
-                for line in bound_places(self.supervisor):
-                    self.progress.note(line)
-            await work()
+            async with self.session:
+                try:
+                    for line in self.session.places() if where else ():
+                        self.progress.note(line)
+                    await work()
+                finally:
+                    self.progress.close()
         finally:
             drawing.cancel()
-            self.progress.close()
-            found = await self.supervisor.close()
-        return self._status(found)
+        return self._status(len(plans))
+
+    async def execute(self, plan: Plan, folder: RunFolder, way: Way | None = None) -> None:
+        """Carry out one run that has been checked, and show how it ended."""
+        outcome = await self.session.supervisor.execute(plan, folder, self.session.store, way)
+        self.progress.end(outcome, store_text(self.settings))
+        self.statuses.append(outcome.exit_status)
 
     async def _redraw(self) -> None:
         """Let the time that a view shows pass, until the end."""
@@ -289,58 +245,39 @@ class RunSession:
             await asyncio.sleep(_REDRAW_S)
             self.progress.refresh()
 
-    def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._interrupt)
-
-    def _interrupt(self) -> None:
-        """Hear Ctrl-C: once finishes the episode, twice cuts it, three times kills."""
-        self.interrupts += 1
-        words = {1: "finishing the episode; Ctrl-C again to stop now", 2: "stopping now; Ctrl-C again to kill"}
-        self.progress.note(words.get(self.interrupts, "killing"))
-        for run in self.supervisor.runs.values():
-            if run.outcome is None:
-                self.supervisor.interrupt(run)
-
     async def _run_all(self, plans: Sequence[Plan], first: RunFolder) -> None:
         gate = asyncio.Semaphore(self.options.parallel)
-
-        async def one(number: int, plan: Plan) -> None:
-            async with gate:
-                if not self.interrupts:
-                    await self._run(number, plan, first if number == 0 else None)
-
-        done = await asyncio.gather(*(one(n, plan) for n, plan in enumerate(plans)), return_exceptions=True)
-        for result in done:
+        folders = itertools.chain([first], itertools.repeat(None))
+        runs = (self._run(gate, plan, folder) for plan, folder in zip(plans, folders, strict=False))
+        for result in await asyncio.gather(*runs, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _run(self, number: int, plan: Plan, folder: RunFolder | None) -> None:
+    async def _run(self, gate: asyncio.Semaphore, plan: Plan, first: RunFolder | None) -> None:
+        """Check and carry out a plan; the folder of the first run holds the broker's log, and stays until the end."""
         from ganglion.supervisor.folder import reserve
 
-        if folder is None:
-            folder = reserve(self.settings.results, plan.uid)
-            self.progress.begin(folder.run, plan.seed, str(folder.path))
-        try:
-            faults = await self.supervisor.check(plan)
-            if any(fault["severity"] == "error" for fault in faults):
-                raise faults_of(plan, faults)
-            for warning in faults_of(plan, faults).faults:
-                self.progress.note(str(warning))
-            outcome = await self.supervisor.execute(plan, folder, store_of(self.settings))
-        finally:
-            if folder.run not in self.supervisor.runs and number:
-                folder.release()  # the first one holds the broker's log, too: it goes when the broker has gone
-        self.progress.end(outcome, store_text(self.settings))
-        self.statuses.append(outcome.exit_status)
+        async with gate:
+            if self.session.interrupts:
+                return
+            folder = first or reserve(self.settings.results, plan.uid)
+            if first is None:
+                self.progress.begin(folder.run, plan.seed, str(folder.path))
+            try:
+                faults = faults_of(plan, await self.session.supervisor.check(plan))
+                if any(fault.severity == "error" for fault in faults.faults):
+                    raise faults
+                for warning in faults.faults:
+                    self.progress.note(str(warning))
+                await self.execute(plan, folder)
+            finally:
+                if first is None and folder.run not in self.session.supervisor.runs:
+                    folder.release()
 
-    def _status(self, found: Sequence[str]) -> int:
+    def _status(self, planned: int) -> int:
         """Return what the command ends with: interruption before failure before what was left behind."""
-        for text in found:
-            click.echo(f"defect: {text} was left behind and has been ended", err=True)
-        whole = self.statuses == [0] * self.planned  # Ctrl-C came behind the last step
-        if _INTERRUPTED in self.statuses or (self.interrupts and not whole):
-            return _INTERRUPTED
-        failed = bool(found) or 1 in self.statuses
-        return 1 if failed else max(self.statuses, default=0)
+        defects = self.session.tell_defects()
+        whole = self.statuses == [0] * planned  # Ctrl-C came behind the last step
+        if INTERRUPTED in self.statuses or (self.session.interrupts and not whole):
+            return INTERRUPTED
+        return 1 if defects or 1 in self.statuses else max(self.statuses, default=0)

@@ -15,7 +15,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from ganglion import __version__
-from ganglion.cli.progress import Progress, following
+from ganglion.cli.progress import Progress
 from ganglion.cli.settings import Settings
 from ganglion.supervisor import event
 from ganglion.supervisor.output import printable
@@ -93,24 +93,15 @@ class LiveProgress(Progress):
 
     def show(self, run: str, news: RunEvent) -> None:
         """Take in an event and draw, unless the last drawing is very young."""
-        handler = {
-            event.RUN_STARTED: self._run_started,
-            event.PHASE_STARTED: self._phase_started,
-            event.WAITING: self._wait,
-        }.get(news.event)
-        of_phase = {
-            event.PHASE_ENDED: self._phase_ended,
-            event.PHASE_PAUSED: self._phase_paused,
-            event.PHASE_RESUMED: self._phase_paused,
-            event.STEPS_TAKEN: self._steps_taken,
-            event.EPISODE_ENDED: self._episode_ended,
-            event.EVALUATION_ENDED: self._evaluation_ended,
-        }.get(news.event)
         phase = self._phases.get((run, news.fields.get("phase")))
-        if handler is not None:
-            handler(run, news.fields)
-        elif of_phase is not None and phase is not None:
-            of_phase(phase, news.fields)
+        if news.event == event.RUN_STARTED:
+            self._participants[run] = printable(str(news.fields.get("participants", "")))
+        elif news.event == event.WAITING:
+            self._waiting = printable(str(news.fields.get("text", "")))
+        elif news.event == event.PHASE_STARTED:
+            self._start_phase(run, news.fields)
+        elif phase is not None:
+            self._change(phase, news.event, news.fields)
             self._bars.update(phase.steps, completed=phase.taken + sum(phase.open.values()))
         if self._clock() - self._drawn_s >= _REDRAW_S or news.event == event.PHASE_ENDED:
             self.refresh()
@@ -139,10 +130,9 @@ class LiveProgress(Progress):
     def end(self, outcome: Outcome, store: str) -> None:
         """Leave the bars of a run as they are and print the end below them."""
         self._leave([key for key in self._phases if key[0] == outcome.run])
-        several = len(self._started_s) > 1
         self._story(outcome)
-        self.note((f"{outcome.run} " if several else "") + self._summary(outcome, store))
-        for line in following(outcome, store):
+        last, *more = self._ending(outcome, store)
+        for line in (f"{outcome.run} {last}" if len(self._started_s) > 1 else last, *more):
             self.note(line)
 
     def close(self) -> None:
@@ -150,10 +140,7 @@ class LiveProgress(Progress):
         self._leave(list(self._phases))
 
     # -- events -------------------------------------------------------------------------------------------------------
-    def _run_started(self, run: str, fields: dict[str, Any]) -> None:
-        self._participants[run] = printable(str(fields.get("participants", "")))
-
-    def _phase_started(self, run: str, fields: dict[str, Any]) -> None:
+    def _start_phase(self, run: str, fields: dict[str, Any]) -> None:
         participants = self._participants.pop(run, "")
         if participants:
             took_s = self._clock() - self._started_s.get(run, self._clock())
@@ -167,38 +154,31 @@ class LiveProgress(Progress):
         steps = self._bars.add_task("", total=None, visible=False) if known is None else known.steps
         self._phases[key] = _Phase(bar, steps, name, episodes)
 
-    def _phase_ended(self, phase: _Phase, fields: dict[str, Any]) -> None:
-        self._bars.stop_task(phase.bar)
-
-    def _phase_paused(self, phase: _Phase, fields: dict[str, Any]) -> None:
-        workers = ", ".join(str(worker) for worker in fields.get("workers") or ())
-        phase.paused = f"paused: worker {workers}" if workers else ""
-
-    def _steps_taken(self, phase: _Phase, fields: dict[str, Any]) -> None:
-        self._waiting = ""
+    def _change(self, phase: _Phase, what: str, fields: dict[str, Any]) -> None:
+        """Take in an event of a phase that has started."""
         worker = fields.get("worker"), fields.get("mode")
-        episode = int(fields.get("episode", 0))
-        if episode >= phase.next.get(worker, 0):  # else its end was told before
-            phase.next[worker], phase.open[worker] = episode, int(fields.get("steps", 0))
-
-    def _episode_ended(self, phase: _Phase, fields: dict[str, Any]) -> None:
-        self._waiting = ""
-        worker = fields.get("worker"), fields.get("mode")
-        phase.taken += int(fields.get("steps", 0))
-        phase.open.pop(worker, None)
-        phase.next[worker] = int(fields.get("episode", phase.next.get(worker, 0))) + 1
-        if fields.get("mode") is not None:  # of an evaluation: none of the phase's own
-            return
-        phase.ended += 1
-        for agent, value in (fields.get("returns") or {}).items():
-            if isinstance(value, int | float):
-                phase.returns.setdefault(agent, []).append(float(value))
-
-    def _evaluation_ended(self, phase: _Phase, fields: dict[str, Any]) -> None:
-        phase.evaluated = {agent: metrics.get("return") for agent, metrics in fields["metrics"].items()}
-
-    def _wait(self, run: str, fields: dict[str, Any]) -> None:
-        self._waiting = printable(str(fields.get("text", "")))
+        if what == event.PHASE_ENDED:
+            self._bars.stop_task(phase.bar)
+        elif what in (event.PHASE_PAUSED, event.PHASE_RESUMED):
+            workers = ", ".join(str(worker) for worker in fields.get("workers") or ())
+            phase.paused = f"paused: worker {workers}" if workers else ""
+        elif what == event.EVALUATION_ENDED:
+            phase.evaluated = {agent: metrics.get("return") for agent, metrics in fields["metrics"].items()}
+        elif what == event.STEPS_TAKEN:
+            self._waiting = ""
+            episode = int(fields.get("episode", 0))
+            if episode >= phase.next.get(worker, 0):  # else its end was told before
+                phase.next[worker], phase.open[worker] = episode, int(fields.get("steps", 0))
+        elif what == event.EPISODE_ENDED:
+            self._waiting = ""
+            phase.taken += int(fields.get("steps", 0))
+            phase.open.pop(worker, None)
+            phase.next[worker] = int(fields.get("episode", phase.next.get(worker, 0))) + 1
+            if fields.get("mode") is None:  # else of an evaluation: none of the phase's own
+                phase.ended += 1
+                for agent, value in (fields.get("returns") or {}).items():
+                    if isinstance(value, int | float):
+                        phase.returns.setdefault(agent, []).append(float(value))
 
     # -- drawing ------------------------------------------------------------------------------------------------------
     def _describe(self, phase: _Phase, tasks: dict[TaskID, Task], run: str) -> None:

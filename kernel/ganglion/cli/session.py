@@ -8,15 +8,15 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import default_uri
+from ganglion.cli.stores import store_of
 from ganglion.errors import LaunchError, UsageError
 from ganglion.supervisor.launcher import Launcher
 
@@ -24,22 +24,17 @@ if TYPE_CHECKING:
     from ganglion.document.fault import Fault
     from ganglion.run.plan import Plan
     from ganglion.supervisor.runs import Outcome
-    from ganglion.supervisor.supervisor import Supervisor
+    from ganglion.supervisor.service import Service
     from ganglion.wire.messages import RunEvent
 
-
 _NAME = re.compile(r"[\w-]+", re.ASCII)
+_PROCESSORS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*\Z")
 
 
 def document_file(word: str) -> str:
-    """Return the file that a word of the command line means.
+    """Return the file that a word of the command line means; PluginInvalid if it is no file and looks like none.
 
-    A word that is no file and looks like none is the name of a document of a plugin; the module that holds it names its
-    place and imports nothing heavy. What looks like a file is returned as it is, and whoever reads it says that it is
-    not there.
-
-    Raises:
-        PluginInvalid: There is no document of this name.
+    Such a word is the name of a plugin's document; the module that names the document's place imports nothing heavy.
     """
     if word == "-" or Path(word).exists():
         return word
@@ -54,16 +49,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def bind_options(command: Command) -> Command:
     """Give a command `--bind` and `--no-curve`, as its arguments `bind` and `no_curve`."""
-    bind = click.option(
-        "--bind",
-        metavar="ENDPOINT",
-        envvar="GANGLION_BIND",
-        help="listen for programs on other machines too, encrypted: tcp://0.0.0.0:5555",
-    )
-    no_curve = click.option(
-        "--no-curve", is_flag=True, help="without encryption; for ipc:// and loopback addresses alone"
-    )
-    return bind(no_curve(command))
+    others = "listen for programs on other machines too, encrypted: tcp://0.0.0.0:5555"
+    here = "without encryption; for ipc:// and loopback addresses alone"
+    bind = click.option("--bind", metavar="ENDPOINT", envvar="GANGLION_BIND", help=others)
+    return bind(click.option("--no-curve", is_flag=True, help=here)(command))
 
 
 def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
@@ -89,41 +78,12 @@ def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
     return {"bind": bind} if no_curve or endpoint.path else {"remote": bind}
 
 
-async def opened_bind(supervisor: Supervisor) -> None:
-    """Open a supervisor; UsageError if it cannot be, for nothing was started then."""
-    try:
-        await supervisor.open()
-    except LaunchError as error:
-        raise UsageError(str(error)) from error
-
-
-def bound_places(supervisor: Supervisor) -> list[str]:
-    """Return in words where a supervisor that is open can be reached, and the files that say so."""
-    connection = supervisor.connection
-    assert connection is not None
-    lines = [
-        f"endpoint {connection.endpoint}" + (f" and {connection.tcp}" if connection.tcp else ""),
-        f"connection file {supervisor.connection_file}",
-    ]
-    if supervisor.remote_file is not None:
-        lines.append(f"connection file for other machines {supervisor.remote_file}")
-    return lines
-
-
-_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*\Z")
-
-
 def processors(text: str, there: set[int]) -> set[int]:
-    """Return the processors that a list like `0`, `0,2` or `1-3` means.
-
-    Raises:
-        UsageError: It is no such list, or names one that is not `there`.
-    """
-    if _LIST.match(text) is None:
+    """Return the processors of a list like `0`, `0,2` or `1-3`; UsageError if it is none, or one is not `there`."""
+    if _PROCESSORS.match(text) is None:
         raise UsageError(f"cpus: expected a list of processors, as in `0`, `0,2` or `1-3`, found {text[:80]!r}")
     found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
+    for first, _, last in (part.partition("-") for part in text.split(",")):
         if int(last or first) > max(there):  # before a range of any length is made
             raise UsageError(f"cpus: expected processors up to {max(there)}, found {last or first}")
         found |= set(range(int(first), int(last or first) + 1))
@@ -142,33 +102,44 @@ def keep_to(settings: Settings) -> None:
     os.sched_setaffinity(0, processors(settings.cpus, os.sched_getaffinity(0)))
 
 
-_INTERRUPTED = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")
+INTERRUPTED = 130
+_WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")
 
 
 class Session:
-    """Carry out runs with one broker; use as an asynchronous context manager.
+    """Carry out runs with one supervisor and its broker; use as an asynchronous context manager.
 
-    `found` says after the end what was left behind and had to be ended; nothing, as it should be.
+    UsageError if the broker cannot be started: nothing else was started then. `found` says after the end what was left
+    behind and had to be ended; nothing, as it should be.
 
     Args:
         settings: Where results and store are; `--store none` keeps nothing.
-        name: Names the session beside its runs; plain as a run's id is.
+        name: The session's name, plain as a run's id is; None for a daemon.
         logs: Folder of the broker's own output, made if it is not there.
         launcher: One that is warm already, else a new one.
         tcp: Whether programs of other languages take part.
-        report: Told (run, event) for each event of each run.
-        note: Told in words what Ctrl-C does.
+        report: Called with (run, event) for each event of each run.
+        note: Called with the sentence of `words` for each Ctrl-C.
+        words: What is said at the first Ctrl-C, at the second, and at the third and all that follow.
+        allow: Packages that import paths may name.
+        where: What `checked_bind` returns.
+        service: Answers operators, else the service of a kernel that carries out its own runs.
     """
 
     def __init__(
         self,
         settings: Settings,
-        name: str,
+        name: str | None,
         logs: Path,
         launcher: Launcher | None = None,
         tcp: bool = False,
         report: Callable[[str, RunEvent], None] = lambda run, news: None,
         note: Callable[[str], None] = lambda text: None,
+        *,
+        words: Sequence[str] = _WORDS,
+        allow: tuple[str, ...] = (),
+        where: Mapping[str, str] = MappingProxyType({}),
+        service: Service | None = None,
     ) -> None:
         from ganglion.supervisor.service import Service
         from ganglion.supervisor.supervisor import Settings as SupervisorSettings
@@ -176,14 +147,16 @@ class Session:
 
         self.interrupts = 0
         self.found: list[str] = []
-        self.store = None if settings.store == "none" else settings.store or default_uri(settings.results)
+        self.store = store_of(settings)
         self._results = settings.results
-        self._own = settings.results / name  # where the connection file is, if there is no better place
+        self._own = None if name is None else settings.results / name  # has the connection file, for want of a better
         self._logs = logs
         self._note = note
-        service = Service()
-        self._supervisor = service.supervisor = Supervisor(
-            SupervisorSettings(settings.results, self.store, name, tcp, logs, (), tuple(sys.argv), service.handlers()),
+        self._words = words
+        service = service or Service()
+        argv = tuple(sys.argv)
+        self.supervisor = service.supervisor = Supervisor(
+            SupervisorSettings(settings.results, self.store, name, tcp, logs, allow, argv, service.handlers(), **where),
             report,
             launcher,
         )
@@ -194,36 +167,56 @@ class Session:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.interrupt)
-        await self._supervisor.open()
+        try:
+            await self.supervisor.open()
+        except LaunchError as error:
+            raise UsageError(str(error)) from error
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End everything in order."""
-        self.found = await self._supervisor.close()
-        with contextlib.suppress(OSError):
-            self._own.rmdir()
+        self.found = await self.supervisor.close()
+        if self._own is not None:
+            with contextlib.suppress(OSError):
+                self._own.rmdir()
 
     @property
     def alive(self) -> bool:
         """Say whether the broker is there: without it every run fails."""
-        broker = self._supervisor.broker
+        broker = self.supervisor.broker
         return broker is not None and not broker.ended.is_set()
 
+    def places(self) -> list[str]:
+        """Return in words where the session can be reached, and the files that say so."""
+        connection, remote = self.supervisor.connection, self.supervisor.remote_file
+        assert connection is not None
+        return [
+            f"endpoint {connection.endpoint}" + (f" and {connection.tcp}" if connection.tcp else ""),
+            f"connection file {self.supervisor.connection_file}",
+            *([] if remote is None else [f"connection file for other machines {remote}"]),
+        ]
+
+    def tell_defects(self) -> bool:
+        """Say on standard error what had to be ended behind the end; return whether there was anything."""
+        for text in self.found:
+            click.echo(f"defect: {text} was left behind and has been ended", err=True)
+        return bool(self.found)
+
     def interrupt(self) -> None:
-        """Hear Ctrl-C: once finishes the episodes, twice cuts them, three times kills."""
-        self._note(_INTERRUPTED[min(self.interrupts, 2)])
+        """Take in a Ctrl-C: the first ends runs after their episodes, the second cuts these, the third kills."""
+        self._note(self._words[min(self.interrupts, len(self._words) - 1)])
         self.interrupts += 1
-        for run in self._supervisor.runs.values():
+        for run in self.supervisor.runs.values():
             if run.outcome is None:
-                self._supervisor.interrupt(run)
+                self.supervisor.interrupt(run)
 
     async def check(self, plan: Plan) -> list[Fault]:
         """Return what is wrong with a plan that only its plugins can tell; one check at a time."""
         from ganglion.document.fault import Fault
 
-        return [Fault(**row) for row in await self._supervisor.check(plan)]
+        return [Fault(**row) for row in await self.supervisor.check(plan)]
 
     async def execute(self, plan: Plan, begin: Callable[[str], None] = lambda run: None) -> Outcome:
         """Carry out a run that has been checked, to its end; `begin` is told its id before anything is started."""
@@ -232,7 +225,7 @@ class Session:
         folder = reserve(self._results, plan.uid)
         try:
             begin(folder.run)
-            return await self._supervisor.execute(plan, folder, self.store)
+            return await self.supervisor.execute(plan, folder, self.store)
         finally:
-            if folder.run not in self._supervisor.runs:
+            if folder.run not in self.supervisor.runs:
                 folder.release()

@@ -10,15 +10,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import click
 
 from ganglion.errors import UsageError
 from ganglion.limits import PROCESSES_PER_RUN, TAPE_BEGIN_BYTES
-
-if TYPE_CHECKING:
-    from ganglion.document.marks import Node
 
 BUILT_IN = "built in"
 _NUMBERS = ("processes_per_run", "journal_begin_bytes")
@@ -30,10 +27,6 @@ _CHOICES: dict[str, dict[str, int]] = {
     "commands": {"allow": 0, "deny": 0},
     "readers": {"owner": 0o077, "group": 0o027, "all": 0o022},
 }
-
-
-def _variable(name: str) -> str | None:
-    return os.environ.get(name) or None
 
 
 @dataclass(slots=True)
@@ -48,11 +41,9 @@ class Settings:
     `origins` says where each setting is from, if it is not built in.
     """
 
-    results: Path = field(default_factory=lambda: Path(_variable("GANGLION_RESULTS") or "results"))
-    store: str | None = field(default_factory=lambda: _variable("GANGLION_STORE"))
-    kernel: Path | None = field(
-        default_factory=lambda: Path(text) if (text := _variable("GANGLION_KERNEL")) is not None else None
-    )
+    results: Path = Path("results")
+    store: str | None = None
+    kernel: Path | None = None
     verbosity: int = 0
     json: bool = False
     plain: bool = False
@@ -74,13 +65,14 @@ class Settings:
             UsageError: A variable says what it may not.
             DocumentError: A file is faulty; with all its faults.
         """
-        settings = cls(Path("results"), None, None)
-        for path in _files():
+        settings = cls()
+        home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+        for path in (Path("/etc/ganglion/config.yml"), home / "ganglion" / "config.yml", Path(".ganglion.yml")):
             if path.is_file():
                 settings._read(path)
         for key in KEYS:
-            text = _variable(f"GANGLION_{key.upper()}")
-            if text is not None:
+            text = os.environ.get(f"GANGLION_{key.upper()}")
+            if text:
                 settings._set(key, _value(key, text), f"variable GANGLION_{key.upper()}")
         return settings
 
@@ -110,7 +102,7 @@ class Settings:
         from ganglion.document.config import read_config
 
         for key, node in read_config(path).items():
-            self._set(key, node.plain(), _place(node))
+            self._set(key, node.plain(), f"{node.source.name}:{node.line + 1}")
 
     def _set(self, key: str, value: Any, origin: str) -> None:
         if key == "results":
@@ -120,16 +112,6 @@ class Settings:
         else:
             setattr(self, key, tuple(value) if key in _LISTS else value or None)
         self.origins[key] = origin
-
-
-def _files() -> list[Path]:
-    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    folders = (Path("/etc"), Path(home).expanduser())
-    return [*(folder / "ganglion" / "config.yml" for folder in folders), Path(".ganglion.yml")]
-
-
-def _place(node: Node) -> str:
-    return f"{node.source.name}:{node.line + 1}"
 
 
 def _value(key: str, text: str) -> Any:
@@ -180,3 +162,42 @@ def options(hidden: bool) -> list[click.Option]:
         option("--json", is_flag=True, help="print JSON"),
         option("--plain", is_flag=True, help="print one line per event, also on a terminal"),
     ]
+
+
+@click.command("config")
+@click.pass_obj
+def config(settings: Settings) -> None:
+    """Show the settings with their origins: built in, a line of a file, a variable or an option.
+
+    Files are /etc/ganglion/config.yml, ~/.config/ganglion/config.yml and .ganglion.yml of the working folder; the later
+    one wins, key by key. `ganglion schema config` describes them.
+    """
+    from ganglion.cli.table import aligned  # late, as all that but one command needs: every command has settings
+    from ganglion.supervisor.output import printable
+
+    rows: list[tuple[str, Any, str]] = [(key, _shown(settings, key), settings.origin(key)) for key in KEYS]
+    if settings.json:
+        import json
+
+        tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
+        click.echo(json.dumps(tree, indent=2))
+        return
+    lines = []
+    for key, value, origin in rows:
+        text = ", ".join(value) if isinstance(value, list) else str(value or "")
+        lines.append((key, printable(text) or "-", printable(origin)))
+    for line in aligned(lines):
+        click.echo(line)
+
+
+def _shown(settings: Settings, key: str) -> Any:
+    """Return a setting as it may be seen, None for one that is not set."""
+    from ganglion.cli.stores import default_uri
+    from ganglion.supervisor.output import without_password
+
+    value = getattr(settings, key)
+    if key == "store" and value is None and settings.origin(key) == BUILT_IN:
+        value = default_uri(settings.results)
+    if isinstance(value, tuple):
+        return list(value)
+    return value if value is None or isinstance(value, int) else without_password(str(value))

@@ -1,20 +1,25 @@
-"""Stores for commands: which one is meant, what is in it, how rows are written."""
+"""Stores and what is in them: which one is meant, what is known of a run; `ganglion show`."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ganglion.cli.settings import Settings
+from ganglion.cli.table import json_text, write
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, StoreError, UsageError
-from ganglion.supervisor.output import without_password
+from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.messages import RunRequest
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import Store, StoreReader
+
 
 _FILE = "ganglion.db"
 
@@ -24,11 +29,17 @@ def default_uri(results: Path) -> str:
     return f"sqlite:///{results.absolute() / _FILE}"
 
 
+def store_of(settings: Settings) -> str | None:
+    """Return the URI of the store that rows go to, None for `--store none`."""
+    return None if settings.store == "none" else settings.store or default_uri(settings.results)
+
+
 def store_uri(settings: Settings) -> str:
     """Return the URI of the store that a command is about."""
-    if settings.store == "none":
+    uri = store_of(settings)
+    if uri is None:
         raise UsageError("expected a store to read from, found --store none, which keeps nothing")
-    return settings.store or default_uri(settings.results)
+    return uri
 
 
 def store_class(uri: str) -> type[Store]:
@@ -49,7 +60,6 @@ def open_reader(settings: Settings) -> StoreReader:
 
 
 DOCUMENT, RESOLVED = "document.yml", "resolved.yml"
-_MANIFEST = "manifest.json"
 
 
 class StoredRun:
@@ -61,10 +71,12 @@ class StoredRun:
     """
 
     def __init__(self, folder: Path, row: Mapping[str, Any], reader: StoreReader | None) -> None:
+        from ganglion.supervisor.folder import read_manifest
+
         self.run: str = row["run"]
         self.folder = folder
         self.row = dict(row)
-        self.manifest = _manifest(folder)
+        self.manifest = read_manifest(folder)[0]
         self.phases = self._phases(reader)
         self.brains = [] if reader is None else list(reader.rows("brains", [self.run]))
 
@@ -91,16 +103,14 @@ class StoredRun:
             if index not in begun:
                 row = {"run": self.run, "phase": index, "name": name, "mode": config["mode"]}
                 rows.append({**row, "status": None, "reason": None})
-        found = []
         for row in rows:
             config = planned[row["phase"]][1] if row["phase"] < len(planned) else {}
-            workers, limit = config.get("worker"), config.get("episodes")
-            if row["mode"] != config.get("mode"):
-                limit = None  # of evaluations within a phase there are as many as fall due
-            episodes = None if reader is None else done[row["phase"], row["mode"]]
-            limit = None if limit is None or workers is None else limit * workers
-            found.append({**row, "workers": workers, "episodes": episodes, "limit": limit})
-        return found
+            row["workers"], limit = config.get("worker"), config.get("episodes")
+            row["episodes"] = None if reader is None else done[row["phase"], row["mode"]]
+            # Of evaluations within a phase there are as many as fall due.
+            bounded = limit is not None and row["workers"] is not None and row["mode"] == config.get("mode")
+            row["limit"] = limit * row["workers"] if bounded else None
+        return rows
 
     def _planned(self) -> list[tuple[str, dict[str, Any]]]:
         """Return (name, configuration) of each phase of the resolved document."""
@@ -113,14 +123,6 @@ class StoredRun:
         root, _ = compose(Source(RESOLVED, text), text)
         schedule = [] if root is None or "schedule" not in root.map else root.map["schedule"].plain()
         return [(name, phase["phase_config"]) for entry in schedule for name, phase in entry.items()]
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found
 
 
 def find_stored(settings: Settings, run: str) -> StoredRun:
@@ -144,16 +146,27 @@ def find_stored(settings: Settings, run: str) -> StoredRun:
 
 
 def _of_folder(results: Path, run: str, why: str) -> StoredRun:
-    """Return a run of which there is a folder only: by id, else the newest with that uid; `why` it is not stored."""
-    folders = [path.parent for path in results.glob(f"*/{_MANIFEST}")]
-    told = {folder: manifest for folder in folders if (manifest := _manifest(folder)).get("run") == folder.name}
-    meant = [f for f in told if f.name == run] or [f for f, m in told.items() if m.get("uid") == run]
-    if not meant:
+    """Return a run of which there is a folder only; `why` says why it is not stored."""
+    from ganglion.supervisor.folder import read_manifest
+
+    folder = newest_folder(results, run)
+    manifest = {} if folder is None else read_manifest(folder)[0]
+    if folder is None or manifest.get("run") != folder.name:
         raise UsageError(f"{why}; in {results} there is no folder of such a run either")
-    folder = max(meant, key=lambda f: str(told[f].get("started")))
     keys = ("run", "uid", "experiment", "seed", "started")
-    row = {key: told[folder].get(key) for key in keys} | {"status": None, "reason": None, "ended": None}
+    row = {key: manifest.get(key) for key in keys} | {"status": None, "reason": None, "ended": None}
     return StoredRun(folder, row, None)
+
+
+def newest_folder(results: Path, run: str) -> Path | None:
+    """Return the folder of a run by its id, else the newest of a run with that uid; None if there is neither."""
+    from ganglion.supervisor.folder import MANIFEST, read_manifest
+
+    if Path(run).name == run and (results / run / MANIFEST).is_file():
+        return results / run
+    told = {path.parent: read_manifest(path.parent)[0] for path in results.glob(f"*/{MANIFEST}")}
+    meant = [folder for folder, row in told.items() if row.get("uid") == run and row.get("run") == folder.name]
+    return max(meant, key=lambda folder: str(told[folder].get("started")), default=None)
 
 
 _OPEN = frozenset({"queued", "running", "paused"})
@@ -185,3 +198,79 @@ def honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
     except (PeerLost, CallFailed, DeadlineExceeded):
         return row  # it begins or ends at this moment
     return {**row, "status": live["status"]} if live["status"] in _OPEN else row
+
+
+_PHASES = ("phase", "name", "mode", "status", "reason", "workers", "episodes")
+_BRAINS = ("phase", "agent", "tag", "episode", "updates", "bytes", "sha256", "path")
+_FILES = ("bytes", "path")
+
+
+@click.command("show")
+@click.argument("run", metavar="RUN")
+@click.option("--document", is_flag=True, help="print the document as it was given")
+@click.option("--plan", is_flag=True, help="print the document as it was carried out: after cascade and defaults")
+@click.pass_obj
+def show(settings: Settings, run: str, document: bool, plan: bool) -> None:
+    """Show a run: identity, status and reason, phases, brains and files.
+
+    RUN is a run's id, a document's uid (its newest run), a beginning of either, or `last`.
+    """
+    if document and plan:
+        raise UsageError("expected one of --document and --plan, found both")
+    found = find_stored(settings, run)
+    if document or plan:
+        text = found.text(DOCUMENT if document else RESOLVED)
+        name = "document" if document else "plan"
+        click.echo(json.dumps({"run": found.run, name: text}) if settings.json else text, nl=settings.json)
+    elif settings.json:
+        click.echo(json_text(_value(found)))
+    else:
+        _print(found, sys.stdout.isatty() and not settings.plain)
+
+
+def _value(found: StoredRun) -> dict[str, Any]:
+    """Return all that is shown as one plain value."""
+    versions = {key: found.manifest.get(key) for key in ("ganglion", "python", "packages", "git")}
+    return {
+        **found.row,
+        "folder": str(found.folder),
+        "versions": versions,
+        "phases": [{key: value for key, value in row.items() if key != "run"} for row in found.phases],
+        "brains": [{key: value for key, value in row.items() if key != "run"} for row in found.brains],
+        "files": found.files(),
+    }
+
+
+def _print(found: StoredRun, terminal: bool) -> None:
+    row = found.row
+    status = row["status"] or "unknown: nothing was stored"
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    lines = {
+        "run": found.run,
+        "uid": row["uid"],
+        "experiment": row["experiment"],
+        "seed": row["seed"],
+        "status": f"{status}{reason}",
+        "started": row["started"],
+        "ended": row["ended"],
+        "ganglion": found.manifest.get("ganglion"),
+        "folder": found.folder,
+    }
+    for name, value in lines.items():
+        if value is not None:
+            click.echo(f"{name:<11}{printable(str(value))}")
+    phases = [{**phase, "episodes": _progress(phase)} for phase in found.phases]
+    tables: Sequence[tuple[str, Sequence[str], list[dict[str, Any]]]] = (
+        ("phases", _PHASES, phases),
+        ("brains", _BRAINS, found.brains),
+        ("files", _FILES, found.files()),
+    )
+    for title, columns, rows in tables:
+        if rows:
+            click.echo(f"\n{title}")
+            write(sys.stdout, "table", columns, rows, terminal)
+
+
+def _progress(phase: dict[str, Any]) -> str:
+    done = "?" if phase["episodes"] is None else str(phase["episodes"])
+    return done if phase["limit"] is None else f"{done} of {phase['limit']}"

@@ -54,6 +54,11 @@ def cell(value: Any) -> str:
     return json_text(value)
 
 
+def counted(number: int, word: str) -> str:
+    """Return a number of things in words."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def write(stream: TextIO, form: str, columns: Sequence[str], rows: Iterable[Row], terminal: bool = False) -> None:
     """Write rows in one of `FORMATS`; `terminal` draws the table for a screen."""
     if form == "table" and terminal:
@@ -94,14 +99,18 @@ def _visible(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def _write_plain(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Write aligned columns; the first rows decide the widths, so that any number of rows streams."""
-    lines = _cells(columns, rows)
-    head = [list(columns), *itertools.islice(lines, _WIDTH_ROWS)]
+def aligned(lines: Iterable[Sequence[str]], first: int | None = None) -> Iterator[str]:
+    """Yield lines of cells in columns; the `first` ones decide the widths, so that any number of lines streams."""
+    rest = iter(lines)
+    head = list(itertools.islice(rest, first))
     widths = [max(map(len, column)) for column in zip(*head, strict=True)]
-    for line in itertools.chain(head, lines):
-        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        stream.write("  ".join(padded).rstrip() + "\n")
+    for line in itertools.chain(head, rest):
+        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _write_plain(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    lines = itertools.chain([columns], _cells(columns, rows))
+    stream.writelines(line + "\n" for line in aligned(lines, 1 + _WIDTH_ROWS))
 
 
 def _write_drawn(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -61,12 +61,10 @@ def _shaped(value: Any) -> Any:
     raise StoreError(f"expected a plain value in a row, found {type(value).__name__}")
 
 
-def digested_tables(reader: StoreReader) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the tables of a store that count as results, and the columns of each that do not."""
+def _digested(reader: StoreReader) -> list[tuple[str, frozenset[str]]]:
+    """Return the tables of a store that count as results, and the columns of each that do not."""
     known = reader.tables()
-    for table, ignored in DIGESTED.items():
-        if table in known:
-            yield table, ignored
+    return [(table, ignored) for table, ignored in DIGESTED.items() if table in known]
 
 
 def results_digest(reader: StoreReader, run: str) -> str:
@@ -76,15 +74,12 @@ def results_digest(reader: StoreReader, run: str) -> str:
     one after another: memory does not grow with the run.
     """
     digest = hashlib.sha256()
-    for table, ignored in digested_tables(reader):
+    for table, ignored in _digested(reader):
         digest.update(canonical({"table": table}) + b"\n")
         for row in reader.rows(table, [run]):
-            digest.update(canonical(_counted(row, ignored)) + b"\n")
+            counted = {column: value for column, value in row.items() if column not in ignored}
+            digest.update(canonical(counted) + b"\n")
     return digest.hexdigest()
-
-
-def _counted(row: Mapping[str, Any], ignored: frozenset[str]) -> dict[str, Any]:
-    return {column: value for column, value in row.items() if column not in ignored}
 
 
 # What names a row in a message.
@@ -108,21 +103,13 @@ class Difference:
     def __str__(self) -> str:
         named = ", ".join(f"{key} {value}" for key, value in self.at.items())
         where = f"{self.table}, row {self.row}" + (f" ({named})" if named else "")
-        found = f"{_shown(self.first)} against {_shown(self.second)}"
-        return f"{where}: {found}" if self.column is None else f"{where}: {self.column} {found}"
-
-    def to_map(self) -> dict[str, Any]:
-        """Return the difference as plain values."""
-        return asdict(self)
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else cell(value)
+        first, second = ("null" if value is None else cell(value) for value in (self.first, self.second))
+        return f"{where}: {'' if self.column is None else f'{self.column} '}{first} against {second}"
 
 
 def first_difference(reader: StoreReader, first: str, second: str) -> Difference | None:
     """Return the first difference between the results of two runs, None if they are equal."""
-    for table, ignored in digested_tables(reader):
+    for table, ignored in _digested(reader):
         pairs = zip_longest(reader.rows(table, [first]), reader.rows(table, [second]))
         for number, (a, b) in enumerate(pairs):
             found = _differ(table, number, a, b, ignored)
@@ -141,17 +128,12 @@ def _differ(
         return Difference(table, number, at, None, *words)
     for column in row:
         if column not in ignored and canonical(a[column]) != canonical(b[column]):
-            return Difference(table, number, at, *_narrowed(column, a[column], b[column]))
+            first, second = a[column], b[column]
+            if isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second):
+                name = next(name for name in first if canonical(first[name]) != canonical(second[name]))
+                return Difference(table, number, at, f"{column}.{name}", first[name], second[name])
+            return Difference(table, number, at, column, first, second)
     return None
-
-
-def _narrowed(column: str, a: Any, b: Any) -> Sequence[Any]:
-    """Return the one value of a value list that differs, with its name."""
-    if isinstance(a, dict) and isinstance(b, dict) and list(a) == list(b):
-        for name, value in a.items():
-            if canonical(value) != canonical(b[name]):
-                return f"{column}.{name}", value, b[name]
-    return column, a, b
 
 
 _TOLD_MAX = 20  # damages of one run that are printed; one is enough to distrust it
@@ -162,20 +144,17 @@ class _Verified:
     """Hold what was found of one run: damages as maps of kind, where, text, and how many more there are."""
 
     run: str
+    digest: str | None = None
     damages: list[dict[str, str]] = field(default_factory=list)
     more: int = 0
-    digest: str | None = None
 
-    def add(self, kind: str, where: str, text: str) -> None:
-        """Note a damage."""
-        if len(self.damages) < _TOLD_MAX:
-            self.damages.append({"kind": kind, "where": where, "text": text})
-        else:
-            self.more += 1
-
-    def to_map(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {"run": self.run, "digest": self.digest, "damages": self.damages, "more": self.more}
+    def add(self, kind: str, *damages: tuple[str, str]) -> None:
+        """Note damages of a kind as pairs of where and text."""
+        for where, text in damages:
+            if len(self.damages) < _TOLD_MAX:
+                self.damages.append({"kind": kind, "where": where, "text": text})
+            else:
+                self.more += 1
 
 
 @click.command("verify")
@@ -194,7 +173,7 @@ def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None
         if not settings.json:
             _print(verified, digest, alone=len(runs) == 1)
     if settings.json:
-        click.echo(json_text({"runs": [verified.to_map() for verified in found]}))
+        click.echo(json_text({"runs": [asdict(verified) for verified in found]}))
     context.exit(1 if any(verified.damages for verified in found) else 0)
 
 
@@ -226,80 +205,58 @@ def _verify(settings: Settings, names: tuple[str, ...], digest: bool) -> Iterato
             yield _of_folder(settings.results, name, error)
         return
     with reader:
-        ids = dict.fromkeys(map(reader.resolve, names)) if names else _all(reader)
-        for run in ids:
-            yield _stored(reader, settings.results, run, digest)
-
-
-def _all(reader: StoreReader) -> list[str]:
-    return [row["run"] for row in reader.rows("runs", columns=["run"])]
-
-
-def _stored(reader: StoreReader, results: Path, run: str, digest: bool) -> _Verified:
-    verified = _Verified(run)
-    for damage in reader.verify(run):
-        verified.add(*damage)
-    _check_folder(verified, results / run, reader)
-    if digest and not verified.damages:
-        verified.digest = results_digest(reader, run)
-    return verified
-
-
-def _check_folder(verified: _Verified, folder: Path, reader: StoreReader) -> None:
-    """Check the folder of a run that is stored, if there is one."""
-    if Path(verified.run).name != verified.run or verified.run.startswith("."):
-        verified.add("row", "runs", f"its id {verified.run!r:.60} is no name of a folder")
-    elif not folder.is_dir():
-        verified.add("file", str(folder), "expected the folder of the run, found none")
-    else:
-        _check_files(verified, folder, reader)
+        runs = map(reader.resolve, names) if names else [row["run"] for row in reader.rows("runs", columns=["run"])]
+        for run in dict.fromkeys(runs):
+            verified = _Verified(run)
+            for kind, *damage in reader.verify(run):
+                verified.add(kind, (damage[0], damage[1]))
+            folder = settings.results / run
+            if Path(run).name != run or run.startswith("."):
+                verified.add("row", ("runs", f"its id {run!r:.60} is no name of a folder"))
+            elif not folder.is_dir():
+                verified.add("file", (str(folder), "expected the folder of the run, found none"))
+            else:
+                _check_files(verified, folder, reader)
+            if digest and not verified.damages:
+                verified.digest = results_digest(reader, run)
+            yield verified
 
 
 def _check_files(verified: _Verified, folder: Path, reader: StoreReader) -> None:
-    """Check the manifest against the store, and all files that either names."""
+    """Check the manifest of a run against the store, and all files that either names."""
+    run, files = verified.run, Files(folder)
     manifest, wrong = read_manifest(folder)
     try:
-        heads = reader.heads(verified.run)
+        heads = reader.heads(run)
     except StoreError:
         heads = None  # the rows are damaged, and that is told already
+    # Every run declares something before its first row: without rows a store has no more of it than its models.
+    sealed = manifest.get("chain")
     if wrong:
-        verified.add("file", MANIFEST, wrong)
+        verified.add("file", (MANIFEST, wrong))
     elif heads is not None and "sha256" not in manifest:
-        verified.add("file", MANIFEST, "the run has ended, but it is not sealed")
-    elif heads is not None and _holds_rows(reader, verified.run):
-        _compare(verified, manifest.get("chain"), heads)
-    files = Files(folder)
+        verified.add("file", (MANIFEST, "the run has ended, but it is not sealed"))
+    elif heads is not None and (reader.count("declarations", [run]) or reader.count("episodes", [run])):
+        # None: the run ended without its governor, and nothing was left to hand the heads over.
+        if sealed is not None and not _agree(sealed, heads):
+            verified.add("chain", (run, f"{MANIFEST} has kept other heads than the store"))
     if heads is not None:
-        for where, text in files.sealed(manifest):
-            verified.add("file", where, text)
-    for path, sha256 in _models(verified, reader):
-        for where, text in files.model(path, sha256):
-            verified.add("file", where, text)
-
-
-def _holds_rows(reader: StoreReader, run: str) -> bool:
-    """Say whether a store has more of a run than its models: every run declares something before its first row."""
-    return reader.count("declarations", [run]) > 0 or reader.count("episodes", [run]) > 0
-
-
-def _compare(verified: _Verified, sealed: Any, heads: Any) -> None:
-    """Compare the heads that the manifest has kept with those of the store."""
-    if sealed is None:
-        return  # the run ended without its governor: nobody was left to hand them over
-    same_run = isinstance(sealed, dict) and sealed.get("run") == heads["run"]
-    phases = sealed.get("phases") if isinstance(sealed, dict) else None
-    if not same_run or not all(row in heads["phases"] for row in phases or ()):
-        verified.add("chain", verified.run, f"{MANIFEST} has kept other heads than the store")
-
-
-def _models(verified: _Verified, reader: StoreReader) -> list[tuple[str, Any]]:
-    """Return path and digest of the newest row of each file of a model."""
+        verified.add("file", *files.sealed(manifest))
     try:
-        rows = reader.rows("brains", [verified.run], columns=["path", "sha256"])
-        return list({str(row["path"]): row["sha256"] for row in rows if row["path"] is not None}.items())
+        rows = reader.rows("brains", [run], columns=["path", "sha256"])
+        newest = {str(row["path"]): row["sha256"] for row in rows if row["path"] is not None}
     except StoreError as error:
-        verified.add("store", "brains", str(error))
-        return []
+        newest = {}
+        verified.add("store", ("brains", str(error)))
+    for path, sha256 in newest.items():
+        verified.add("file", *files.model(path, sha256))
+
+
+def _agree(sealed: Any, heads: Any) -> bool:
+    """Say whether the heads that a manifest has kept are those of the store."""
+    if not isinstance(sealed, dict) or sealed.get("run") != heads["run"]:
+        return False
+    return all(row in heads["phases"] for row in sealed.get("phases") or ())
 
 
 def _of_folder(results: Path, name: str, why: StoreError) -> _Verified:
@@ -309,9 +266,8 @@ def _of_folder(results: Path, name: str, why: StoreError) -> _Verified:
     verified = _Verified(name)
     manifest, wrong = read_manifest(results / name)
     if manifest.get("store") is not None:
-        verified.add("store", str(manifest["store"]), f"its rows cannot be read: {why}")
+        verified.add("store", (str(manifest["store"]), f"its rows cannot be read: {why}"))
     if wrong or "sha256" not in manifest:
-        verified.add("file", MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order")
-    for where, text in Files(results / name).sealed(manifest):
-        verified.add("file", where, text)
+        verified.add("file", (MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order"))
+    verified.add("file", *Files(results / name).sealed(manifest))
     return verified

@@ -17,8 +17,6 @@ from ganglion_conformance.bench import DEADLINE_S, STEPS, Order
 from ganglion_conformance.drivers import AttachedDriver, Driver, PluginDriver, ProgramDriver
 from ganglion_conformance.kit import judge
 
-__all__ = ["main"]
-
 
 def main(question: dict[str, Any]) -> int:
     """Judge one peer, print the report, and return the exit status: 0 it conforms, 1 it does not, 2 nothing was asked.

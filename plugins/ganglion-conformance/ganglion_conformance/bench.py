@@ -12,8 +12,6 @@ from ganglion_conformance.case import Skip
 from ganglion_conformance.drivers import Driver, Place
 from ganglion_conformance.session import Session
 
-__all__ = ["DEADLINE_S", "JOIN_S", "NAME", "STEPS", "TOKEN", "Bench", "Order"]
-
 NAME = "kit/{role}/{uid}/0"
 TOKEN = "conformance-kit-" + "A" * 27  # 43 characters; nobody's secret
 JOIN_S = 30.0  # as a run waits

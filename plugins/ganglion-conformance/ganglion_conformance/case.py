@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ganglion_conformance.bench import Bench
 
-__all__ = ["CASES", "Case", "Miss", "Report", "Skip", "Verdict", "case", "expect"]
 
 Run = Callable[["Bench"], str | None]
 CASES: dict[str, Case] = {}

@@ -17,8 +17,6 @@ from ganglion.cli.settings import Settings
 from ganglion.errors import LaunchError, UsageError
 from ganglion_conformance.recipes import Recipe, lacking, read_recipes
 
-__all__ = ["env", "muscle"]
-
 _KIT = "ganglion_conformance"
 _LONGEST_S = 1800.0  # a simulator may be slow, and somebody may have to start it
 _COMMAND = "ganglion.command"
@@ -86,7 +84,7 @@ def _lacks(recipe: Recipe, whole: bool) -> str | None:
     """Return what this machine lacks for a recipe; unless `whole`, only commands are looked for."""
     if whole:
         return lacking(recipe)
-    lines = [probe.line.removeprefix("command -v ") for probe in recipe.probes]
+    lines = [probe.line.removeprefix("command -v ") for probe in recipe.probe]
     words = [line.split()[0] for line in lines] + [recipe.run[0]]
     missing = [word for word in words if "{" not in word and "/" not in word and shutil.which(word) is None]
     return f"{recipe.language}: no {missing[0]}" if missing else None

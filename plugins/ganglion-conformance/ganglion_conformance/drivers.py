@@ -1,27 +1,188 @@
-"""Drivers: how the kit reaches the peer that it judges: a program, one that attaches, or a plugin in memory."""
+"""Drivers and listeners: how the kit reaches the peer that it judges: a program, one that attaches, or a plugin."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
+import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ganglion.errors import GanglionError, LaunchError, PeerLost
+from ganglion.errors import GanglionError, LaunchError, PeerLost, RemoteProtocolError
+from ganglion.limits import GREETING_PAUSE_S, HANDSHAKE_S, MESSAGE_BYTES_LARGE
 from ganglion.peer.main import host_of, live
-from ganglion.transport.curve import new_pair
+from ganglion.transport.curve import KeyPair, new_pair
+from ganglion.transport.frames import encode
+from ganglion.transport.zmtp import Connection, State
 from ganglion.wire.name import Role
-from ganglion_conformance.listener import CurveListener, Listener, NativeListener
 
-__all__ = ["AttachedDriver", "Driver", "End", "Peer", "Place", "PluginDriver", "ProgramDriver"]
+_READ_BYTES = 65_536
+_PEER = "the peer"
+_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
+
+
+class Listener(Protocol):
+    """Be one place to connect to, for one peer."""
+
+    @property
+    def endpoint(self) -> str:
+        """Return where it listens."""
+
+    def receive(self, span_s: float) -> list[bytes] | None:
+        """Return the next message; None if none comes within `span_s`; PeerLost when the connection has ended."""
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message; PeerLost when the connection has ended."""
+
+    def close(self) -> None:
+        """End the connection without a word, and listen no more."""
+
+
+class NativeListener:
+    """Listen on loopback as the native front does, for one peer.
+
+    A connection that ends before its first message makes room for the next: libraries try again by themselves.
+    """
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=1)
+        self._socket: socket.socket | None = None
+        self._connection = Connection(listening=True)
+        self._messages: deque[list[bytes]] = deque()
+        self._lost = ""
+        self._spoken = False  # a message has come
+        self.endpoint = f"tcp://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def receive(self, span_s: float) -> list[bytes] | None:
+        """Return the next message; None if none comes within `span_s`; PeerLost when the connection has ended."""
+        until_s = time.monotonic() + span_s
+        while not self._messages:
+            left_s = until_s - time.monotonic()
+            if self._lost:
+                raise PeerLost(_PEER, self._lost)
+            if left_s < 0.0 or not self._step(left_s):
+                if left_s <= 0.0:
+                    return None
+        return self._messages.popleft()
+
+    def _step(self, span_s: float) -> bool:
+        """Wait for one thing to happen; False if nothing did."""
+        greeted = self._connection.state is not State.SIGNATURE
+        waits = span_s if greeted or self._socket is None else min(span_s, GREETING_PAUSE_S)
+        source = self._socket or self._listening
+        if not select.select([source], [], [], waits)[0]:
+            if not greeted and self._socket is not None:
+                self._connection.greet()
+                self._speak()
+            return False
+        if self._socket is None:
+            self._socket, _ = self._listening.accept()
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.settimeout(HANDSHAKE_S * 5)
+            self._speak()
+        else:
+            self._take(self._socket)
+        return True
+
+    def _take(self, connected: socket.socket) -> None:
+        try:
+            data = connected.recv(_READ_BYTES)
+            if not data:
+                raise PeerLost(_PEER, "it closed the connection")
+            found = self._connection.messages(data, time.monotonic())
+        except (OSError, PeerLost, RemoteProtocolError) as error:
+            self._speak()
+            if self._spoken or isinstance(error, RemoteProtocolError):
+                self._lost = error.reason if isinstance(error, PeerLost) else str(error)
+            else:
+                connected.close()
+                self._socket, self._connection = None, Connection(listening=True)
+            return
+        self._speak()
+        self._spoken = self._spoken or bool(found)
+        if found and self._connection.state is State.HELLO:
+            self._connection.join(MESSAGE_BYTES_LARGE)
+        self._messages.extend(found)
+
+    def _speak(self) -> None:
+        """Send what the handshake has to say."""
+        if self._connection.outgoing and self._socket is not None:
+            try:
+                self._socket.sendall(self._connection.outgoing)
+            except OSError as error:
+                self._lost = self._lost or str(error)
+            self._connection.outgoing.clear()
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message; PeerLost when the connection has ended."""
+        if self._socket is None or self._lost:
+            raise PeerLost(_PEER, self._lost or "it has not connected")
+        try:
+            self._socket.sendall(b"".join(encode(frames)))
+        except OSError as error:
+            self._lost = error.strerror or str(error)
+            raise PeerLost(_PEER, self._lost) from error
+
+    def close(self) -> None:
+        """End the connection without a word, and listen no more."""
+        self._lost = self._lost or "we closed the connection"
+        self._listening.close()
+        if self._socket is not None:
+            self._socket.close()
+
+
+class CurveListener:
+    """Listen on loopback by libzmq with CURVE, for one peer that knows the public half of the key."""
+
+    def __init__(self, keys: KeyPair) -> None:
+        import zmq  # not before it is needed
+
+        self._zmq = zmq
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._router: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._router.setsockopt(zmq.LINGER, 0)
+        self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._router.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+        self._router.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+        self._router.setsockopt(zmq.CURVE_SERVER, 1)
+        self._router.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
+        port = self._router.bind_to_random_port("tcp://127.0.0.1")
+        self._identity: bytes | None = None
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+
+    def receive(self, span_s: float) -> list[bytes] | None:
+        """Return the next message; None if none comes within `span_s`."""
+        if self._router.closed:
+            raise PeerLost(_PEER, "we closed the connection")
+        if not self._router.poll(int(1000 * span_s)):
+            return None
+        self._identity, *frames = self._router.recv_multipart()
+        return frames
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Send one message; PeerLost when the connection has ended."""
+        if self._router.closed or self._identity is None:
+            raise PeerLost(_PEER, "it has not connected")
+        try:
+            self._router.send_multipart([self._identity, *frames])
+        except self._zmq.ZMQError as error:  # EHOSTUNREACH
+            raise PeerLost(_PEER, error.strerror or str(error)) from error
+
+    def close(self) -> None:
+        """End the connection without a word, and listen no more."""
+        self._router.close(0)
+        self._context.destroy(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +264,10 @@ class _ProgramPeer:
         self.cut = listener.close
 
     def terminate(self) -> None:
-        """Ask the system to end it, by SIGTERM."""
         if self._process is not None:
             self._process.terminate()
 
     def ended(self, span_s: float) -> End | None:
-        """Return how it ended, None if it has not within `span_s`."""
         if self._process is None:
             return None
         try:
@@ -207,45 +366,44 @@ _LONG_S = 1e6
 
 
 class _Link:
-    """Be the plugin's end of the connection."""
+    """Hold one end of a connection in memory; `inbox` is what the other end sends into."""
 
-    def __init__(self, out: queue.SimpleQueue[list[bytes] | None]) -> None:
+    def __init__(self, other: str) -> None:
         self.inbox: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()
-        self._out = out
+        self.out: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()
+        self._other = other
         self._lost = False
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message."""
         if self._lost:
-            raise PeerLost("broker", "it closed the connection")
-        self._out.put([bytes(frame) for frame in frames])
+            raise PeerLost(self._other, "it closed the connection")
+        self.out.put([bytes(frame) for frame in frames])
 
     def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return one message, or None after `timeout_s`."""
         if self._lost:
-            raise PeerLost("broker", "it closed the connection")
+            raise PeerLost(self._other, "it closed the connection")
         try:
             found = self.inbox.get(timeout=_LONG_S if timeout_s is None else timeout_s)
         except queue.Empty:
             return None
         if found is _NO_LONGER:
             self._lost = True
-            raise PeerLost("broker", "it closed the connection")
+            raise PeerLost(self._other, "it closed the connection")
         return found
 
     def close(self) -> None:
-        """End the connection."""
-        self._out.put(_NO_LONGER)
+        self.out.put(_NO_LONGER)
 
 
 class _PluginPeer:
     """Run one host until it leaves."""
 
     def __init__(self, place: Place, variables: Mapping[str, str]) -> None:
-        self._heard: queue.SimpleQueue[list[bytes] | None] = queue.SimpleQueue()
-        self._link = _Link(self._heard)
+        self._link, self._own = _Link("broker"), _Link(_PEER)
+        self._own.inbox, self._own.out = self._link.out, self._link.inbox
+        self.receive = self._own.receive
+        self.cut = self._own.close
         self._end: End | None = None
-        self._over = False
         self._variables = {
             **variables,
             "GANGLION_NAME": place.name,
@@ -265,36 +423,17 @@ class _PluginPeer:
             self._end = End(error.exit_status, str(error))
         except BaseException as error:  # noqa: BLE001 - a plugin may raise whatever it likes, SystemExit included
             self._end = End(1, "".join(traceback.format_exception(error)))
-        self._heard.put(_NO_LONGER)
-
-    def receive(self, span_s: float) -> list[bytes] | None:
-        """Return its next message; None if nothing comes within `span_s`; PeerLost when it has ended."""
-        if self._over:
-            raise PeerLost("the peer", "it closed the connection")
-        try:
-            found = self._heard.get(timeout=span_s)
-        except queue.Empty:
-            return None
-        if found is _NO_LONGER:
-            self._over = True
-            raise PeerLost("the peer", "it closed the connection")
-        return found
+        self._link.close()
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send it one message."""
         if self._end is not None:
-            raise PeerLost("the peer", "it closed the connection")
+            raise PeerLost(_PEER, "it closed the connection")
         self._link.inbox.put([bytes(frame) for frame in frames])
-
-    def cut(self) -> None:
-        """Be gone without a word."""
-        self._link.inbox.put(_NO_LONGER)
 
     def terminate(self) -> None:
         """Do nothing: there is no process to end."""
 
     def ended(self, span_s: float) -> End | None:
-        """Return how it ended, None if it has not within `span_s`."""
         self._thread.join(span_s)
         return self._end
 

@@ -20,8 +20,6 @@ from ganglion.document.fault import nearest
 from ganglion.errors import UsageError
 from ganglion_conformance.recipes import Recipe, read_recipes
 
-__all__ = ["KINDS", "command", "foreign_skeleton", "skeleton"]
-
 # kind -> the parts that its distribution has: an entry point, a module and a test each
 KINDS: dict[str, tuple[str, ...]] = {
     "environment": ("environment",),
@@ -104,7 +102,7 @@ def foreign_skeleton(recipe: Recipe, name: str) -> dict[str, str]:
     command = [part.replace("{folder}", "build").replace("{fetched}", "fetched") for part in recipe.run]
     command = ["python3" if part == "{python}" else part for part in command]
     files = {source.name: source.read_text(encoding="utf-8") for source in recipe.sources}
-    files |= dict(recipe.files)
+    files |= recipe.files
     words = {
         "name": name,
         "language": recipe.language,
@@ -114,7 +112,7 @@ def foreign_skeleton(recipe: Recipe, name: str) -> dict[str, str]:
         "build": recipe.build or ":",
         "command": ", ".join(f'"{part}"' for part in command),
         "line": shlex.join(command),
-        "variables": "".join(f"{key}={value} " for key, value in recipe.variables),
+        "variables": "".join(f"{key}={value} " for key, value in recipe.variables.items()),
     }
     for path in ("README.md", "build.sh", "run.yml"):
         files[path] = _fill(f"foreign/{path}", words)

@@ -32,11 +32,10 @@ from ganglion.wire.envelope import decode_head
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 from ganglion_conformance.kit import cases_of
+from ganglion_conformance.recipes import markdown as _table
 from ganglion_conformance.recipes import read_recipes, recipe_table
 from ganglion_conformance.talk import conversation_text
 from ganglion_conformance.vectors.make import refused
-
-__all__ = ["ERRORS", "TABLES", "main", "render"]
 
 _VERBS = {
     Verb.HELLO: "asks to join; the first message of a connection",
@@ -87,26 +86,15 @@ _NOT_ON_THE_WIRE = ("MEMORY_ROWS", "MODEL_", "PROCESSES_PER_RUN", "ADMISSIONS", 
     "MESSAGES_PER_CALLBACK", "LISTENER_REST", "CONNECT_AGAIN")  # fmt: skip
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-    lines += [" | ".join(str(cell).replace("|", "\\|") for cell in row) for row in rows]
-    return "".join(f"| {line} |\n" for line in lines)
-
-
 def _code(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
-
-
-def _comments(source: str) -> dict[int, str]:
-    """Return the comment of each line that has one."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {t.start[0]: t.string.removeprefix("#").strip() for t in tokens if t.type == tokenize.COMMENT}
 
 
 def _remarks(module: ModuleType) -> dict[str, str]:
     """Return the comments behind the assignments of a module, those of a class's fields as `Class.field`."""
     source = inspect.getsource(module)
-    comments = _comments(source)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = {t.start[0]: t.string.removeprefix("#").strip() for t in tokens if t.type == tokenize.COMMENT}
     found: dict[str, str] = {}
 
     def look(body: Sequence[ast.stmt], prefix: str) -> None:
@@ -199,14 +187,10 @@ def _value(value: Any) -> str:
 
 def _errors() -> str:
     kinds = [it for it in vars(errors).values() if isinstance(it, type) and issubclass(it, errors.GanglionError)]
-    rows = {kind.kind: _reported(kind) for kind in kinds if "kind" in vars(kind)} | ERRORS
+    firsts = {kind.kind: (inspect.getdoc(kind) or "").splitlines()[0] for kind in kinds if "kind" in vars(kind)}
+    # `Report that a peer is gone.` as `a peer is gone`
+    rows = {kind: re.sub(r"^Report (that )?", "", line.removesuffix(".")) for kind, line in firsts.items()} | ERRORS
     return _table(("kind", "means"), ((f"`{kind}`", text) for kind, text in sorted(rows.items())))
-
-
-def _reported(kind: type[Any]) -> str:
-    """Return what an error's class says that it reports: `Report that a peer is gone.` as `a peer is gone`."""
-    line = (inspect.getdoc(kind) or "").splitlines()[0].removesuffix(".")
-    return re.sub(r"^Report (that )?", "", line)
 
 
 def _deadlines() -> str:
@@ -237,14 +221,12 @@ def _spaces() -> str:
         spaces.Tuple([spaces.Discrete(2), spaces.Box(0.0, 1.0, (2,))]),
         spaces.Dict({"a": spaces.Discrete(2), "b": spaces.MultiBinary(2)}),
     ]
-    rows = [
-        (f"`{space.to_string()}`", f"`{json.dumps(space.to_wire())}`", _number_or_vector(space)) for space in examples
-    ]
+    rows = []
+    for space in examples:
+        vector = f"{space.size} elements of `{space.dtype.newbyteorder('<').str}`"
+        row = (f"`{space.to_string()}`", f"`{json.dumps(space.to_wire())}`")
+        rows.append((*row, "a number" if space.scalar else vector))
     return _table(("space", "as a map", "its values in a row"), rows)
-
-
-def _number_or_vector(space: spaces.Space) -> str:
-    return "a number" if space.scalar else f"{space.size} elements of `{space.dtype.newbyteorder('<').str}`"
 
 
 def _records() -> str:
@@ -264,10 +246,6 @@ def _greeting() -> str:
     ]
     rows = [(f"{a} to {b - 1}" if b - a > 1 else a, f"`{GREETING[a:b].hex()}`", what) for a, b, what in cuts]
     return _table(("bytes", "hex", "is"), rows)
-
-
-def _conversation() -> str:
-    return f"```text\n{conversation_text()}```\n"
 
 
 def _msgpack() -> str:
@@ -315,10 +293,6 @@ def _clauses() -> str:
     return _table(("case", "of", "", "clause", "section"), rows)
 
 
-def _foreign() -> str:
-    return recipe_table(read_recipes())
-
-
 def _groups() -> str:
     rows = []
     for key, group in registry.GROUPS.items():
@@ -341,12 +315,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "deadlines": _deadlines,
     "limits": _limits,
     "records": _records,
-    "conversation": _conversation,
+    "conversation": lambda: f"```text\n{conversation_text()}```\n",
     "groups": _groups,
     "msgpack": _msgpack,
     "refusals": _refusals,
     "clauses": _clauses,
-    "foreign": _foreign,
+    "foreign": lambda: recipe_table(read_recipes()),
 }
 
 

@@ -7,66 +7,53 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ganglion.document.fault import Fault, report
 from ganglion.document.marks import Node, Source, compose
 from ganglion.errors import DocumentError, LaunchError
 
-__all__ = [
-    "RECIPES",
-    "Probe",
-    "Program",
-    "Recipe",
-    "build",
-    "foreign_folder",
-    "lacking",
-    "read_recipes",
-    "recipe_table",
-]
-
 RECIPES = "recipes.yml"
-_TEXTS = ("language", "packages", "versions", "folder", "role", "fetch", "build", "auth", "note")
-_LISTS = ("run", "own", "uses")
-_MAPS = ("files", "variables")
-_NEEDED = ("language", "packages", "probe", "run", "auth")
-_AUTHS = ("tested", "library", "token")  # CURVE: by our tests, as far as the library has it, not at all
-_ROLES = ("environment", "muscle")
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(BaseModel):
     """Hold a line of shell that succeeds where something is there, and the words for what is lacking where it fails."""
 
-    line: str
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    line: str = Field(alias="try")
     lacks: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(BaseModel):
     """Say how one program is built and run.
 
     `sources` are the files that its build begins with, `files` texts that are written beside them. `fetch` and `build`
     are lines of shell; `run` is a command. `{folder}` stands for the folder where it is built, `{fetched}` for the one
-    that `fetch` filled, `{python}` for our own interpreter.
+    that `fetch` filled, `{python}` for our own interpreter. CURVE (`auth`) is tested by us, as far as the program's
+    library has it, or not there at all.
     """
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     name: str
+    sources: tuple[Path, ...]
     language: str
     packages: str
-    probes: tuple[Probe, ...]
+    probe: tuple[Probe, ...]
     run: tuple[str, ...]
-    auth: str
-    sources: tuple[Path, ...]
-    role: str = "environment"
+    auth: Literal["tested", "library", "token"]
+    role: Literal["environment", "muscle"] = "environment"
     versions: str = ""
     fetch: str = ""
     build: str = ""
-    files: tuple[tuple[str, str], ...] = ()
-    variables: tuple[tuple[str, str], ...] = ()
+    files: dict[str, str] = {}
+    variables: dict[str, str] = {}
     note: str = ""
 
     @property
@@ -76,12 +63,16 @@ class Recipe:
 
     def key(self) -> str:
         """Return what changes whenever its build may come out otherwise: 16 hexadecimal digits."""
-        parts = [self.fetch, self.build, repr(self.files), *(p.name + p.read_text() for p in self.sources)]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        return _digest(self.fetch, self.build, self.files, *(p.name + p.read_text() for p in self.sources))
 
     def fetch_key(self) -> str:
         """Return what changes whenever something else is to be fetched."""
-        return hashlib.sha256("\0".join([self.fetch, repr(self.files)]).encode()).hexdigest()[:16]
+        return _digest(self.fetch, self.files)
+
+
+def _digest(*parts: str | dict[str, str]) -> str:
+    texts = [part if isinstance(part, str) else repr(tuple(part.items())) for part in parts]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def foreign_folder() -> Path:
@@ -99,77 +90,40 @@ def read_recipes(folder: Path | None = None) -> dict[str, Recipe]:
     root, faults = compose(Source(str(path), text), text)
     recipes: dict[str, Recipe] = {}
     for name, node in () if root is None else root.map.items():
-        wrong = list(_faults(node))
+        recipe, wrong = _recipe(name, node, folder)
         faults += wrong
-        if not wrong:
-            recipes[name] = _recipe(name, node, folder)
-            missing = [source for source in recipes[name].sources if not source.is_file()]
-            faults += [node.fault(f"{name}: expected the file {source}, found none") for source in missing]
+        if recipe is not None:
+            recipes[name] = recipe
     if faults:
         raise DocumentError(report(faults), faults)
     return recipes
 
 
-def _recipe(name: str, node: Node, folder: Path) -> Recipe:
-    tree: dict[str, Any] = node.plain()
-    place = folder / tree.get("folder", name)
-    own = [place / used for used in tree.get("own", ())]
-    own = own or sorted(path for path in place.glob("*") if path.is_file())
-    return Recipe(
-        name,
-        tree["language"],
-        tree["packages"],
-        tuple(Probe(probe["try"], probe["lacks"]) for probe in tree["probe"]),
-        tuple(tree["run"]),
-        tree["auth"],
-        (*own, *(place / used for used in tree.get("uses", ()))),
-        tree.get("role", "environment"),
-        tree.get("versions", ""),
-        tree.get("fetch", ""),
-        tree.get("build", ""),
-        tuple(tree.get("files", {}).items()),
-        tuple(tree.get("variables", {}).items()),
-        tree.get("note", ""),
-    )
+def _recipe(name: str, node: Node, folder: Path) -> tuple[Recipe | None, list[Fault]]:
+    tree = node.plain()
+    if not isinstance(tree, dict):
+        return None, [node.fault(f"expected a recipe, a map, found {node.found()}")]
+    place = folder / str(tree.pop("folder", name))
+    own, uses = tree.pop("own", ()), tree.pop("uses", ())
+    sources = [place / str(file) for file in own] or sorted(path for path in place.glob("*") if path.is_file())
+    sources += [place / str(file) for file in uses]
+    missing = [node.fault(f"{name}: expected the file {file}, found none") for file in sources if not file.is_file()]
+    try:
+        return Recipe.model_validate({**tree, "name": name, "sources": sources}), missing
+    except ValidationError as error:
+        return None, [_fault(node, detail["loc"], detail["msg"]) for detail in error.errors()]
 
 
-def _faults(node: Node) -> list[Fault]:
-    if not isinstance(node.value, dict):
-        return [node.fault(f"expected a recipe, a map, found {node.found()}")]
-    faults = [node.fault(f"expected the key {key}, found none") for key in _NEEDED if key not in node.map]
-    for key, value in node.map.items():
-        if key in _TEXTS:
-            right = isinstance(value.value, str)
-        elif key in _LISTS:
-            right = isinstance(value.value, list) and all(isinstance(one.value, str) for one in value.items)
-        elif key in _MAPS:
-            right = isinstance(value.value, dict) and all(isinstance(one.value, str) for one in value.map.values())
-        elif key == "probe":
-            right = isinstance(value.value, list) and all(
-                one.text("try") is not None and one.text("lacks") is not None for one in value.items
-            )
-        else:
-            faults.append(node.keys[key].fault(f"expected a key of a recipe, found {key!r}"))
-            continue
-        if not right:
-            faults.append(value.fault(f"{key}: expected {_kind(key)}, found {value.found()}"))
-    faults += _word(node, "auth", _AUTHS) + _word(node, "role", _ROLES)
-    return faults
-
-
-def _word(node: Node, key: str, words: Sequence[str]) -> list[Fault]:
-    found = node.text(key)
-    if found is None or found in words:
-        return []
-    return [node.map[key].fault(f"{key}: expected one of {', '.join(words)}, found {found!r}")]
-
-
-def _kind(key: str) -> str:
-    if key in _TEXTS:
-        return "text"
-    if key == "probe":
-        return "a list of {try, lacks}"
-    return "a list of texts" if key in _LISTS else "a map of texts"
+def _fault(node: Node, location: Sequence[str | int], text: str) -> Fault:
+    """Return what is wrong at a location of a recipe, at the nearest place that there is."""
+    place = node
+    for part in location:
+        inner = place.map.get(str(part)) if isinstance(part, str) else place.items[part]
+        if inner is None:
+            break
+        place = inner
+    done: Fault = place.fault(f"{'.'.join(map(str, location))}: {text}")
+    return done
 
 
 def _command(recipe: Recipe) -> str:
@@ -184,21 +138,24 @@ _CURVE = {"tested": "tested", "library": "by its library", "token": "no: token o
 def recipe_table(recipes: dict[str, Recipe]) -> str:
     """Return the table of all recipes as Markdown."""
     rows = [
-        ("language", "folder", "needs (Debian 12)", "build", "run", "CURVE"),
-        ("---",) * 6,
-        *(
-            (
-                f"{recipe.language}{' (a muscle)' if recipe.role == 'muscle' else ''}",
-                f"`{recipe.sources[0].parent.name}/`",
-                f"`{recipe.packages}`" + (f" ({recipe.versions})" if recipe.versions else ""),
-                f"`{'; '.join(recipe.build.strip().splitlines())}`" if recipe.build else "-",
-                f"`{_command(recipe)}`",
-                _CURVE[recipe.auth],
-            )
-            for recipe in recipes.values()
-        ),
+        (
+            f"{recipe.language}{' (a muscle)' if recipe.role == 'muscle' else ''}",
+            f"`{recipe.sources[0].parent.name}/`",
+            f"`{recipe.packages}`" + (f" ({recipe.versions})" if recipe.versions else ""),
+            f"`{'; '.join(recipe.build.strip().splitlines())}`" if recipe.build else "-",
+            f"`{_command(recipe)}`",
+            _CURVE[recipe.auth],
+        )
+        for recipe in recipes.values()
     ]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
+    return markdown(("language", "folder", "needs (Debian 12)", "build", "run", "CURVE"), rows)
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as Markdown."""
+    lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
+    lines += [" | ".join(str(cell).replace("|", "\\|") for cell in row) for row in rows]
+    return "".join(f"| {line} |\n" for line in lines)
 
 
 _PROBE_S, _BUILD_S = 30.0, 300.0
@@ -217,7 +174,7 @@ class Program:
 
 def lacking(recipe: Recipe) -> str | None:
     """Return what this machine lacks for a recipe, as `Octave: no package zeromq`; None if all is there."""
-    for probe in recipe.probes:
+    for probe in recipe.probe:
         try:
             done = _shell(probe.line, None, {}, _PROBE_S)
         except subprocess.TimeoutExpired:
@@ -242,7 +199,7 @@ def build(recipe: Recipe, cache: Path) -> Program | str:
     folder = _cached(cache / f"{recipe.name}-{recipe.key()}", lambda folder: _make(recipe, folder, fetched))
     assert isinstance(folder, Path), folder
     words = {"{folder}": str(folder), "{fetched}": str(fetched), "{python}": sys.executable}
-    variables = {name: _filled(value, words) for name, value in recipe.variables}
+    variables = {name: _filled(value, words) for name, value in recipe.variables.items()}
     return Program([_filled(word, words) for word in recipe.run], variables)
 
 
@@ -299,7 +256,7 @@ def _make(recipe: Recipe, folder: Path, fetched: Path) -> None:
 
 
 def _write(recipe: Recipe, folder: Path) -> None:
-    for name, text in recipe.files:
+    for name, text in recipe.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

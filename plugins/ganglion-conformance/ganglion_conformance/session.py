@@ -27,8 +27,6 @@ from ganglion.wire.verb import Verb
 from ganglion_conformance.case import Miss, expect
 from ganglion_conformance.drivers import End, Peer, Place
 
-__all__ = ["CALLER", "LEAVE_S", "Answer", "Session"]
-
 CALLER = "kit/controller/0"
 _SUPERVISOR = "supervisor"
 _LOOK_S = 0.25  # between two looks whether it has ended

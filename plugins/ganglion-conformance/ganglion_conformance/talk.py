@@ -31,8 +31,6 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.verb import Verb
 
-__all__ = ["CONTROLLER", "ENVIRONMENT", "Row", "Talk", "conversation_text"]
-
 CONTROLLER, ENVIRONMENT = "demo-1/controller/0", "demo-1/environment/field/0"
 _TOKEN = "A" * 43  # 32 bytes of zero in base64url: an example, and nobody's secret
 _WIDTH = 96

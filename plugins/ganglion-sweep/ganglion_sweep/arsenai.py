@@ -13,8 +13,6 @@ from ganglion_sweep.experiment import Experiment, bounded, composed, raised
 from ganglion_sweep.factor import Factor, Level
 from ganglion_sweep.model import OLD_SECTIONS, OldForm
 
-__all__ = ["read_old"]
-
 _LISTED = ("environments", "agents")  # whose levels are lists of names; those of the others are one name each
 _SETS = ("sensors", "actuators")
 _REQUEST = re.compile(r"\$req\(\s*([^()]*?)\s*(\)?)\s*\Z")

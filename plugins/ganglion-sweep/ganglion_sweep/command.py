@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ganglion_sweep.progress import Progress
     from ganglion_sweep.runner import Runner
 
-__all__ = ["command"]
 
 _INTERRUPTED = 130
 _LOST = "lost: the command that carried it out was killed"
@@ -97,8 +96,9 @@ def _words(settings: Settings, file: str, overrides: Sequence[str]) -> str:
 
 def _places(settings: Settings) -> list[str]:
     """Return the options that say where results are, where they are not where they are looked for."""
-    words = [] if settings.results == Settings().results else ["--results", str(settings.results)]
-    return words if settings.store == Settings().store else [*words, "--store", str(settings.store)]
+    usual = Settings.load()
+    words = [] if settings.results == usual.results else ["--results", str(settings.results)]
+    return words if settings.store == usual.store else [*words, "--store", str(settings.store)]
 
 
 def _plan(settings: Settings, folder: Folder, points: Sequence[Point]) -> int:

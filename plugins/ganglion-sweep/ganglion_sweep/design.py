@@ -15,8 +15,6 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-__all__ = ["CANDIDATES_MAX", "Axes", "Coordinates", "Design", "full", "lhs", "placed", "random", "size", "thinned"]
-
 Axes: TypeAlias = Sequence["int | None"]
 Coordinates: TypeAlias = NDArray[np.float64]
 Design: TypeAlias = Callable[[Axes, int, Generator], Coordinates]

@@ -30,8 +30,6 @@ from ganglion_sweep.design import CANDIDATES_MAX, size
 from ganglion_sweep.factor import Factor, Level, read_factor, same
 from ganglion_sweep.model import ExperimentForm
 
-__all__ = ["COLUMNS", "RUNS_MAX", "Assemble", "Experiment", "bounded", "composed", "raised", "read_own", "repeated"]
-
 Assemble: TypeAlias = Callable[[Sequence[Level]], "tuple[Node, list[Fault]]"]
 
 COLUMNS = ("run", "row", "repetition", "seed")  # of the table of the design, before those of the factors

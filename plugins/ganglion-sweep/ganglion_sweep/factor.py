@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 
 from ganglion.cli.extension import Fault, Node, path_of
 
-__all__ = ["OURS", "Factor", "Level", "Path", "Setting", "read_factor", "same"]
-
 Path: TypeAlias = tuple[str, ...]
 Setting: TypeAlias = "tuple[Path, Node]"
 

@@ -16,8 +16,6 @@ from ganglion.cli.extension import UsageError
 from ganglion_sweep.experiment import COLUMNS
 from ganglion_sweep.point import Point
 
-__all__ = ["Folder", "cell", "table"]
-
 
 def cell(value: Any) -> str:
     """Return a value as it stands in a table: text as it is, all else as JSON, nothing for null."""

@@ -9,8 +9,6 @@ from pydantic import Field
 
 from ganglion.cli.extension import Count, Expect, Flag, Form, Name, Seed, Version
 
-__all__ = ["OLD_SECTIONS", "Definitions", "DesignForm", "ExperimentForm", "FactorForm", "Normal", "OldForm", "Range"]
-
 _ABSENT: Any = None  # the default of a key that, when it is given, may not be null
 
 

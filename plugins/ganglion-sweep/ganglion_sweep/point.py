@@ -28,8 +28,6 @@ from ganglion_sweep.factor import Level
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-__all__ = ["Point", "check_points", "points_of", "rows_of", "seed_of"]
-
 
 @dataclass(frozen=True)
 class Point:

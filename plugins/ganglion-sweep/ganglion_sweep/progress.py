@@ -19,7 +19,6 @@ from ganglion_sweep.summary import Mean, table_text
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-__all__ = ["Progress"]
 
 _REDRAW_S = 0.1  # at most ten redraws a second
 _SHOWN = 4  # running runs beside the bar

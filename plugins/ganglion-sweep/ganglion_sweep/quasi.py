@@ -12,8 +12,6 @@ from ganglion_sweep.design import Axes, Coordinates, placed
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-__all__ = ["halton", "sobol"]
-
 
 def sobol(axes: Axes, samples: int, rng: Generator) -> Coordinates:
     """Return the first points of a scrambled Sobol sequence; a power of two keeps its balance."""

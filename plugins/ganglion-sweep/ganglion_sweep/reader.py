@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from ganglion.cli.extension import DocumentError, read_tree, report
 from ganglion_sweep.experiment import Experiment, read_own
 
-__all__ = ["read_experiment"]
-
 
 def read_experiment(source: str, overrides: Sequence[str] = ()) -> Experiment:
     """Return the experiment of a document; `-` is standard input. Settings `PATH=VALUE` are put in before all checks.

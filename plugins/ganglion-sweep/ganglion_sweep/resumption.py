@@ -10,8 +10,6 @@ from ganglion_sweep.factor import same
 from ganglion_sweep.folder import cell
 from ganglion_sweep.point import Point
 
-__all__ = ["changed", "check_begun", "settled", "todo"]
-
 Row = Mapping[str, Any]
 
 

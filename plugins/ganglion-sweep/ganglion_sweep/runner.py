@@ -30,7 +30,6 @@ from ganglion_sweep.progress import Progress
 if TYPE_CHECKING:
     from ganglion.sdk.store import PointBook
 
-__all__ = ["Runner", "cores"]
 
 STATES = {"finished": "done", "failed": "failed", "interrupted": "planned"}
 

@@ -9,8 +9,6 @@ from ganglion.cli.extension import cleaned
 from ganglion.cli.extension import schema as run_schema
 from ganglion_sweep.model import ExperimentForm
 
-__all__ = ["schema"]
-
 
 def schema(installed: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the schema; `installed` maps kinds of plugins to their short names, which become examples."""

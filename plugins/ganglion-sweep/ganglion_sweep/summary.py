@@ -14,7 +14,6 @@ from ganglion_sweep.point import Point
 if TYPE_CHECKING:
     from ganglion.sdk.store import StoreReader
 
-__all__ = ["Mean", "mean_of", "means_of", "returns_of", "table_rows", "table_text"]
 
 # Two-sided 95 % points of Student's t for 1 to 30 degrees of freedom; beyond them the normal distribution is near
 # enough (2.042 against 1.960, and closing).

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.cli.verify import DIGESTED, canonical, first_difference, results_digest
+from ganglion.cli.verify import canonical, first_difference, results_digest
 from ganglion.errors import StoreError
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -28,11 +28,6 @@ class FakeReader:
         """Yield the rows of a run."""
         for row in self._runs[runs[0]].get(table, []):
             yield {"run": runs[0], **row}
-
-
-def test_runs_and_incidents_do_not_count() -> None:
-    """What a run was called, when it ran and who was replaced is not among the results."""
-    assert not {"runs", "incidents", "declarations", "points", "returns"} & set(DIGESTED)
 
 
 VALUES = st.recursive(
@@ -63,6 +58,27 @@ def test_the_order_of_keys_does_not_count(value: Any) -> None:
 
     assert canonical(value) == canonical(turned(value))
     assert value == json.loads(canonical(value))
+
+
+def _step(step: int, value: Any) -> dict[str, Any]:
+    return {"worker": 0, "step": step, "sensors": {"g.a": 1, "g.b": value}}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "text"),
+    [
+        ([(1, 2), (2, 3)], [(1, 2), (2, 4)], "steps, row 1 (worker 0, step 2): sensors.g.b 3 against 4"),
+        ([(1, 2)], [(1, None)], "steps, row 0 (worker 0, step 1): sensors.g.b 2 against null"),
+        ([(1, 2)], [(1, 2), (2, 3)], "steps, row 1 (worker 0, step 2): no row against a row"),
+        ([(1, 2)], [], "steps, row 0 (worker 0, step 1): a row against no row"),
+        ([(1, 2)], [(5, 2)], "steps, row 0 (worker 0, step 1): step 1 against 5"),
+    ],
+)
+def test_the_first_difference_is_named(a: list[Any], b: list[Any], text: str) -> None:
+    """The first row that differs is named by its keys, with the value and both sides."""
+    reader: Any = FakeReader(a={"steps": [_step(*row) for row in a]}, b={"steps": [_step(*row) for row in b]})
+
+    assert text == str(first_difference(reader, "a", "b"))
 
 
 def test_bytes_and_keys_that_json_lacks_are_kept_apart() -> None:

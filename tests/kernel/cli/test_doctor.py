@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ganglion.cli.doctor import command, examine
+from ganglion.cli.doctor import command
 from ganglion.cli.settings import Settings
 
 
@@ -28,19 +28,13 @@ def test_machine_of_the_tests_is_well(tmp_path: Path) -> None:
     assert not (tmp_path / "r").exists()
 
 
-def test_missing_store_fails_with_its_cure(tmp_path: Path) -> None:
-    """A store that nobody ships is a failure that says where to look, and the exit status is 1."""
-    settings = Settings(results=tmp_path, store="abacus://x")
-    [store] = [finding for finding in examine(settings) if finding.what == "store"]
-
-    assert "fail" == store.state
-    assert "`ganglion plugins stores` lists those that there are" in store.text
-    assert 1 == CliRunner().invoke(command, [], obj=settings, standalone_mode=False).return_value
-
-
-def test_results_that_cannot_be_written_fail(tmp_path: Path) -> None:
-    """A results folder below a file is named, with what to do."""
+def test_what_fails_has_its_cure(tmp_path: Path) -> None:
+    """A store that nobody ships and a results folder below a file are failures that say what to do: exit status 1."""
     (tmp_path / "file").write_text("")
-    [results] = [f for f in examine(Settings(results=tmp_path / "file")) if f.what == "results"]
+    settings = Settings(results=tmp_path / "file", store="abacus://x", json=True)
+    result = CliRunner().invoke(command, [], obj=settings, standalone_mode=False)
+    failed = {row["what"]: row for row in json.loads(result.output) if row["state"] == "fail"}
 
-    assert ("fail", "choose another folder with --results DIR") == (results.state, results.cure)
+    assert (1, {"results", "store"}) == (result.return_value, set(failed))
+    assert "`ganglion plugins stores` lists those that there are" in failed["store"]["text"]
+    assert "choose another folder with --results DIR" == failed["results"]["cure"]

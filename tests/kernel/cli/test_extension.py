@@ -3,14 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from ganglion.cli import extension
-
-
-def test_what_is_promised_is_there() -> None:
-    """Every name that commands of plugins may use is there, in order."""
-    assert [] == [name for name in extension.__all__ if not hasattr(extension, name)]
-    assert sorted(extension.__all__) == extension.__all__
-
 
 def test_it_costs_little() -> None:
     """Importing it brings no arrays, no database, no log and no screen."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,41 +9,29 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.main import main
+from ganglion.errors import PeerLost
+from ganglion.supervisor.connection import Connection, connection_path
+from ganglion.supervisor.operator import find_kernel
 
 
-def test_status_describes_the_daemon(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`kernel status` finds the daemon by its connection file and shows where it listens, and no token."""
-    assert 0 == main(["kernel", "status", "--results", str(daemon), "--json"])
+def test_status_and_processes_of_the_daemon(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is found by its connection file; shown are where it listens and its broker, and no token."""
+    where = ["--results", str(daemon)]
+    assert 0 == main(["kernel", "status", *where, "--json"])
     row = json.loads(capsys.readouterr().out)
-
     assert row["endpoint"].startswith("ipc:///")
     assert row["tcp"].startswith("tcp://127.0.0.1:")
     assert not [key for key in row if "token" in key]
-    assert 0 == main(["kernel", "status", "--results", str(daemon)])
+    assert 0 == main(["kernel", "status", *where])
     assert f"endpoint {row['endpoint']}\n" in capsys.readouterr().out
 
-
-@pytest.mark.parametrize("words", [["kernel", "status"], ["kernel", "stop"], ["submit", __file__]])
-def test_without_a_daemon_the_places_are_listed(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A live command that reaches no kernel ends with 1 and says where it looked."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
-
-    assert 1 == main([*words, "--results", str(tmp_path)])
-    assert str(tmp_path) in capsys.readouterr().err
-
-
-def test_a_second_kernel_of_a_folder_is_refused(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It ends with 2 and names the process and the endpoint of the first, which stays what commands find."""
-    assert 0 == main(["kernel", "status", "--results", str(daemon), "--json"])
-    first = json.loads(capsys.readouterr().out)
-
-    assert 2 == main(["kernel", "--results", str(daemon)])
-    said = capsys.readouterr().err
-    assert f"a kernel is running here already: process {first['pid']}, endpoint {first['endpoint']}" in said
-    assert 0 == main(["kernel", "status", "--results", str(daemon), "--json"])
-    assert first["endpoint"] == json.loads(capsys.readouterr().out)["endpoint"]
+    assert 0 == main(["ps", *where, "--json"])
+    [process] = json.loads(capsys.readouterr().out)
+    assert ("broker", "running", True) == (process["name"], process["state"], process["memory_bytes"] > 0)
+    assert 0 == main(["ps", *where])
+    header, line = capsys.readouterr().out.splitlines()
+    assert ["RUN", "NAME", "ROLE", "WORKER", "PID", "STATE", "HEARD", "WAITING"] == header.split()[:8]
+    assert ["-", "broker", "broker", "-", str(process["pid"]), "running"] == line.split()[:6]
 
 
 def test_a_lock_of_a_dead_kernel_holds_nobody(tmp_path: Path) -> None:
@@ -52,8 +41,9 @@ def test_a_lock_of_a_dead_kernel_holds_nobody(tmp_path: Path) -> None:
     words = [str(Path(sys.executable).with_name("ganglion")), "kernel", "--store", "none", "--results", str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("endpoint ")
+        endpoint = process.stdout.readline().partition(" and ")[0]
         assert process.stdout.readline().startswith("connection file ")
+        assert f"process {process.pid}, {endpoint}" == (tmp_path / ".kernel" / "lock").read_text().strip()
         process.terminate()
         process.communicate(timeout=10)
 
@@ -70,7 +60,13 @@ def test_place_to_attach_is_printed_for_a_shell(daemon: Path, capsys: pytest.Cap
     assert 43 == len(lines[2].removeprefix("export GANGLION_TOKEN="))
 
 
-def test_place_of_no_kernel_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where no kernel is running there is no place: exit status 1."""
-    assert 1 == main(["kernel", "env", "tank", "--results", str(tmp_path)])
-    assert "no connection file of a living kernel" in capsys.readouterr().err
+def test_a_daemon_is_told_from_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's own kernel is no daemon; a file that was named is taken as it is."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    path = connection_path(tmp_path / "x", tmp_path, "demo-1")
+    made = Connection(1, os.getpid(), "ipc:///x", None, "o", "w", "a", "demo-1", str(tmp_path), None)
+    made.write(path)
+
+    assert (path, made) == find_kernel(tmp_path, None) == find_kernel(tmp_path / "else", path)
+    with pytest.raises(PeerLost, match="living daemon"):
+        find_kernel(tmp_path, None, True)

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from ganglion.cli.main import main
+from ganglion.cli.plugins import manual
+from ganglion.registry import Entry
 
 
 def test_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,19 +28,13 @@ def test_lists_a_group(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"controller"} == {row.split()[0] for row in rows}
 
 
-@pytest.mark.parametrize("words", [["env", "list"], ["plugins", "environments"], ["plugins", "environment"]])
+@pytest.mark.parametrize("words", [["env", "list"], ["plugins", "environment"]])
 def test_a_group_holds_its_own_kind_only(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A plugin of another group that has the name of the group is not listed with it."""
     assert 0 == main(["--json", *words])
 
     rows = json.loads(capsys.readouterr().out)
     assert {"environment"} == {row["group"] for row in rows}
-
-
-def test_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown name is exit 2 and comes with the nearest one."""
-    assert 2 == main(["plugins", "enviroments"])
-    assert "did you mean `environments`?" in capsys.readouterr().err
 
 
 def test_check(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,3 +52,11 @@ def test_a_name_comes_with_its_manual(capsys: pytest.CaptureFixture[str]) -> Non
     assert "    Params:\n        steps: Steps of an episode, >= 1." in shown
     assert 0 == main(["plugins", "max_steps", "--json"])
     assert "Params:" in json.loads(capsys.readouterr().out)[0]["manual"]
+
+
+@pytest.mark.parametrize(
+    "value", ["no_such_module:Thing", "json:Thing", "json.no:Thing", "sys:Thing", "json.decoder.no:Thing"]
+)
+def test_where_there_is_no_source_there_is_no_manual(value: str) -> None:
+    """A module or class that is not there, or is not written in Python, has none."""
+    assert manual(Entry("p", "muscle", "d", "1", value)) is None

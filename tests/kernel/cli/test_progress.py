@@ -6,12 +6,11 @@ import sys
 
 import pytest
 
-from ganglion.cli.progress import JsonProgress, PlainProgress, following, make_progress, plain_line
+from ganglion.cli.progress import JsonProgress, PlainProgress, make_progress
 from ganglion.cli.settings import Settings
 from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import RunEvent
 
-DONE = Outcome("demo-1", "finished", "completed", 0, [], 6.84)
 STORY = ["muscle ada was killed by SIGKILL", "its output:", "    boo"]
 FAILED = Outcome("demo-1", "failed", "failed: x", 1, STORY, 1.0)
 
@@ -24,11 +23,6 @@ def _plain(**settings: object) -> tuple[PlainProgress, io.StringIO, io.StringIO]
 def _episode(second: float, steps: int = 10) -> RunEvent:
     fields = {"phase": 0, "worker": 1, "episode": 0, "steps": steps, "returns": {"scout": 21.0}, "reason": "terminated"}
     return RunEvent("episode.ended", fields, second)
-
-
-def test_wait_is_its_own_sentence() -> None:
-    """A wait is shown as the sentence that tells it."""
-    assert "waiting 4.2 s for ada" == plain_line(RunEvent("waiting", {"text": "waiting 4.2 s for ada"}, 0.0))[13:]
 
 
 def test_many_episodes_become_one_line() -> None:
@@ -44,17 +38,6 @@ def test_many_episodes_become_one_line() -> None:
     assert {"demo-1": 510} == progress.steps
 
 
-def test_end_tells_where_the_rows_are() -> None:
-    """The last lines say how long it took, how many steps, and what to look at next."""
-    progress, out, err = _plain()
-    progress.event("demo-1", _episode(1.0))
-    progress.end(DONE, " in results/ganglion.db")
-
-    assert "finished in 6.8 s, 10 steps in results/ganglion.db" == out.getvalue().splitlines()[1]
-    assert "next: ganglion results episodes demo-1" in out.getvalue()
-    assert "" == err.getvalue()
-
-
 @pytest.mark.parametrize("verbosity", [-1, 0])
 def test_warning_is_told_on_stderr(verbosity: int) -> None:
     """What was asked for and is not there is told as a sentence, disarmed, and as no event beside."""
@@ -62,6 +45,25 @@ def test_warning_is_told_on_stderr(verbosity: int) -> None:
     progress.event("demo-1", RunEvent("warning", {"text": "no model\x1b\n  in base /b"}, 1.0))
 
     assert ("", "warning: no model\\x1b\n  in base /b\n") == (out.getvalue(), err.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("news", "verbosity", "line"),
+    [
+        (RunEvent("waiting", {"text": "waiting 4.2 s for ada"}, 0.0), 0, "waiting 4.2 s for ada"),
+        (RunEvent("peer.joined", {"name": "x"}, 0.0), 0, None),
+        (RunEvent("peer.joined", {"name": "x"}, 0.0), 1, "peer.joined      name=x"),
+        (RunEvent("phase.started", {"a": 0.1 + 0.2, "b": "c d", "e": {"f": None, "g": 1}}, 0.0), 0,
+         'phase.started    a=0.3 b="c d" e.g=1'),
+        (RunEvent("phase.started", {}, 0.0), -1, None),
+    ],
+)  # fmt: skip
+def test_an_event_is_a_line(news: RunEvent, verbosity: int, line: str | None) -> None:
+    """It has a time, a name and its fields, a wait the sentence that tells it; some are shown only when asked for."""
+    progress, out, _ = _plain(verbosity=verbosity)
+    progress.event("demo-1", news)
+
+    assert ([] if line is None else [line]) == [shown[13:] for shown in out.getvalue().splitlines()]
 
 
 def test_failure_is_told_on_stderr() -> None:
@@ -73,14 +75,6 @@ def test_failure_is_told_on_stderr() -> None:
 
     assert "" == out.getvalue()
     assert "failed: muscle ada was killed by SIGKILL\n  its output:\n      boo\n" == err.getvalue()
-
-
-def test_joins_are_shown_when_asked_for() -> None:
-    """That peers join is news for those who say -v."""
-    for verbosity, count in ((0, 0), (1, 1)):
-        progress, out, _ = _plain(verbosity=verbosity)
-        progress.event("demo-1", RunEvent("peer.joined", {"name": "x"}, 0.0))
-        assert count == len(out.getvalue().splitlines())
 
 
 def test_json_is_one_object_per_line() -> None:
@@ -105,13 +99,23 @@ def test_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(make_progress(Settings()), PlainProgress)
 
 
-def test_the_end_says_what_can_be_done_next() -> None:
-    """A finished run can be read, one that was cut short or failed can be gone on with; one that never began cannot."""
-    ends = [("finished", 0), ("interrupted", 130), ("failed", 1), ("failed", 2)]
-    lines = [following(Outcome("demo-1", status, "", code), " in x") for status, code in ends]
+@pytest.mark.parametrize(
+    ("outcome", "store", "following"),
+    [
+        (Outcome("demo-1", "finished", "", 0), " in x", ["next: ganglion results episodes demo-1 · ganglion runs"]),
+        (Outcome("demo-1", "finished", "", 0), "", []),
+        (Outcome("demo-1", "interrupted", "", 130), " in x", ["next: ganglion resume demo-1"]),
+        (Outcome("demo-1", "failed", "", 1), " in x", ["next: ganglion resume demo-1"]),
+        (Outcome("demo-1", "failed", "", 2), " in x", []),
+        (Outcome("demo-1", "failed", "", 1, resumable=False), " in x", []),
+    ],
+)
+def test_the_end_says_what_can_be_done_next(outcome: Outcome, store: str, following: list[str]) -> None:
+    """A finished run can be read, one that was cut short or failed can be resumed; one that never began cannot."""
+    progress, out, _ = _plain()
+    progress.event("demo-1", _episode(1.0))
+    progress.end(outcome, store)
+    _, end, *rest = out.getvalue().splitlines()
 
-    assert ["next: ganglion results episodes demo-1 · ganglion runs"] == lines[0]
-    assert [["next: ganglion resume demo-1"]] * 2 == lines[1:3]
-    assert [] == lines[3]
-    assert [] == following(Outcome("demo-1", "finished", "", 0), "")
-    assert [] == following(Outcome("demo-1", "failed", "", 1, resumable=False), " in x")
+    assert end.endswith(f", 10 steps{store}")
+    assert following == rest

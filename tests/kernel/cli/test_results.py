@@ -55,6 +55,7 @@ def test_a_query_in_sql(ganglion: Command) -> None:
     ("arguments", "status", "message"),
     [
         (("stpes",), 2, "did you mean `steps`"),
+        (("last", "episodes"), 2, "expected the table first: ganglion results episodes last"),
         (("steps", "demo-9"), 2, "did you mean `demo-"),
         (("steps", "--columns", "senors"), 2, "did you mean `sensors`"),
         (("steps", "--where", "stpe = 1"), 2, "did you mean `step`"),
@@ -77,11 +78,3 @@ def test_parquet_is_written_by_the_store(ganglion: Command, tmp_path: Path) -> N
 
     rows = [{"step": 1, "sensors": {"grid.a": 0.5}}, {"step": 2, "sensors": {"grid.a": 0.5}}]
     assert rows == parquet.read_table(path).to_pylist()
-
-
-def test_a_run_before_the_table_is_answered_with_the_right_order(ganglion: Command) -> None:
-    """Who names the run first is told how it is meant."""
-    status, _, err = ganglion("results", "last", "episodes")
-
-    assert 2 == status
-    assert "expected the table first: ganglion results episodes last" in err

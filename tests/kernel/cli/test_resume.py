@@ -44,14 +44,6 @@ def change(folder: RunFolder, **fields: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
-def test_a_run_that_is_not_there(ganglion: Callable[..., Any]) -> None:
-    """An unknown name is exit 2, and says where was looked."""
-    status, _, err = ganglion("resume", "nobody")
-
-    assert 2 == status
-    assert "found no 'nobody'" in err
-
-
 @pytest.mark.parametrize("boot", [boot_id(), "another"])
 def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], kept: RunFolder, boot: str) -> None:
     """Its supervisor was gone before the manifest was sealed: that is done, and nobody is started."""
@@ -68,9 +60,10 @@ def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], ke
     assert 2 == ganglion("resume", kept.run)[0]
 
 
-def test_a_run_that_is_ending_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
-    """Its supervisor has heard of the end and is there: the manifest is that one's to seal."""
-    write_census(kept.path, Census(boot_id(), life_of(0, os.getpid()), ended=End("finished", "completed")))
+@pytest.mark.parametrize("ended", [None, End("finished", "completed")])
+def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFolder, ended: End | None) -> None:
+    """Its supervisor is there, also if it has heard of the end: exit 2, by its number; it seals the manifest itself."""
+    write_census(kept.path, Census(boot_id(), life_of(0, os.getpid()), ended=ended))
     status, _, err = ganglion("resume", kept.run)
 
     assert (2, f"ganglion: run demo-1 goes on already (process {os.getpid()})\n") == (status, err)
@@ -103,14 +96,6 @@ def test_another_installation_is_refused(ganglion: Callable[..., Any], kept: Run
     assert "\n  python: 2.7.18 then, " in err
     assert "\n  package numpy: 0.1 then, " in err
     assert "--accept-fingerprint goes on all the same" in err
-
-
-def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
-    """Its supervisor is there: exit 2, by its number."""
-    write_census(kept.path, Census(boot_id(), life_of(0, os.getpid())))
-    status, _, err = ganglion("resume", kept.run)
-
-    assert (2, f"ganglion: run demo-1 goes on already (process {os.getpid()})\n") == (status, err)
 
 
 @pytest.mark.parametrize("file", ["plan.msgpack", "manifest.json"])

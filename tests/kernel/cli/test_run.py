@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ganglion.cli.run import Options, command, faults_of, load, store_of, store_text
+from ganglion.cli.run import Options, load, store_text
+from ganglion.cli.session import processors
 from ganglion.cli.settings import Settings
+from ganglion.cli.stores import store_of
 from ganglion.errors import DocumentError, UsageError
-from ganglion.run.plan import Plan
 
+GANGLION = str(Path(sys.executable).with_name("ganglion"))
 FAULTY = "uid: x\nsead: 4\n"
 
 
@@ -26,19 +30,15 @@ def test_faults_of_all_documents_come_together(tmp_path: Path) -> None:
     assert {"a.yml", "b.yml"} == files
 
 
-def test_without_a_document_the_demo_runs() -> None:
-    """The built-in document is found through the registry, and takes options like any other."""
-    [plan] = load([], Options(seed=7))
+def test_faults_of_plugins_show_their_line(ganglion: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """What only a class can tell is shown at the line of the document that names it; no run is begun."""
+    document = str(Path(__file__).parents[2] / "documents" / "dummy.yml")
+    wrong = ["--set", "schedule.train.environments.myenv.params={max_inter: 3}"]
+    status, _, err = ganglion("run", "--store", "none", *wrong, document)
 
-    assert ("demo", "7") == (plan.uid, plan.seed)
-
-
-def test_faults_of_plugins_show_their_line() -> None:
-    """What only a class could tell is shown at the line of the document that names it."""
-    plan = Plan("x", "x", "1", [], source="x.yml", document="uid: x\nname: bad\n")
-    row = {"severity": "error", "file": "x.yml", "line": 2, "column": 7, "path": "name", "message": "no"}
-
-    assert "x.yml:2:7: name: no\nname: bad\n      ^\n1 error" == str(faults_of(plan, [row]))
+    assert (2, []) == (status, list(tmp_path.iterdir()))
+    assert f"{document}:" in err
+    assert "max_inter" in err
 
 
 def test_store_is_said_in_words(tmp_path: Path) -> None:
@@ -47,13 +47,6 @@ def test_store_is_said_in_words(tmp_path: Path) -> None:
     assert None is store_of(Settings(store="none"))
     assert "" == store_text(Settings(store="none"))
     assert " in postgresql://h/db" == store_text(Settings(store="postgresql://h/db"))
-
-
-def test_one_name_is_for_one_document() -> None:
-    """Two documents cannot have one name; nothing is started."""
-    result = CliRunner().invoke(command, ["a.yml", "b.yml", "--name", "x"], obj=Settings(), standalone_mode=False)
-
-    assert isinstance(result.exception, UsageError)
 
 
 def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
@@ -68,3 +61,62 @@ def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
     )
 
     assert done.stdout.splitlines()[-1] == "[] 0", done.stdout + done.stderr
+
+
+def test_plan_is_printed_both_ways(ganglion: Callable[..., tuple[int, str, str]]) -> None:
+    """`--plan` prints phases and processes with their seeds and starts nothing, as text and as one JSON value."""
+    document = str(Path(__file__).parents[2] / "documents" / "dummy.yml")
+    status, shown, _ = ganglion("run", "--plan", "--seed", "42", document)
+    head, phase, ours, *more = shown.splitlines()
+    assert (0, f"dummy · seed 42 · {document}", "  broker, governor, store") == (status, head, ours)
+    assert phase.startswith("phase 0 train: train, lockstep, 1 worker, episodes ")
+
+    [plan] = json.loads(ganglion("run", "--plan", "--seed", "42", "--json", document)[1])
+    rows = plan["phases"][0]["processes"]
+    processes = more[: len(rows)]
+    assert {"controller", "environment", "muscle", "brain"} == {row["role"] for row in rows}
+    assert [[row["name"], "seed", row["seed"]] for row in rows] == [line.split()[:3] for line in processes]
+    assert all(line.endswith(row["starts"]) for row, line in zip(rows, processes, strict=True))
+    assert ["dummy", "42", len(rows)] == [plan["uid"], plan["seed"], len({row["seed"] for row in rows})]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "expected a list of processors"),
+        ("zero", "expected a list of processors"),
+        ("0-", "expected a list of processors"),
+        ("0-999999999999", "expected processors up to 3, found 999999999999"),
+        ("1", r"expected some of \[0, 3\], found 1"),
+        ("3-0", r"expected some of \[0, 3\], found '3-0'"),
+    ],
+)
+def test_others_are_refused(text: str, sentence: str) -> None:
+    """A list has numbers and ranges, both ends included; others, and a processor that is not there, are refused."""
+    assert [{0}, {0, 2}, {0, 2, 3}] == [processors(good, {0, 1, 2, 3}) for good in ("0", "0,2", "0,2-3")]
+    with pytest.raises(UsageError, match=sentence):
+        processors(text, {0, 3})
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system keeps no process anywhere")
+def test_a_run_is_kept_on_its_processors(tmp_path: Path) -> None:
+    """Author's code runs on the processors of the option only; a wrong one starts nothing."""
+    last = max(os.sched_getaffinity(0))
+    (tmp_path / "shy.py").write_text(
+        "import os\nfrom ganglion.sdk import Muscle\n"
+        "class Shy(Muscle):\n"
+        "    def propose_actions(self, sensors, actuators_available):\n"
+        "        raise RuntimeError(f'kept on {sorted(os.sched_getaffinity(0))}')\n"
+    )
+    (tmp_path / "shy.yml").write_text(
+        "uid: shy\nseed: 1\nversion: '0.1'\nschedule:\n  - test:\n"
+        "      environments: [{environment: {uid: rod, name: pendulum}}]\n"
+        "      agents: [{name: a, muscle: 'shy:Shy', sensors: ['rod.*'], actuators: ['rod.*']}]\n"
+        "      phase_config: {mode: test, episodes: 1}\nrun_config: {condition: vanilla}\n"
+    )
+    command = [GANGLION, "run", "-q", "--store", "none", "shy.yml"]
+    kept = subprocess.run([*command, "--cpus", str(last)], cwd=tmp_path, capture_output=True, text=True)
+    wrong = subprocess.run([*command, "--cpus", "9999"], cwd=tmp_path, capture_output=True, text=True)
+
+    assert f"kept on [{last}]" in kept.stderr
+    assert (2, f"ganglion: cpus: expected processors up to {last}, found 9999\n") == (wrong.returncode, wrong.stderr)

@@ -37,14 +37,10 @@ def test_runs_are_listed(ganglion: Command, options: list[str], expected: list[s
     assert expected == [line.split()[0] for line in ganglion("runs", *options)[1].splitlines()[1:]]
 
 
-def test_equal_runs_have_no_difference(ganglion: Command) -> None:
-    """`diff` of two runs of equal results is exit 0, whatever their ids and times."""
+def test_a_difference_is_exit_1(ganglion: Command) -> None:
+    """`diff` names the first difference and ends with 1; equal results are exit 0, an unknown run is exit 2."""
     assert (0, "no difference\n", "") == ganglion("runs", "diff", "demo-1", "demo-2")
     assert {"difference": None} == json.loads(ganglion("runs", "diff", "demo-1", "demo-2", "--json")[1])
-
-
-def test_a_difference_is_exit_1(ganglion: Command) -> None:
-    """`diff` names the first difference and ends with 1; an unknown run is exit 2."""
     status, out, _ = ganglion("runs", "diff", "demo", "tape")
     assert (1, "phases, row 0 (phase 0, mode train): status finished against failed\n") == (status, out)
     assert 2 == ganglion("runs", "diff", "demo", "nonsense")[0]

@@ -3,32 +3,18 @@ from __future__ import annotations
 import io
 import re
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import given
 
-from ganglion.cli.screen import LiveProgress, sparkline
+from ganglion.cli.screen import LiveProgress
 from ganglion.cli.settings import Settings
 from ganglion.supervisor.runs import Outcome
 from ganglion.wire.messages import RunEvent
 
 
 @pytest.fixture(autouse=True)
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the tests draw on a terminal that can be drawn on, wherever they run."""
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-
-@given(st.lists(st.floats(-1e9, 1e9), max_size=200))
-def test_line_has_a_width(values: list[float]) -> None:
-    """However many numbers there are, the line is at most twelve wide."""
-    assert min(12, len(values)) == len(sparkline(values))
-
-
-@pytest.fixture(autouse=True)
 def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have what is drawn in memory drawn as on a terminal of 200 columns."""
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -48,28 +34,19 @@ class _Watched:
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.out.getvalue()[before:])
 
 
-def test_a_pause_is_shown() -> None:
-    """Who is paused stands where the steps per second were, until it is resumed."""
-    run = _Watched()
-    run.at(0.0, "phase.started", phase=0, name="train", workers=1, episodes=4)
-    for n in range(1, 4):
-        run.at(float(n), "steps.taken", phase=0, worker=0, episode=0, steps=10 * n)
-    paused = run.at(4.0, "phase.paused", phase=0, workers=[0], moving=False)
-
-    assert "0/4 episodes  paused: worker 0" in paused
-    assert "steps/s" not in paused
-    assert "paused" not in run.at(5.0, "phase.resumed", phase=0)
-
-
-def test_a_late_word_of_an_ended_episode_counts_nothing() -> None:
-    """What a controller said of an episode before its end may come after it: its steps are counted once."""
+def test_steps_are_counted_once_and_a_pause_is_shown() -> None:
+    """A late word of an ended episode counts nothing; a paused worker is shown where the steps per second were."""
     run = _Watched()
     run.at(0.0, "phase.started", phase=0, name="train", workers=1, episodes=4)
     for n in range(1, 4):
         run.at(10.0 * n, "episode.ended", phase=0, worker=0, episode=n - 1, steps=100)
         drawn = run.at(10.0 * n + 1, "steps.taken", phase=0, worker=0, episode=n - 1, steps=99)
+    paused = run.at(40.0, "phase.paused", phase=0, workers=[0], moving=False)
 
     assert "3/4 episodes  10 steps/s" in drawn
+    assert "3/4 episodes  paused: worker 0" in paused
+    assert "steps/s" not in paused
+    assert "paused" not in run.at(50.0, "phase.resumed", phase=0)
 
 
 def test_a_resumed_run_counts_the_episodes_before() -> None:
@@ -97,59 +74,23 @@ def test_runs_at_the_same_time_have_bars_of_their_own() -> None:
 
 
 def test_run_is_drawn_to_its_end() -> None:
-    """What was up, the bar of a phase, the returns and the end stand on the screen."""
-    out, err = io.StringIO(), io.StringIO()
-    progress = LiveProgress(Settings(), out, err)
-    progress.begin("demo-1", "42", "results/demo-1")
-    progress.event("demo-1", RunEvent("run.started", {"participants": "governor, store"}, 0.0))
-    started = {"phase": 0, "name": "train", "workers": 2, "episodes": 5}
-    progress.event("demo-1", RunEvent("phase.started", started, 0.0))
-    for number in range(10):
-        place = {"phase": 0, "worker": number % 2, "episode": number // 2}
-        fields = {**place, "steps": 3, "returns": {"scout": float(number)}}
-        progress.event("demo-1", RunEvent("episode.ended", fields, 0.0))
-    progress.event("demo-1", RunEvent("waiting", {"text": "waiting 4.2 s for scout"}, 0.0))
-    progress.refresh()
-    progress.event("demo-1", RunEvent("phase.ended", {"phase": 0}, 0.0))
-    progress.end(Outcome("demo-1", "finished", "completed", 0, [], 1.0), " in x.db")
-    text = out.getvalue()
+    """What was up, the bar of a phase, returns, evaluations and the end are drawn; no name is obeyed."""
+    run = _Watched()
+    run.progress.begin("x-1", "42", "results/x-1")
+    run.at(0.0, "run.started", participants="governor, store")
+    run.at(0.0, "phase.started", phase=0, name="train\x1b]0;boo\x07", workers=2, episodes=5)
+    for n in range(10):
+        run.at(n, "episode.ended", phase=0, worker=n % 2, episode=n // 2, steps=3, returns={"scout": float(n)})
+    run.at(11.0, "episode.ended", phase=0, mode="evaluate", steps=3, returns={"scout": 900.0})
+    run.at(11.0, "evaluation.ended", phase=0, number=0, metrics={"scout": {"return": 237.75}})
+    assert "waiting 4.2 s for scout" in run.at(12.0, "waiting", text="waiting 4.2 s for scout")
+    drawn = run.at(13.0, "phase.ended", phase=0)
+    run.progress.end(Outcome("x-1", "finished", "completed", 0, [], 1.0), " in x.db")
+    text = run.out.getvalue()
 
-    for words in (
-        "run demo-1 · seed 42",
-        "broker, governor, store",
-        "10/10 episodes",
-        "scout 0 → 9 ▁",
-        "4.2 s for scout",
-    ):
+    assert "train\\x1b]0;boo\\x07" in drawn
+    assert "10/10 episodes" in drawn
+    assert "scout 0 → 9 ▁▁▂▃▄▅▆▇██ evaluated 237.8" in drawn
+    for words in ("run x-1 · seed 42", "broker, governor, store", "finished in 1.0 s, 33 steps in x.db"):
         assert words in text
-    assert "finished in 1.0 s, 30 steps in x.db" in text
-    assert "" == err.getvalue()
-
-
-def test_names_cannot_speak_to_the_terminal() -> None:
-    """A phase whose name holds an escape sequence shows it and does not obey it."""
-    out = io.StringIO()
-    progress = LiveProgress(Settings(), out, io.StringIO())
-    progress.event("x", RunEvent("phase.started", {"phase": 0, "name": "\x1b]0;boo\x07"}, 0.0))
-    progress.event("x", RunEvent("phase.ended", {"phase": 0}, 0.0))
-    progress.close()
-
-    assert "\x1b]0;" not in out.getvalue()
-
-
-def test_evaluations_stand_beside_the_training() -> None:
-    """Their episodes are none of the phase's own; the mean return of the last one is shown with its agent."""
-    out = io.StringIO()
-    progress = LiveProgress(Settings(), out, io.StringIO())
-    progress.event("x", RunEvent("phase.started", {"phase": 0, "name": "train", "episodes": 2}, 0.0))
-    progress.event("x", RunEvent("episode.ended", {"phase": 0, "steps": 3, "returns": {"ada": 5.0}}, 0.0))
-    fields = {"phase": 0, "mode": "evaluate", "steps": 3, "returns": {"ada": 900.0}}
-    progress.event("x", RunEvent("episode.ended", fields, 0.0))
-    metrics = {"ada": {"return": 237.75}}
-    progress.event("x", RunEvent("evaluation.ended", {"phase": 0, "number": 0, "metrics": metrics}, 0.0))
-    progress.event("x", RunEvent("phase.ended", {"phase": 0}, 0.0))
-    progress.close()
-
-    assert "1/2 episodes" in out.getvalue()
-    assert "ada 5 → 5" in out.getvalue()
-    assert "evaluated 237.8" in out.getvalue()
+    assert "\x1b]0;" not in text

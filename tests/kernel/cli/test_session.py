@@ -43,20 +43,6 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     assert not (tmp_path / ".two").exists()
 
 
-def test_a_faulty_plan_is_told_with_its_place(tmp_path: Path) -> None:
-    """What a constructor refuses is a fault of this plan, and of none that is checked at the same time."""
-    wrong = plan("schedule.train.environments.myenv.params={max_inter: 3}")
-
-    async def main() -> list[list[str]]:
-        async with Session(Settings(results=tmp_path, store="none"), ".one", tmp_path / "logs") as session:
-            found = await asyncio.gather(*(session.check(one) for one in (plan(), wrong, plan())))
-        return [[fault.message for fault in faults if fault.severity == "error"] for faults in found]
-
-    before, told, after = asyncio.run(main())
-    assert ([], []) == (before, after)
-    assert any("max_inter" in message for message in told)
-
-
 def test_ctrl_c_interrupts_what_runs(tmp_path: Path) -> None:
     """The first Ctrl-C ends the runs after their episodes, and says so."""
     said: list[str] = []

@@ -4,14 +4,30 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 Command = Callable[..., tuple[int, str, str]]
+RESOLVED = """\
+uid: demo
+schedule:
+- first: {phase_config: {mode: train, worker: 2, episodes: 3}}
+- second: {phase_config: {mode: test, worker: 1, episodes: null}}
+# \u00fc"""
 
 
-def test_shows_a_run(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
-    """Identity, status and reason come first, then phases, brains and files."""
+@pytest.fixture(autouse=True)
+def folder(write_run: Callable[..., str], tmp_path: Path) -> Path:
+    """Write a run whose first phase has ended, and its folder."""
     write_run("demo-1")
-    (tmp_path / "demo-1" / "document.yml").write_text("uid: demo\n")
+    folder = tmp_path / "demo-1"
+    (folder / "manifest.json").write_text('{"run": "demo-1", "uid": "demo", "started": "2030"}')
+    (folder / "document.yml").write_text("uid: demo\n")
+    (folder / "resolved.yml").write_text(RESOLVED)
+    return folder
 
+
+def test_shows_a_run(ganglion: Command) -> None:
+    """Identity, status and reason come first, then phases, those that have not begun too, brains and files."""
     status, out, err = ganglion("show", "demo")
 
     assert (0, "") == (status, err)
@@ -22,37 +38,29 @@ def test_shows_a_run(ganglion: Command, write_run: Callable[..., str], tmp_path:
     assert [["phase", "name"], ["phase", "agent"], ["bytes", "path"]] == heads
     assert "10     document.yml" in lines
 
-
-def test_as_json(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
-    """As JSON it is one value with stable keys."""
-    write_run("demo-1")
-
     value = json.loads(ganglion("show", "last", "--json")[1])
-
     assert ["run", "uid", "experiment", "seed", "status", "reason", "started", "ended"] == list(value)[:8]
     assert ["folder", "versions", "phases", "brains", "files"] == list(value)[8:]
-    assert ["phase", "name", "mode", "status", "reason", "workers", "episodes", "limit"] == list(value["phases"][0])
-    assert 1 == value["phases"][0]["episodes"]
+    assert [
+        {"phase": 0, "name": "first", "mode": "train", "status": "finished", "reason": None}
+        | {"workers": 2, "episodes": 1, "limit": 6},
+        {"phase": 1, "name": "second", "mode": "test", "status": None, "reason": None}
+        | {"workers": 1, "episodes": 0, "limit": None},
+    ] == value["phases"]
+    assert ["ada"] == [row["agent"] for row in value["brains"]]
 
 
-def test_prints_the_documents(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
+def test_prints_the_documents(ganglion: Command) -> None:
     """`--document` is the text as it was given, byte for byte, `--plan` the resolved one; both at once are usage."""
-    write_run("demo-1")
-    for name in ("document", "resolved"):
-        (tmp_path / "demo-1" / f"{name}.yml").write_text(f"# {name} ü\nuid: demo")
-
-    assert (0, "# document ü\nuid: demo", "") == ganglion("show", "demo-1", "--document")
-    assert (0, "# resolved ü\nuid: demo", "") == ganglion("show", "--plan", "demo-1")
-    assert {"run": "demo-1", "plan": "# resolved ü\nuid: demo"} == json.loads(
-        ganglion("--json", "show", "demo-1", "--plan")[1]
-    )
+    assert (0, "uid: demo\n", "") == ganglion("show", "demo-1", "--document")
+    assert (0, RESOLVED, "") == ganglion("show", "--plan", "demo-1")
+    assert {"run": "demo-1", "plan": RESOLVED} == json.loads(ganglion("--json", "show", "demo-1", "--plan")[1])
     assert 2 == ganglion("show", "demo-1", "--plan", "--document")[0]
 
 
-def test_unknown_run(ganglion: Command, write_run: Callable[..., str]) -> None:
-    """A run that there is not is exit 2."""
-    write_run("demo-1")
-
-    status, _, err = ganglion("show", "nobody")
-    assert 2 == status
-    assert "there is no run `nobody`" in err
+def test_a_run_that_was_not_stored(ganglion: Command, folder: Path) -> None:
+    """It is shown by its folder; one whose manifest is of another run is not there."""
+    assert "status     unknown: nothing was stored" in ganglion("show", "demo", "--store", "none")[1]
+    (folder / "manifest.json").write_text('{"run": "other-1", "uid": "demo"}')
+    for run in ("demo", "demo-1"):
+        assert (2, "") == ganglion("show", run, "--store", "none")[:2]

@@ -3,22 +3,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 Command = Callable[..., tuple[int, str, str]]
 
 
-def _make_older(results: Path) -> None:
-    """Make the store of a results folder one of revision 1."""
-    connection = sqlite3.connect(results / "ganglion.db", isolation_level=None)
-    connection.execute("UPDATE ganglion_store SET revision = 1")
-    connection.close()
-
-
 def test_an_older_store_is_migrated(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
     """Its rows can be read before and after; a copy lies beside it; a second time there is nothing to do."""
     write_run("demo-1")
-    _make_older(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "ganglion.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE ganglion_store SET revision = 1")
     before = ganglion("runs", "--json")
 
     uri = f"sqlite:///{tmp_path}/ganglion.db"

@@ -40,11 +40,9 @@ class Hill:
         self.resets = 0
 
     def breaks(self, *names: str) -> bool:
-        """Say whether it breaks one of these clauses."""
         return self.switch in names
 
     def call(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body of an answer."""
         if self.breaks("join.unknown-keys") and set(body) - KNOWN.get(name, set(body)):
             raise Refusal("what is that")
         if name == "environment.start":
@@ -64,7 +62,6 @@ class Hill:
         raise LookupError(name)
 
     def start(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Declare."""
         if self.breaks("large.utf8") and not str(body["uid"]).isascii():
             raise Refusal("ASCII")
         self.begin(body["seed"])
@@ -81,7 +78,6 @@ class Hill:
         }
 
     def begin(self, seed: int) -> None:
-        """Begin an episode."""
         other = 0.0
         if self.breaks("reset.same-seed"):
             self.resets += 1
@@ -89,7 +85,6 @@ class Hill:
         self.place, self.ticks, self.running = (seed % 7) / 7 + other, 0, True
 
     def reset(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer a reset."""
         rewards = [[1.0]] if self.breaks("reset.declared") else []
         self.drawn += 1
         state = {"drawn": 0}
@@ -98,7 +93,6 @@ class Hill:
         return {"readings": [[self.place]], "rewards": rewards, "ticks": 0, "state": state}
 
     def update(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Advance by one step."""
         if not self.running and not self.breaks("reset.before-start"):
             raise Refusal("not begun")
         rows = body["setpoints"] if not self.breaks("errors.missing-field") else body.get("setpoints", [[0.0]])
@@ -323,11 +317,9 @@ class Limb:
         self.ask: Callable[[str, str, dict[str, Any]], None] = lambda peer, call, body: None
 
     def breaks(self, *names: str) -> bool:
-        """Say whether it breaks one of these clauses."""
         return self.switch in names
 
     def call(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body of an answer."""
         if name == "muscle.setup":
             return self.setup(body)
         if name == "muscle.act":
@@ -347,7 +339,6 @@ class Limb:
         raise LookupError(name)
 
     def setup(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Begin a phase."""
         if self.breaks("join.sets-up"):
             raise Refusal("never")
         self.ready, self.sensors, self.brain, self.decided = True, len(body["sensors"]), body.get("brain"), 0
@@ -357,7 +348,6 @@ class Limb:
         return {}
 
     def act(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Decide."""
         if not self.ready and not self.breaks("act.before-setup"):
             raise Refusal("not set up")
         rows = body["readings"] if not self.breaks("errors.missing-readings") else body.get("readings", [[0.0] * 3])
@@ -380,7 +370,6 @@ class Limb:
         return {"setpoints": [[value + (self.starts / 100 if self.breaks("act.new-process") else 0.0)]]}
 
     def think(self, body: dict[str, Any], row: list[Any]) -> None:
-        """Ask the brain."""
         if self.brain is None:
             return
         if not self.decided or self.breaks("brain.thinks") or "rewards" not in body:

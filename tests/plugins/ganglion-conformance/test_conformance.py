@@ -34,13 +34,6 @@ def test_what_cannot_be_asked_is_refused(words: list[str], text: str, capfd: pyt
     assert text in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(("group", "name"), [("env", "pendulum"), ("muscle", "random")])
-def test_installed_ones_are_listed(group: str, name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """`list` names the plugins that can be judged."""
-    assert 0 == main(["--json", group, "list"])
-    assert name in [row["name"] for row in json.loads(capfd.readouterr().out)]
-
-
 def test_languages_are_looked_for_by_their_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import json
 import os
 import subprocess
@@ -65,30 +64,11 @@ def test_what_is_there_is_not_overwritten(new: New, tmp_path: Path) -> None:
     assert "mine" == (tmp_path / "tank/tank/muscle.py").read_text()
 
 
-def test_what_cannot_be_written_is_a_sentence(new: New, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that takes no files is named with the reason, and ends with 2."""
-
-    def refuse(self: Path, *given: object, **more: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(self))
-
-    monkeypatch.setattr(Path, "write_text", refuse)
-    status, _, said = new("muscle", "walker")
-
-    assert (2, True) == (status, "cannot be written: Permission denied" in said)
-
-
 def test_what_comes_next_can_be_pasted(new: New) -> None:
     """Folders with blanks and brackets are quoted for the shell."""
     _, said, _ = new("muscle", "tank", "--into", "odd folder (1)")
 
     assert "next: pip install -e 'odd folder (1)' · ganglion run 'odd folder (1)/run.yml' · odd" in said
-
-
-def test_it_is_also_one_value_of_json(new: New) -> None:
-    """With --json, before the command's name, a program can read what was written."""
-    status = main(["--json", "new", "muscle", "tank"])
-
-    assert 0 == status
 
 
 @pytest.mark.long

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ganglion.errors import DocumentError
-from ganglion_conformance.recipes import read_recipes, recipe_table
+from ganglion.errors import DocumentError, LaunchError
+from ganglion_conformance.new import foreign_skeleton
+from ganglion_conformance.recipes import Probe, Program, Recipe, build, lacking, read_recipes, recipe_table
 
 RIGHT = """\
 one:
@@ -39,13 +42,12 @@ def test_recipe_is_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ("  auth: tested\n", "", "expected the key auth, found none"),
-        ("auth: tested", "auth: maybe", "auth: expected one of tested, library, token, found 'maybe'"),
-        ("  build:", "  bulid:", "expected a key of a recipe, found 'bulid'"),
-        ("try:", "tyr:", "probe: expected a list of {try, lacks}, found a list"),
-        ('["{folder}/a.out"]', "a.out", "run: expected a list of texts, found the text 'a.out'"),
+        ("  auth: tested\n", "", ":2:3: auth: Field required"),
+        ("auth: tested", "auth: maybe", ":7:9: auth: Input should be 'tested', 'library' or 'token'"),
+        ("  build:", "  bulid:", "bulid: Extra inputs are not permitted"),
+        ("try:", "tyr:", "probe.0.try: Field required"),
+        ('["{folder}/a.out"]', "a.out", ":6:8: run: Input should be a valid tuple"),
         ("  auth:", "  uses: [../two/x.c]\n  auth:", "expected the file"),
-        ("  auth:", "  role: brain\n  auth:", "role: expected one of environment, muscle, found 'brain'"),
     ],
 )
 def test_what_is_wrong_is_named(folder: Path, old: str, new: str, text: str) -> None:
@@ -56,3 +58,89 @@ def test_what_is_wrong_is_named(folder: Path, old: str, new: str, text: str) -> 
         read_recipes(folder)
     assert text in str(caught.value)
     assert "recipes.yml:" in str(caught.value)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    """Return a recipe for a program in the language of the shell."""
+    source = tmp_path / "hello.sh"
+    source.write_text("cat $1 words\n")
+    words = {"language": "Shell", "packages": "dash", "run": ("sh", "{folder}/hello.sh"), "auth": "token"}
+    return Recipe(name="shell", probe=(Probe(line="true", lacks="sh"),), sources=(source,), **words)
+
+
+def changed(recipe: Recipe, **fields: Any) -> Recipe:
+    """Return a recipe with other fields."""
+    return recipe.model_copy(update=fields)
+
+
+def test_what_lacks_is_the_first_probe_that_fails(recipe: Recipe) -> None:
+    """A probe that fails names what is missing; commands that there are not are no error of ours."""
+    assert lacking(recipe) is None
+    more = Probe(line="no-such-command --version", lacks="no-such (its package)"), Probe(line="false", lacks="x")
+
+    assert "Shell: no no-such (its package)" == lacking(changed(recipe, probe=(*recipe.probe, *more)))
+
+
+def test_program_is_built_once(recipe: Recipe, tmp_path: Path) -> None:
+    """Sources, extra files and what was fetched are together when it is built, and it is not built again."""
+    recipe = changed(
+        recipe,
+        run=(*recipe.run, "{fetched}/got"),
+        fetch="echo fetched > got",
+        files={"deep/extra": "extra\n"},
+        build='cat deep/extra "$GANGLION_FETCHED/got" > words; mkdir -p ../count; mktemp ../count/XXXXXX',
+        variables={"HERE": "{folder}"},
+    )
+    made = [build(recipe, tmp_path / "cache") for _ in range(2)]
+    assert isinstance(made[0], Program)
+    folder = Path(made[0].variables["HERE"])
+    said = subprocess.run(made[0].argv, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+    assert made[0] == made[1]
+    assert "fetched\nextra\nfetched\n" == said
+    assert 1 == len(list((tmp_path / "cache" / "count").iterdir()))
+
+
+def test_failing_build_is_an_error_and_leaves_nothing(recipe: Recipe, tmp_path: Path) -> None:
+    """A build that fails raises with the compiler's words; the next attempt is not fooled by its remains."""
+    broken = changed(recipe, build="echo line 7: no semicolon; exit 3")
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="line 7: no semicolon"):
+            build(broken, tmp_path / "cache")
+
+    assert [] == list((tmp_path / "cache").iterdir())
+
+
+def test_what_cannot_be_fetched_is_said(recipe: Recipe, tmp_path: Path) -> None:
+    """Who cannot fetch skips: the answer is a sentence, no program."""
+    found = build(changed(recipe, fetch="echo no network; false"), tmp_path / "cache")
+
+    assert "Shell: `echo no network; false` failed: no network" == found
+
+
+def test_a_program_is_built_from_copies(tmp_path: Path) -> None:
+    """The build of a program in another language follows its recipe: files, what is fetched, the build, the command."""
+    source = tmp_path / "pendulum.x"
+    source.write_text("#!/bin/sh\necho it runs, with $(cat kept)\n")
+    recipe = Recipe(
+        name="x",
+        language="X",
+        packages="x-tools",
+        probe=(Probe(line="true", lacks="x"),),
+        run=("sh", "{folder}/pendulum"),
+        auth="token",
+        sources=(source,),
+        fetch="cat settings > kept",
+        build='cp "$GANGLION_FETCHED/kept" . && cp pendulum.x pendulum',
+        files={"settings": "a word\n"},
+    )
+    for path, text in foreign_skeleton(recipe, "mine").items():
+        (tmp_path / "mine").mkdir(exist_ok=True)
+        (tmp_path / "mine" / path).write_text(text)
+    for _ in range(2):  # it can be built again
+        subprocess.run(["sh", "mine/build.sh"], cwd=tmp_path, check=True, timeout=30)
+    said = subprocess.run(["sh", "pendulum"], cwd=tmp_path / "mine/build", capture_output=True, text=True)
+
+    assert 'command: ["sh", "build/pendulum"]' in (tmp_path / "mine/run.yml").read_text()
+    assert "it runs, with a word\n" == said.stdout

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from ganglion.transport.memory import MemoryBus
 from ganglion.wire import messages
 from ganglion.wire.codec import Content, codec_of, decode_map, encode_map
 from ganglion.wire.envelope import Head, decode, decode_head, encode
+from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
+from ganglion_conformance.papers import TABLES, main, render
 from ganglion_conformance.talk import ENVIRONMENT
-from ganglion_conformance.vectors import read
+from ganglion_conformance.vectors import FOLDER, NAMES, read
+from ganglion_conformance.vectors.make import text
 
 MESSAGES = [*read("messages"), *(row for row in read("session") if "frames" in row)]
 REFUSED = read("refused")
@@ -89,3 +93,44 @@ def test_kernel_refuses(row: dict[str, Any]) -> None:
     assert (Verb.ERROR, row["kind"]) == (answer.head.verb, decode_map(answer.body)["kind"])
     with pytest.raises(PeerLost):
         link.receive()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_file_is_what_the_code_makes(name: str) -> None:
+    """The vectors of this version are current; `python -m ganglion_conformance.vectors --write` makes them."""
+    assert text(name) == (FOLDER / f"v{PROTOCOL_VERSION}" / f"{name}.jsonl").read_text()
+
+
+KERNEL = Path(__file__).parents[3] / "kernel"
+PLUGINS = KERNEL.parent / "plugins"
+PAPERS = (KERNEL / "PROTOCOL.md", PLUGINS / "README.md", PLUGINS / "foreign" / "README.md")
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_paper_is_current(paper: Path) -> None:
+    """A paper shows what the code says; scripts/fix writes it."""
+    text = paper.read_text()
+
+    assert render(text) == text
+
+
+def test_paper_shows_every_table() -> None:
+    """No table is left out of the papers, and they mark none that there is not."""
+    text = "".join(paper.read_text() for paper in PAPERS)
+
+    assert [] == [name for name in TABLES if f"<!-- table: {name} -->" not in text]
+    assert len(TABLES) == text.count("<!-- table: ") == text.count("<!-- end of ")
+
+
+def test_text_around_the_sections_stays(tmp_path: Path) -> None:
+    """Only what stands between the marks is replaced, and a second time changes nothing."""
+    path = tmp_path / "paper.md"
+    path.write_text("before\n<!-- table: verbs -->\nold\n<!-- end of verbs -->\nafter\n")
+
+    assert 0 == main(["--write", str(path)])
+    once = path.read_text()
+    assert 0 == main(["--write", str(path)])
+
+    assert once == path.read_text()
+    assert once.startswith("before\n<!-- table: verbs -->\n| number |")
+    assert once.endswith("|\n<!-- end of verbs -->\nafter\n")

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ganglion.cli.extension import Node, Source, UsageError
 from ganglion_sweep.design import full, lhs, random, size, thinned
+from ganglion_sweep.factor import Factor
+from ganglion_sweep.quasi import halton, sobol
 
 LEVELS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 AXES = st.lists(st.none() | st.integers(1, 5), min_size=1, max_size=4)
@@ -72,3 +78,57 @@ def test_random_stays_on_its_axes(axes: list[int | None], samples: int, seed: in
         assert ((column >= 0) & (column < (levels or 1))).all()
         assert levels is None or (column == np.floor(column)).all()
     assert rows.tolist() == random(axes, samples, np.random.default_rng(seed)).tolist()
+
+
+DESIGNS = [sobol, halton]
+
+
+def test_sobol_keeps_its_balance() -> None:
+    """Of eight points each eighth of each range is hit once."""
+    pytest.importorskip("scipy", reason="needs scipy: pip install 'ganglion-sweep[scipy]'")
+    rows = sobol([None] * 3, 8, np.random.default_rng(0))
+
+    assert [list(range(8))] * 3 == [sorted((column * 8).astype(int).tolist()) for column in rows.T]
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_what_is_missing_is_said(design: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without scipy the design names the extra to install."""
+    monkeypatch.setitem(sys.modules, "scipy.stats.qmc", None)
+    assert callable(design)
+    with pytest.raises(UsageError, match=r"needs scipy: pip install 'ganglion-sweep\[scipy\]'"):
+        design([None], 4, np.random.default_rng(0))
+
+
+MARK = Node("f", Source("x", inline=True))
+PLACES = st.floats(0, 1, exclude_max=True)
+
+
+def ranged(low: float, high: float, **more: Any) -> Factor:
+    """Return a factor with a range."""
+    return Factor("f", MARK, (("a",),), low=low, high=high, **more)
+
+
+@given(PLACES, st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_a_range_is_never_left(place: float, low: float, width: float) -> None:
+    """Every place of the axis is a number of the range."""
+    assert low <= ranged(low, low + width).level(place).label <= low + width
+
+
+@given(PLACES, st.integers(1, 50), st.integers(1, 50), st.booleans())
+def test_whole_numbers_are_whole(place: float, low: int, width: int, log: bool) -> None:
+    """A range of whole numbers gives integers between its ends."""
+    number = ranged(low, low + width, whole=True, log=log).level(place).label
+
+    assert isinstance(number, int)
+    assert low <= number <= low + width
+
+
+def test_points_of_a_full_design_include_both_ends() -> None:
+    """A range is cut evenly, a logarithmic one into equal ratios, and no number comes twice."""
+    assert [0.0, 0.5, 1.0] == [level.label for level in ranged(0.0, 1.0, points=3).stepped().levels or ()]
+    logarithmic = [level.label for level in ranged(1e-4, 1e-1, log=True, points=4).stepped().levels or ()]
+    assert (1e-4, 1e-1) == (logarithmic[0], logarithmic[-1])
+    assert logarithmic == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
+    assert [1, 2, 3] == [level.label for level in ranged(1, 3, whole=True, points=9).stepped().levels or ()]
+    assert [5.0] == [level.label for level in ranged(5.0, 6.0, points=1).stepped().levels or ()]

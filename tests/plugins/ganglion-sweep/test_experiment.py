@@ -4,9 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
-from ganglion.cli.extension import Node, Source
+from ganglion.cli.extension import DocumentError, Node, Source
 from ganglion_sweep.experiment import CANDIDATES_MAX, RUNS_MAX, Experiment, bounded
+from ganglion_sweep.reader import read_experiment
+from ganglion_sweep.schema import schema
 
 Faults = Callable[..., list[str]]
 Read = Callable[..., Experiment]
@@ -129,3 +133,26 @@ def test_bounds() -> None:
     assert 1 == len(bounded(mark, "lhs", RUNS_MAX, 2, None))
     assert [] == bounded(mark, "full", RUNS_MAX * 2, 1, 10)
     assert 1 == len(bounded(mark, "full", CANDIDATES_MAX + 1, 1, 10))
+
+
+def test_what_is_no_document(tmp_path: Path) -> None:
+    """A file that is not there, no map, or a document of one run, is a fault with its name."""
+    (tmp_path / "list.yml").write_text("[1]")
+    (tmp_path / "run.yml").write_text("uid: u\nschedule: []\n")
+    run = r"run\.yml:2:1: .*this is one run, no experiment"
+    for name, said in (("none.yml", "cannot be read"), ("list.yml", "expected a map"), ("run.yml", run)):
+        with pytest.raises(DocumentError, match=said):
+            read_experiment(str(tmp_path / name))
+
+
+def test_documents_pass_or_fail_as_by_the_reader(grid: str, head: str) -> None:
+    """What the reader takes passes the schema; a misspelt key, a wrong type and a missing one do not."""
+    validator = Draft202012Validator(schema({}))
+    sampled = f"{head}factors: {{a: {{set: x, range: {{low: 1, high: 2}}}}}}\ndesign: {{name: lhs}}\nsamples: 3\n"
+
+    def takes(text: str) -> bool:
+        return bool(validator.is_valid(yaml.safe_load(text)))
+
+    assert all(map(takes, (grid, sampled, grid.split("run:")[0] + "run: base.yml\n", f"{grid}design: lhs\nx-a: 1\n")))
+    wrong = (f"{grid}repetition: 2\n", f"{grid}repetitions: 0\n", f"{grid}seeds: []\n", grid.replace("uid: grid\n", ""))
+    assert not any(map(takes, (*wrong, grid.replace("levels", "level"), grid.replace("phase_config", "phase_confg"))))

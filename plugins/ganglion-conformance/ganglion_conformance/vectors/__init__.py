@@ -11,8 +11,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "NAMES", "read"]
-
 FOLDER = Path(__file__).parent
 NAMES = ("messages", "session", "refused")
 

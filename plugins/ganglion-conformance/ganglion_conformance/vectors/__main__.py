@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from ganglion_conformance.vectors.make import MAKERS, text, write
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str]) -> int:
     """Print all vectors, or write their files with `--write`; return the exit status."""

@@ -19,8 +19,6 @@ from ganglion.wire.verb import Verb
 from ganglion_conformance.talk import CONTROLLER, ENVIRONMENT, Talk
 from ganglion_conformance.vectors import FOLDER
 
-__all__ = ["MAKERS", "example", "messages", "refused", "session", "text", "write"]
-
 _RUN = "farm-1"
 
 

@@ -1,7 +1,8 @@
-"""`ganglion graph`: the processes of a document or a run and who asks whom, or its phases and what ends them."""
+"""`ganglion check`, `graph`, `schema`: what there is to say of documents without starting a run."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +10,127 @@ from typing import Any
 
 import click
 
+from ganglion import registry
+from ganglion.cli.session import document_file
 from ganglion.cli.settings import Settings
+from ganglion.cli.table import counted, opened
+from ganglion.document import load_document, resolved, schema
+from ganglion.document.config import config_schema
+from ganglion.document.fault import Fault, gathered, nearest, report, settle, summary
+from ganglion.document.schema import PARAMETERISED, with_parameters
+from ganglion.errors import DocumentError, UsageError
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--deep", is_flag=True, help="import the plugins in child processes and start each environment once")
+@click.option("--strict", is_flag=True, help="warnings count as errors")
+@click.option("--resolved", "whole", is_flag=True, help="print the document after cascade and defaults")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), help="json: as --json [text]")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value before checking")
+@click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
+@click.pass_obj
+def check(
+    settings: Settings,
+    files: tuple[str, ...],
+    deep: bool,
+    strict: bool,
+    whole: bool,
+    form: str | None,
+    overrides: tuple[str, ...],
+    allow: tuple[str, ...],
+) -> int:
+    """Check run documents and print all faults at once, importing no plugin unless asked to."""
+    rows = []
+    for file in map(document_file, files):
+        notes: list[Fault] = []
+        plan, faults = _check(file, overrides, allow, deep, notes)
+        if notes and settings.verbosity > 0:
+            click.echo(gathered(notes), err=True)
+        rows.append((file, plan, faults))
+    _print(rows, settings.json if form is None else form == "json", whole)
+    severities = {fault.severity for _, _, faults in rows for fault in faults}
+    return 2 if "error" in severities or (strict and severities) else 0
+
+
+def _check(
+    file: str, overrides: Sequence[str], allow: Sequence[str], deep: bool, notes: list[Fault]
+) -> tuple[Plan | None, list[Fault]]:
+    """Return the plan of a document, None where it has faults, and the faults and warnings; fill `notes`."""
+    try:
+        plan, faults = load_document(file, plugins=registry, overrides=overrides, allow=allow, notes=notes)
+    except DocumentError as error:
+        return None, list(error.faults)
+    if deep:
+        from ganglion.cli.child import deeply
+
+        faults = settle([*faults, *deeply(plan)])
+    return plan, faults
+
+
+def _print(rows: list[tuple[str, Plan | None, list[Fault]]], as_json: bool, whole: bool) -> None:
+    """Print what was found; beside resolved documents the faults go to stderr."""
+    if as_json:
+        click.echo(json.dumps([_row(file, plan if whole else None, faults) for file, plan, faults in rows], indent=2))
+        return
+    for file, plan, faults in rows:
+        if faults:
+            click.echo(report(faults), err=whole)
+        elif not whole:
+            click.echo(f"{file}: {summary(faults)}")
+        if whole and plan is not None:
+            click.echo(("---\n" if len(rows) > 1 else "") + resolved(plan), nl=False)
+
+
+def _row(file: str, plan: Plan | None, faults: list[Fault]) -> dict[str, Any]:
+    row: dict[str, Any] = {"file": file, "faults": [fault.to_map() for fault in faults]}
+    row["errors"] = sum(fault.severity == "error" for fault in faults)
+    row["warnings"] = len(faults) - row["errors"]
+    return row if plan is None else {**row, "resolved": resolved(plan)}
+
+
+@click.command("schema")
+@click.argument("kind", default="run", metavar="[run|config|...]")
+@click.option("--plugins", is_flag=True, help="the parameters of installed plugins, too; imports them in a child")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), metavar="FILE", help="write to a new file, - for standard output"
+)
+def print_schema(kind: str, plugins: bool, out: str | None) -> None:
+    """Print the JSON Schema (2020-12) of a kind of documents, or of settings files (`config`).
+
+    Installed plugins are examples, not a closed list.
+    """
+    text = json.dumps(_schema(kind, plugins), indent=2)
+    if out is None:
+        click.echo(text)
+        return
+    with opened(Path(out)) as file:
+        file.write(text + "\n")
+
+
+def _schema(kind: str, plugins: bool) -> dict[str, Any]:
+    """Return the schema of run documents, or that of a kind of documents that a plugin knows.
+
+    That one may have the definitions of run documents inside; then it takes the parameters of plugins, too.
+    """
+    installed = {group: [entry.name for entry in registry.entries(group)] for group in registry.GROUPS}
+    kinds = {"run": schema, "config": config_schema, **{entry.name: None for entry in registry.entries("schema")}}
+    if kind not in kinds:
+        names = ", ".join(repr(name) for name in kinds)
+        raise UsageError(f"expected a kind of documents, {names}, found {kind!r}{nearest(kind, kinds)}")
+    make = kinds[kind] or registry.load("schema", kind)
+    tree: dict[str, Any] = make(installed)
+    if not plugins:
+        return tree
+    if "Agent" not in tree.get("$defs", {}):
+        raise UsageError(f"--plugins: documents of the kind {kind!r} name no plugins")
+    from ganglion.cli.child import parameters
+
+    return with_parameters(tree, parameters(PARAMETERISED))
+
+
+# -- graph ------------------------------------------------------------------------------------------------------------
 _MERMAID = {
     '"': "#quot;",
     "#": "#35;",
@@ -100,11 +219,10 @@ FORMATS: dict[str, Callable[[Graph], Iterator[str]]] = {"mermaid": _mermaid, "do
 @click.option("--phases", is_flag=True, help="phases and conditions instead of processes")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
-def command(settings: Settings, source: str, form: str, phases: bool, allow: tuple[str, ...]) -> None:
+def graph(settings: Settings, source: str, form: str, phases: bool, allow: tuple[str, ...]) -> None:
     """Print the processes of a document or of a run that was carried out, and who asks whom."""
     plan = _plan(settings, source, allow)
-    graph = phases_graph(plan) if phases else process_graph(plan)
-    click.echo("\n".join(FORMATS[form](graph)))
+    click.echo("\n".join(FORMATS[form](phases_graph(plan) if phases else process_graph(plan))))
 
 
 class _AnyPlugin:
@@ -119,9 +237,6 @@ class _AnyPlugin:
 
 def _plan(settings: Settings, source: str, allow: Sequence[str]) -> Plan:
     """Return the plan of a file that there is, else of a stored run."""
-    from ganglion import registry
-    from ganglion.document import load_document
-
     if source == "-" or Path(source).is_file() or source.endswith((".yml", ".yaml")):
         return load_document(source, plugins=registry, allow=allow)[0]
     from ganglion.cli.stores import RESOLVED, find_stored
@@ -204,10 +319,9 @@ def phases_graph(plan: Plan) -> Graph:
 
 
 def _title(phase: PhasePlan) -> str:
-    lines = [f"{phase.index}: {phase.name}", f"{phase.mode}, {phase.sync}"]
-    lines.append(f"{phase.workers} worker{'' if phase.workers == 1 else 's'}")
+    lines = [f"{phase.index}: {phase.name}", f"{phase.mode}, {phase.sync}", counted(phase.workers, "worker")]
     if phase.episodes is not None:
-        lines.append(f"{phase.episodes} episode{'' if phase.episodes == 1 else 's'} each")
+        lines.append(f"{counted(phase.episodes, 'episode')} each")
     if phase.evaluates:
         lines.append(f"evaluation every {phase.evaluate_every} episodes")
     return "\n".join(lines)

@@ -1,0 +1,249 @@
+"""Commands for live runs: `ganglion ps`, `pause`, `continue`, `signal`, `stop`, `attach`, `pipe`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ganglion.cli.settings import Settings
+from ganglion.cli.table import aligned
+from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
+from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, RECONNECT_S, RETRY_S
+from ganglion.supervisor.connection import Connection, find_connections, read_connection
+from ganglion.supervisor.operator import Operator, find_kernel, find_run
+from ganglion.supervisor.output import printable
+from ganglion.wire.messages import RunRequest, RunSignal, Signalled
+
+
+@click.command("ps")
+@click.argument("run", required=False, default="", metavar="[RUN]")
+@click.pass_obj
+def ps(settings: Settings, run: str) -> None:
+    """List the processes of all live runs, or of RUN; none is an empty list."""
+    rows: list[dict[str, Any]] = []
+    for operator in _operators(settings, run):
+        with operator:
+            rows += operator.ask("kernel.processes", RunRequest(run)).rows
+    if settings.json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    cells = [[show(row) for show in _COLUMNS.values()] for row in rows]
+    for line in aligned([[name.upper() for name in _COLUMNS], *cells]):
+        click.echo(line)
+
+
+def _operators(settings: Settings, run: str) -> list[Operator]:
+    if run:
+        return [find_run(settings.results, settings.kernel, run)]
+    if settings.kernel is not None:
+        return [Operator(find_kernel(settings.results, settings.kernel)[1])]
+    found = []
+    for _, connection in find_connections(settings.results):
+        try:
+            found.append(Operator(connection))
+        except PeerLost:
+            continue  # it has just ended
+    return found
+
+
+def _number(key: str) -> Callable[[dict[str, Any]], str]:
+    return lambda row: "-" if row.get(key) is None else str(row[key])
+
+
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "run": lambda row: row.get("run") or "-",
+    "name": lambda row: str(row.get("name")),
+    "role": lambda row: str(row.get("role")),
+    "worker": _number("worker"),
+    "pid": _number("pid"),
+    "state": lambda row: str(row.get("state")),
+    "heard": lambda row: "-" if row.get("heard_ms") is None else f"{row['heard_ms'] / 1000:.1f} s",
+    "waiting for": lambda row: ", ".join(row.get("waiting_for") or []) or "-",
+    "cpu": lambda row: f"{row.get('cpu_s', 0.0):.1f} s",
+    "memory": lambda row: f"{row.get('memory_bytes', 0) / 2**20:.0f} MB",
+    "restarts": lambda row: str(row.get("restarts", 0)),
+    "excused": lambda row: str(row.get("excused", 0)),
+}
+
+
+_run = click.argument("run", metavar="RUN")
+_steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again")
+_phase = click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant")
+_worker = click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")
+_reason = click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")
+
+
+@click.command("pause")
+@_run
+@_steps
+@_phase
+@_worker
+@_reason
+@click.pass_obj
+def pause(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
+    """Let the workers of RUN stand at their next step boundary; return when they do, and print where each one is."""
+    wishes = [RunSignal(run, "PAUSE", phase, worker, reason)]
+    if steps is not None:
+        wishes.append(RunSignal(run, "CONTINUE", phase, worker, reason, steps))
+    return _send(settings, *wishes)
+
+
+@click.command("continue")
+@_run
+@_steps
+@_phase
+@_worker
+@_reason
+@click.pass_obj
+def go_on(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
+    """Let the paused workers of RUN go on; with --steps return when they stand again, and print where each one is."""
+    return _send(settings, RunSignal(run, "CONTINUE", phase, worker, reason, steps))
+
+
+@click.command("signal")
+@_run
+@click.argument("name", metavar="NAME")
+@_phase
+@_worker
+@_reason
+@click.pass_obj
+def signal(settings: Settings, run: str, name: str, phase: str | None, worker: int | None, reason: str) -> int:
+    """Send the flow signal NAME (RESET, STOP_PHASE, ...) to RUN and print the governor's answer."""
+    return _send(settings, RunSignal(run, name.upper().replace("-", "_"), phase, worker, reason))
+
+
+def _send(settings: Settings, *wishes: RunSignal) -> int:
+    """Send flow signals up to one that is refused; print the governor's last answer, and return the exit status.
+
+    The answer comes when all workers stand if PAUSE is among them.
+    """
+    with find_run(settings.results, settings.kernel, wishes[0].run) as operator:
+        for wish in wishes:
+            answer: Signalled = operator.ask("kernel.signal", wish, PAUSE_ANSWER_S + DEADLINE_OTHER_S)
+            if not answer.accepted:
+                break
+    return _say(settings, answer)
+
+
+@click.command("stop")
+@_run
+@click.option("--now", is_flag=True, help="cut the running episodes; they are stored as truncated")
+@click.option("--reason", default="", metavar="TEXT", help="why; kept with the run")
+@click.pass_obj
+def stop(settings: Settings, run: str, now: bool, reason: str) -> int:
+    """Interrupt RUN; its `ganglion run` ends with 130."""
+    with find_run(settings.results, settings.kernel, run) as operator:
+        return _say(settings, operator.ask("kernel.stop", RunRequest(run, now, reason)))
+
+
+def _say(settings: Settings, answer: Signalled) -> int:
+    if settings.json:
+        click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
+    else:
+        click.echo("\n".join(printable(line) for line in answer.text.split("\n")))
+    return 0 if answer.accepted else 1
+
+
+_TELL_S = 5.0  # between two lines that say so
+
+
+@click.command("attach")
+@click.argument("role", type=click.Choice(["environment", "observer"]))
+@click.argument("name")
+@click.option("--as", "uid", metavar="UID", help="The environment of the document whose place to take. [NAME]")
+@click.option("--run", metavar="RUN", default="last", help="The run that an observer looks at. [last]")
+@click.option("--wait", is_flag=True, help="Try again until there is a run that waits for it.")
+@click.option("--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into.")
+@click.pass_obj
+def attach(
+    settings: Settings, role: str, name: str, uid: str | None, run: str, wait: bool, allow: tuple[str, ...]
+) -> int:
+    """Join the plugin NAME to a kernel: the environment that a document declares with `attach: true`, or an observer.
+
+    The parameters of an environment come from the document. Ends with status 0 when the run tells it to leave; an
+    observer when its run has ended.
+    """
+    from ganglion.peer.main import serve
+
+    allowed = [*allow, *filter(None, [os.environ.get("GANGLION_ALLOW")])]
+    told_s = until_s = 0.0
+    joined = False
+
+    def on_join() -> None:
+        nonlocal joined
+        joined = True
+
+    while True:
+        reason = f"no kernel is running; looked below {settings.results} and the runtime folder"
+        for connection in _connections(settings):
+            try:
+                variables = _variables(connection, role, name, uid or name, run)
+                return serve({**variables, "GANGLION_ALLOW": ",".join(allowed)}, on_join)
+            except (PeerLost, RemoteProtocolError, CallFailed) as error:
+                reason = str(error)
+                if joined:  # a broker that is lost is replaced, and the run waits for this environment
+                    joined, until_s = False, time.monotonic() + RECONNECT_S
+        now_s = time.monotonic()
+        if not wait and now_s >= until_s:
+            raise RemoteProtocolError(reason)
+        if now_s - told_s >= _TELL_S:
+            click.echo(f"waiting for a run that awaits {uid or name!r}: {reason}", err=True)
+            told_s = now_s
+        time.sleep(RETRY_S["attach"])
+
+
+def _connections(settings: Settings) -> Sequence[Connection]:
+    """Return the kernels to try: the one that was named, else all that are alive, newest first."""
+    if settings.kernel is not None:
+        try:
+            return [read_connection(settings.kernel)]
+        except UsageError:
+            return []
+    return [connection for _, connection in find_connections(settings.results)]
+
+
+def _variables(connection: Connection, role: str, name: str, uid: str, run: str) -> dict[str, str]:
+    """Return what the process needs to find its place."""
+    variables = {
+        **place_variables(connection, role, uid, connection.endpoint),
+        "GANGLION_PLUGIN": name,
+        "GANGLION_FOLDER": str(Path.cwd()),
+    }
+    if role == "environment":
+        return variables
+    with Operator(connection) as operator:  # CallFailed or PeerLost if this kernel has no such run
+        return {**variables, "GANGLION_RUN": str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])}
+
+
+def place_variables(connection: Connection, role: str, uid: str, endpoint: str) -> dict[str, str]:
+    """Return the variables by which a process finds its place on the bus of a kernel."""
+    observes = role == "observer"
+    keys = connection.keys("observer" if observes else "attach")
+    return {
+        "GANGLION_ENDPOINT": endpoint,
+        "GANGLION_NAME": uid,
+        "GANGLION_TOKEN": connection.observer_token if observes else connection.attach_token,
+        "GANGLION_ROLE": role,
+        **(keys.variables() if keys is not None else {}),
+    }
+
+
+@click.command("pipe", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def pipe(command: tuple[str, ...]) -> int:
+    """Join the program COMMAND, which reads and writes one JSON object per line, to a kernel.
+
+    The place is in the variables that `ganglion kernel env` prints; PROTOCOL.md, "The pipe", describes the lines.
+    """
+    for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_TOKEN", "GANGLION_ROLE"):
+        if not os.environ.get(name):
+            raise UsageError(f"expected the variable {name}, found nothing; see ganglion kernel env --help")
+    from ganglion.peer.main import main
+
+    return main({**os.environ, "GANGLION_PLUGIN": "lines"}, command)
