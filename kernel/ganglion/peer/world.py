@@ -498,7 +498,7 @@ class Values(MutableMapping[str, Sequence[Any]]):
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         if name not in self._shown:
-            self._shown[name] = self._layouts(name).from_row(self._rows[name], name)
+            self._shown[name] = list(self._layouts(name).from_row(self._rows[name], name))
         return self._shown[name]
 
     def __setitem__(self, name: str, values: Sequence[Any]) -> None:
