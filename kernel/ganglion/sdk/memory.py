@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -14,47 +14,95 @@ from ganglion.errors import AuthorError
 from ganglion.limits import MEMORY_ROWS
 from ganglion.sdk.information import Information
 from ganglion.sdk.spaces.space import Space
-from ganglion.sdk.table import NOTHING, Layout, Table
+from ganglion.sdk.table import NOTHING, Layout, Table, is_composite, read_only
 
 Array = NDArray[Any]
-Cell = tuple[Layout, Sequence[Any]]
+Values = Sequence[Any]
+Cell = tuple[Layout, Values]
+
+# Rows that wait in Python objects before they are written into blocks together: writing one by one costs ten times
+# as much, and what is asked of the newest few is answered from them.
+PENDING_ROWS = 256
+FIRST_BLOCK_ROWS = 256
+
+# The fields of a row, in their order, and what holds each. A plain column has a dtype of its own and a value that
+# stands for missing; a table (None) has those of its values.
+_KINDS: dict[str, tuple[type, Any] | None] = {
+    "tag": (np.int32, 0),  # the muscle's uid, by its number
+    "sensor_readings": None,
+    "actuator_setpoints": None,
+    "rewards": None,
+    "objective": (np.float64, np.nan),
+    "next_readings": None,
+    "dones": (np.int8, -1),
+    "terminated": (np.int8, -1),
+    "truncated": (np.int8, -1),
+    "decision_index": (np.int64, np.iinfo(np.int64).min),
+    "episode": (np.int64, np.iinfo(np.int64).min),
+    "applied_setpoints": None,
+    "observations": None,
+    "actions": None,
+    "additional_data": (object, None),
+}
+FIELDS = tuple(_KINDS)
+TABLES = {
+    "sensor_readings": "sensors",
+    "next_readings": "sensors",
+    "actuator_setpoints": "actuators",
+    "applied_setpoints": "applied",
+    "rewards": "rewards",
+}
+FLAT = ("observations", "actions")
+"""Columns of one flat array per row: tables whose only id is their own name."""
+AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
+"""Columns in which a memory changes its newest row after it was appended."""
 
 
-class Column:
-    """Keep one kind of value, here floats; a cell is a value or None, which is missing (NaN).
+class _Column:
+    """Keep one kind of value; a cell is a value or None, which is missing.
 
-    `array` has one entry per row of the memory's capacity and is None until a first value is given. Rows that have
-    been written are never written again, so that a shard may keep a slice.
+    `array` has one entry per row of the memory's capacity and is None until a first value is given. But for the newest
+    row of what is amended, rows that have been written are never written again, so that a shard may keep a slice.
     """
 
-    __slots__ = ("array",)
+    __slots__ = ("array", "dtype", "missing")
 
-    KIND: ClassVar[type] = np.float64
-    MISSING: ClassVar[Any] = np.nan
-
-    array: Array | None
-
-    def __init__(self) -> None:
-        self.array = None
-
-    def fresh(self) -> Self:
-        """Return an empty column that knows what this one knows."""
-        return type(self)()
+    def __init__(self, dtype: Any, missing: Any) -> None:
+        self.array: Array | None = None
+        self.dtype = np.dtype(dtype)
+        self.missing = missing
 
     def store(self, cells: Sequence[Any], gap: bool = False) -> Array:
-        """Return cells in the form of storage; may change the dtype of `blank` for what follows.
+        """Return cells in the form of storage; may change the dtype of what follows.
 
         `gap` says that rows before them are missing, for which the dtype needs a sign.
         """
-        return np.array([self.MISSING if cell is None else cell for cell in cells], dtype=self.KIND)
+        if self.dtype != object:
+            return np.array([self.missing if cell is None else cell for cell in cells], dtype=self.dtype)
+        found: Array = np.empty(len(cells), dtype=object)
+        for i, cell in enumerate(cells):  # not by np.array, which would unpack lists and arrays
+            found[i] = cell
+        return found
 
     def blank(self, rows: int) -> Array:
         """Return storage for so many rows, all missing."""
-        return np.full(rows, self.MISSING, dtype=self.KIND)
+        return np.full(rows, self.missing, dtype=self.dtype)
 
     def show(self, stored: Array | None, rows: int) -> Any:
-        """Return what an author sees of stored rows; None stands for `rows` missing ones."""
-        return self.blank(rows) if stored is None else stored
+        """Return what an author sees of stored rows; None stands for `rows` missing ones.
+
+        Where an integer is missing all are shown as floats with NaN, where a flag is missing all as objects with None.
+        """
+        found = self.blank(rows) if stored is None else stored
+        if self.dtype == np.int64:
+            missing = found == self.missing
+            return np.where(missing, np.nan, found) if bool(missing.any()) else found
+        if self.dtype == np.int8:
+            missing, found = found < 0, found.astype(bool)
+            if bool(missing.any()):
+                found = found.astype(object)
+                found[missing] = None
+        return found
 
     def write(self, begin: int, cells: Sequence[Any], capacity: int, gap: bool) -> None:
         """Write cells from row `begin` on; `gap` says that rows came before them."""
@@ -68,177 +116,20 @@ class Column:
         """Return the array in today's layout and dtype, with all that was written before."""
         return self.blank(capacity) if self.array is None else self.array
 
-    def export(self, rows: slice) -> dict[str, Any] | None:
-        """Return what is stored of these rows, as it can travel; None if no value was ever given."""
-        return None if self.array is None else {"array": self.fitted(len(self.array))[rows]}
-
-    def restore(self, state: Mapping[str, Any] | None, capacity: int) -> None:
-        """Take over what `export` returned, from row 0 on."""
-        if state is not None:
-            self._put(self.restored(state), capacity)
-
-    def restored(self, state: Mapping[str, Any]) -> Array:
-        """Return the rows of an exported state, and know again what the column knew."""
-        found: Array = state["array"]
-        return found
-
-    def move(self, rows: slice | Array, capacity: int) -> None:
-        """Take some rows over into new storage, from its row 0 on."""
-        if self.array is not None:
-            self._put(self.fitted(len(self.array))[rows], capacity)
-
-    def _put(self, rows: Array, capacity: int) -> None:
+    def put(self, rows: Array, capacity: int) -> None:
+        """Take over rows into new storage, from its row 0 on."""
         self.array = self.blank(capacity)
         self.array[: len(rows)] = rows
 
 
-class Integers(Column):
-    """Keep integers; where one of those shown is missing they are shown as floats, with NaN."""
-
-    __slots__ = ()
-
-    KIND = np.int64
-    MISSING = np.iinfo(np.int64).min
-
-    def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        found: Array = super().show(stored, rows)
-        missing = found == self.MISSING
-        return np.where(missing, np.nan, found) if bool(missing.any()) else found
-
-
-class Flags(Column):
-    """Keep booleans; where one of those shown is missing they are shown as objects, with None."""
-
-    __slots__ = ()
-
-    KIND = np.int8
-    MISSING = -1
-
-    def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        found: Array = super().show(stored, rows)
-        missing, flags = found < 0, found.astype(bool)
-        if bool(missing.any()):
-            flags = flags.astype(object)
-            flags[missing] = None
-        return flags
-
-
-class Objects(Column):
-    """Keep any values; missing is None."""
-
-    __slots__ = ()
-
-    KIND = object
-    MISSING = None
-
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
-        found: Array = np.empty(len(cells), dtype=object)
-        for i, cell in enumerate(cells):  # not by np.array, which would unpack lists and arrays
-            found[i] = cell
-        return found
-
-    def export(self, rows: slice) -> dict[str, Any] | None:  # noqa: D102
-        return None if self.array is None else {"array": list(self.array[rows])}
-
-    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
-        return self.store(state["array"])
-
-
-class Texts(Column):
-    """Keep texts of which there are few, as numbers."""
-
-    __slots__ = ("_numbers", "texts")
-
-    KIND = np.int32
-    MISSING = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        """Return the number of a text; a new one gets the next."""
-        found = self._numbers.get(text)
-        if found is None:
-            found = self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return found
-
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
-        return np.array([self.number(cell) for cell in cells], dtype=self.KIND)
-
-    def export(self, rows: slice) -> dict[str, Any] | None:  # noqa: D102
-        found = super().export(rows)
-        return None if found is None else {**found, "texts": list(self.texts)}
-
-    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
-        for text in state["texts"]:
-            self.number(text)
-        return super().restored(state)
-
-    def show(self, stored: Array | None, rows: int) -> Array:  # noqa: D102
-        names = np.array([*self.texts, ""], dtype=object)
-        found: Array = names[super().show(stored, rows)]
-        return found
-
-
-class Vectors(Column):
-    """Keep flat arrays of one length; missing is NaN."""
-
-    __slots__ = ("dtype", "width")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.width: int | None = None
-        self.dtype: np.dtype[Any] = np.dtype(np.float64)
-
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
-        given = [np.asarray(cell).reshape(-1) for cell in cells if cell is not None]
-        for vector in given:
-            if self.width is None:
-                self.width, self.dtype = vector.size, vector.dtype
-            if vector.size != self.width or vector.dtype.kind not in "biuf":
-                raise AuthorError(f"memory: expected {self.width} numbers per row, found {vector.size} {vector.dtype}")
-        missing = gap or len(given) < len(cells)
-        dtypes = [self.dtype, *(vector.dtype for vector in given)]
-        self.dtype = np.result_type(*dtypes, *([np.float16] if missing else []))
-        found = self.blank(len(cells))
-        place = 0
-        for i, cell in enumerate(cells):
-            if cell is not None:
-                found[i] = given[place]
-                place += 1
-        return found
-
-    def blank(self, rows: int) -> Array:  # noqa: D102
-        return _missing((rows, self.width or 0), self.dtype)
-
-    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
-        array = super().restored(state)
-        self.width, self.dtype = array.shape[1], array.dtype
-        return array
-
-    def fitted(self, capacity: int) -> Array:  # noqa: D102
-        return super().fitted(capacity).astype(self.dtype, copy=False)
-
-
-class Tables(Column):
+class _TableColumn(_Column):
     """Keep rows of values by id, flat; an id that turns up later gets columns behind the others."""
 
-    __slots__ = ("dtype", "layout", "stored_layout")
+    __slots__ = ("layout",)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.layout = NOTHING
-        self.stored_layout = self.layout
-        self.dtype: np.dtype[Any] | None = None
-
-    def fresh(self) -> Self:
-        """Return an empty column with the same ids."""
-        found = type(self)()
-        found.layout, found.dtype = self.layout, self.dtype
-        return found
+    def __init__(self, layout: Layout = NOTHING, dtype: Any = np.float64) -> None:
+        super().__init__(dtype, np.nan)
+        self.layout = layout
 
     def learn(self, layout: Layout) -> None:
         """Give the ids of a layout columns, if they have none yet.
@@ -247,166 +138,78 @@ class Tables(Column):
             AuthorError: An id comes back with another shape.
         """
         known = self.layout
-        uids, spaces, shapes = list(known.uids), list(known.spaces), list(known.shapes)
+        places = {uid: (space, shape) for uid, space, shape in zip(known.uids, known.spaces, known.shapes, strict=True)}
         for uid, space, shape in zip(layout.uids, layout.spaces, layout.shapes, strict=True):
-            if uid not in uids:
-                uids, spaces, shapes = [*uids, uid], [*spaces, space], [*shapes, shape]
-            elif shapes[uids.index(uid)] != shape:
-                raise AuthorError(f"memory: {uid} had shape {shapes[uids.index(uid)]}, found {shape}")
-        self.dtype = layout.dtype if self.dtype is None else np.result_type(self.dtype, layout.dtype)
-        self.layout = Layout(uids, spaces, shapes, [self.dtype] * len(uids))
+            before = places.setdefault(uid, (space, shape))[1]
+            if before != shape:
+                raise AuthorError(f"memory: {uid} had shape {before}, found {shape}")
+        self.dtype = np.result_type(self.dtype, layout.dtype) if known.uids else layout.dtype
+        spaces, shapes = zip(*places.values(), strict=True) if places else ((), ())
+        self.layout = Layout(list(places), spaces, shapes, [self.dtype] * len(places))
 
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:  # noqa: D102
+    def store(self, cells: Sequence[Cell | None], gap: bool = False) -> Array:
         layout = self.layout
-        same = not gap and all(cell is not None and cell[0].uids == layout.uids for cell in cells)
-        if same and layout.scalar:
-            found = np.array([cell[1] for cell in cells])
+        full = not gap and all(cell is not None and cell[0].uids == layout.uids for cell in cells)
+        if full and layout.scalar:
+            found = np.array([cell[1] for cell in cells if cell is not None])
             if found.dtype.kind in "biuf" and found.shape == (len(cells), layout.width):
                 self._widen(found.dtype)
                 return found
-        flats = [(cell, _flat(cell)) for cell in cells if cell is not None]
-        self._widen(*(part.dtype for _, parts in flats for part in parts if part is not None))
-        if not same or any(part is None for _, parts in flats for part in parts):
+        rows = [[] if cell is None else _vectors(*cell) for cell in cells]
+        self._widen(*(vector.dtype for row in rows for _, vector in row if vector is not None))
+        if not full or any(vector is None for row in rows for _, vector in row):
             self._widen(np.dtype(np.float16))
         found = self.blank(len(cells))
-        rows = iter(flats)
-        for r, cell in enumerate(cells):
-            if cell is None:
-                continue
-            for uid, part in zip(cell[0].uids, next(rows)[1], strict=True):
-                if part is not None:
-                    found[r, layout.span(layout.index(uid))] = part
+        for r, row in enumerate(rows):
+            for uid, vector in row:
+                if vector is not None:
+                    found[r, layout.span(layout.index(uid))] = vector
         return found
 
     def _widen(self, *dtypes: np.dtype[Any]) -> None:
         """Widen the dtype where values need it: a float among integers, NaN among integers."""
-        current = self._dtype()
-        if any(dtype.kind == "f" for dtype in dtypes) and current.kind != "f":
-            self.dtype = np.result_type(current, np.float16)
-        elif any(not np.can_cast(dtype, current, "same_kind") for dtype in dtypes):
-            self.dtype = np.result_type(current, *dtypes)
+        if any(dtype.kind == "f" for dtype in dtypes) and self.dtype.kind != "f":
+            self.dtype = np.result_type(self.dtype, np.float16)
+        elif any(not np.can_cast(dtype, self.dtype, "same_kind") for dtype in dtypes):
+            self.dtype = np.result_type(self.dtype, *dtypes)
 
-    def _dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float64) if self.dtype is None else self.dtype
+    def blank(self, rows: int) -> Array:
+        # Integers have no sign for missing; rows that are not written in full are never stored as integers.
+        return np.full((rows, self.layout.width), np.nan if self.dtype.kind == "f" else 0, dtype=self.dtype)
 
-    def blank(self, rows: int) -> Array:  # noqa: D102
-        return _missing((rows, self.layout.width), self._dtype())
+    def fitted(self, capacity: int) -> Array:
+        array = super().fitted(capacity)
+        known = array.shape[1]
+        if known < self.layout.width:
+            if self.dtype.kind != "f":
+                self.dtype = np.result_type(self.dtype, np.float16)  # rows of before lack the new ids
+            array, narrow = self.blank(len(array)), array
+            array[:, :known] = narrow  # known ids keep their columns
+        return array.astype(self.dtype, copy=False)
 
-    def restored(self, state: Mapping[str, Any]) -> Array:  # noqa: D102
-        array = super().restored(state)
-        self.dtype, self.stored_layout = array.dtype, self.layout
-        return array
-
-    def fitted(self, capacity: int) -> Array:  # noqa: D102
-        if self.array is None:
-            self.stored_layout = self.layout
-            return self.blank(capacity)
-        array = self.array
-        if self.stored_layout is not self.layout:
-            if self._dtype().kind != "f" and self.layout.width > array.shape[1]:
-                self.dtype = np.result_type(self._dtype(), np.float16)  # rows of before lack the new ids
-            array = self.blank(len(self.array))
-            array[:, : self.array.shape[1]] = self.array  # known ids keep their columns
-            self.stored_layout = self.layout
-        return array.astype(self._dtype(), copy=False)
-
-    def show(self, stored: Array | None, rows: int) -> Table:  # noqa: D102
-        layout = self.layout
-        if stored is None:
-            stored = np.full((rows, layout.width), np.nan)
-        elif stored.shape[1] < layout.width:
-            wide = np.full((len(stored), layout.width), np.nan)
-            wide[:, : stored.shape[1]] = stored
+    def show(self, stored: Array | None, rows: int) -> Table:
+        width = self.layout.width
+        if stored is None or stored.shape[1] < width:
+            wide = np.full((rows, width), np.nan)
+            if stored is not None:
+                wide[:, : stored.shape[1]] = stored
             stored = wide
-        stored = stored.view()
-        stored.flags.writeable = False
-        return Table(layout, stored)
+        return Table(self.layout, read_only(stored.view()))
 
 
-def _flat(cell: Cell) -> list[Array | None]:
-    layout, values = cell
-    return [
-        None if value is None else _vector(space, value, shape)
-        for space, value, shape in zip(layout.spaces, values, layout.shapes, strict=True)
-    ]
+def _vectors(layout: Layout, values: Values) -> list[tuple[str, Array | None]]:
+    """Return each id of a cell with the vector of its value, None where that is missing."""
+    rows = zip(layout.uids, layout.spaces, values, layout.shapes, strict=True)
+    return [(uid, None if value is None else _vector(space, value, shape)) for uid, space, value, shape in rows]
 
 
 def _vector(space: Space | None, value: Any, shape: tuple[int, ...]) -> Array:
-    if space is not None and space.kind in ("tuple", "dict"):
+    if space is not None and is_composite(space):
         return space.to_vector(value)
     array = np.asarray(value)
     if array.shape != shape or array.dtype.kind not in "biuf":
         raise AuthorError(f"memory: expected numbers of shape {shape}, found {value!r:.100}")
     return array.reshape(-1)
-
-
-def _missing(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    # Integers have no sign for missing; rows that are not written in full are never stored as integers.
-    return np.full(shape, np.nan, dtype=dtype) if dtype.kind == "f" else np.zeros(shape, dtype=dtype)
-
-
-AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
-"""Columns in which a memory changes its newest row after it was appended."""
-
-
-def _waiting(columns: Mapping[str, Column], rows: list[list[Any]], name: str) -> Any:
-    """Return a column of rows that still wait in Python objects, made from the rows alone."""
-    cells = [row[FIELDS.index(name)] for row in rows]
-    column = columns[name]
-    if len(cells) == 1 and isinstance(column, Tables) and cells[0] is not None and cells[0][0].scalar:
-        layout, values = cells[0]  # the newest row, which every objective asks for
-        if None not in values:  # what is unknown has no place in an integer column
-            only = np.array([values], dtype=layout.dtype)
-            only.flags.writeable = False
-            return Table(layout, only)
-    if isinstance(column, Texts):
-        return np.array([*cells, ""], dtype=object)[:-1]
-    fresh = column.fresh()
-    stored = fresh.store(cells) if any(cell is not None for cell in cells) else None
-    return fresh.show(stored, len(cells))
-
-
-def _written(columns: Mapping[str, Column], rows: slice | Array, newest: int) -> MemoryShard:
-    """Return rows of the blocks: a slice without copying, or places by number.
-
-    `newest` is the place of the memory's newest row, the only one that may still be amended.
-    """
-    # The arrays are taken now: but for what is amended rows are never written twice, so they stay as they are.
-    arrays = {name: column.array for name, column in columns.items()}
-    place: Any  # where the newest row is among those
-    if isinstance(rows, slice):
-        count, first = rows.stop - rows.start, newest - rows.start
-        place, shown = slice(first, first + 1), 0 <= first < count
-    else:
-        count, place = len(rows), rows == newest
-        shown = bool(place.any())
-    then = {  # as an array of one row: a cell may be a list itself
-        name: array[newest : newest + 1].copy() for name in AMENDED if shown and (array := arrays[name]) is not None
-    }
-
-    def read(name: str) -> Any:
-        array = arrays[name]
-        if array is None:
-            return columns[name].show(None, count)
-        stored = array[rows]
-        if name in then:  # what has been looked at is not to change either
-            stored = stored.copy()
-            stored[place] = then[name]
-        return columns[name].show(stored, count)
-
-    return MemoryShard(count, read)
-
-
-def _joined(shards: Sequence[MemoryShard], name: str) -> Any:
-    """Return a column of several shards, one behind the other."""
-    parts = [shard.column(name) for shard in shards]
-    if isinstance(parts[0], Table):
-        return Table.join(parts)
-    given = [part for part in parts if part.ndim == 1 or part.shape[1]]
-    if 0 < len(given) < len(parts):  # flat arrays that a whole shard lacks
-        width = given[0].shape[1]
-        parts = [part if part.shape[1] else np.full((len(part), width), np.nan) for part in parts]
-    return np.concatenate(parts)
 
 
 class MemoryShard:
@@ -418,10 +221,67 @@ class MemoryShard:
 
     __slots__ = ("_count", "_known", "_read")
 
+    tag: Array
+    """Whose rows these are: the uids of the muscles, (n,) texts."""
+    sensor_readings: Table
+    """The readings that were decided on."""
+    next_readings: Table
+    """The readings that the decisions led to."""
+    actuator_setpoints: Table
+    """The setpoints; a brain's: as proposed, in the muscle's own action space; a muscle's: as applied."""
+    applied_setpoints: Table
+    """The setpoints that were applied, after filters."""
+    rewards: Table
+    """The rewards; NaN where a row does not have one."""
+    objective: Array
+    """The objectives, (n,) float64; NaN is none."""
+    dones: Array
+    """Whether the episode ended with the decision, (n,) bool."""
+    terminated: Array
+    """Whether no future exists, (n,) bool."""
+    truncated: Array
+    """Whether the episode was cut off from outside, (n,) bool."""
+    decision_index: Array
+    """Numbers of the decisions in their episodes, (n,) int64."""
+    episode: Array
+    """Numbers of the episodes in their workers, (n,) int64."""
+    additional_data: Array
+    """What the muscle added, (n,) objects."""
+
     def __init__(self, count: int, read: Callable[[str], Any]) -> None:
         self._count = count
         self._read = read
         self._known: dict[str, Any] = {}
+
+    if not TYPE_CHECKING:  # a checker knows the columns from above, and that there are no others
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a column, which is made when it is first asked for."""
+            if name in _KINDS:
+                return self.column(name)
+            raise AttributeError(f"a MemoryShard has no column {name!r}")
+
+    @property
+    def observations(self) -> Array:
+        """Flat arrays, (n, columns): as given, else the vectors of the readings side by side."""
+        given: Table = self.column("observations")
+        return given.flat if given.flat.shape[1] else self.sensor_readings.flat
+
+    @property
+    def actions(self) -> Array:
+        """Flat arrays, (n, columns): as given, else the vectors of the setpoints side by side."""
+        given: Table = self.column("actions")
+        return given.flat if given.flat.shape[1] else self.actuator_setpoints.flat
+
+    def column(self, name: str) -> Any:
+        """Return a column by name, observations and actions as tables of one id; KeyError if there is none."""
+        found = self._known.get(name)
+        if found is None:
+            found = self._read(name)
+            if isinstance(found, np.ndarray):
+                found = read_only(found.view())
+            self._known[name] = found
+        return found
 
     def __len__(self) -> int:
         return self._count
@@ -448,156 +308,15 @@ class MemoryShard:
         flat = [part for it in shards for part in ([it] if isinstance(it, MemoryShard) else it)]
         if not flat:
             raise AuthorError("concat needs at least one shard")
-        return MemoryShard(sum(map(len, flat)), partial(_joined, flat))
 
-    def column(self, name: str) -> Any:
-        """Return a column by name; KeyError or ValueError if there is none of this name."""
-        found = self._known.get(name)
-        if found is None:
-            found = self._read(name)
-            if isinstance(found, np.ndarray):
-                found = found.view()
-                found.flags.writeable = False
-            self._known[name] = found
-        return found
+        def read(name: str) -> Any:
+            parts = [shard.column(name) for shard in flat]
+            return Table.join(parts) if isinstance(parts[0], Table) else np.concatenate(parts)
 
-    @property
-    def tag(self) -> Array:
-        """Whose rows these are: the uids of the muscles, (n,) texts."""
-        return self._array("tag")
-
-    @property
-    def sensor_readings(self) -> Table:
-        """The readings that were decided on."""
-        return self._table("sensor_readings")
-
-    @property
-    def next_readings(self) -> Table:
-        """The readings that the decisions led to."""
-        return self._table("next_readings")
-
-    @property
-    def actuator_setpoints(self) -> Table:
-        """The setpoints; a brain's: as proposed, in the muscle's own action space; a muscle's: as applied."""
-        return self._table("actuator_setpoints")
-
-    @property
-    def applied_setpoints(self) -> Table:
-        """The setpoints that were applied, after filters."""
-        return self._table("applied_setpoints")
-
-    @property
-    def rewards(self) -> Table:
-        """The rewards; NaN where a row does not have one."""
-        return self._table("rewards")
-
-    @property
-    def objective(self) -> Array:
-        """The objectives, (n,) float64; NaN is none."""
-        return self._array("objective")
-
-    @property
-    def dones(self) -> Array:
-        """Whether the episode ended with the decision, (n,) bool."""
-        return self._array("dones")
-
-    @property
-    def terminated(self) -> Array:
-        """Whether no future exists, (n,) bool."""
-        return self._array("terminated")
-
-    @property
-    def truncated(self) -> Array:
-        """Whether the episode was cut off from outside, (n,) bool."""
-        return self._array("truncated")
-
-    @property
-    def decision_index(self) -> Array:
-        """Numbers of the decisions in their episodes, (n,) int64."""
-        return self._array("decision_index")
-
-    @property
-    def episode(self) -> Array:
-        """Numbers of the episodes in their workers, (n,) int64."""
-        return self._array("episode")
-
-    @property
-    def observations(self) -> Array:
-        """Flat arrays, (n, columns): as given, else the vectors of the readings side by side."""
-        given = self._array("observations")
-        return given if given.shape[1] else self.sensor_readings.flat
-
-    @property
-    def actions(self) -> Array:
-        """Flat arrays, (n, columns): as given, else the vectors of the setpoints side by side."""
-        given = self._array("actions")
-        return given if given.shape[1] else self.actuator_setpoints.flat
-
-    @property
-    def additional_data(self) -> Array:
-        """What the muscle added, (n,) objects."""
-        return self._array("additional_data")
-
-    def _array(self, name: str) -> Array:
-        found: Array = self.column(name)
-        return found
-
-    def _table(self, name: str) -> Table:
-        found: Table = self.column(name)
-        return found
+        return MemoryShard(sum(map(len, flat)), read)
 
     def __repr__(self) -> str:
         return f"MemoryShard({len(self)} rows)"
-
-
-Values = Sequence[Any]
-
-# Rows that wait in Python objects before they are written into blocks together: writing one by one costs ten times
-# as much, and what is asked of the newest few is answered from them.
-PENDING_ROWS = 256
-FIRST_BLOCK_ROWS = 256
-
-# The order of the fields of a row; `tag` is the muscle's uid.
-FIELDS = (
-    "tag",
-    "sensor_readings",
-    "actuator_setpoints",
-    "rewards",
-    "objective",
-    "next_readings",
-    "dones",
-    "terminated",
-    "truncated",
-    "decision_index",
-    "episode",
-    "applied_setpoints",
-    "observations",
-    "actions",
-    "additional_data",
-)
-TABLES = {
-    "sensor_readings": "sensors",
-    "next_readings": "sensors",
-    "actuator_setpoints": "actuators",
-    "applied_setpoints": "applied",
-    "rewards": "rewards",
-}
-
-
-def _columns() -> dict[str, Column]:
-    kinds: dict[str, type[Column]] = {
-        "tag": Texts,
-        "objective": Column,
-        "dones": Flags,
-        "terminated": Flags,
-        "truncated": Flags,
-        "decision_index": Integers,
-        "episode": Integers,
-        "observations": Vectors,
-        "actions": Vectors,
-        "additional_data": Objects,
-    }
-    return {name: kinds.get(name, Tables)() for name in FIELDS}
 
 
 class Memory:
@@ -619,7 +338,10 @@ class Memory:
 
     def clear(self) -> None:
         """Forget all rows; declarations and limit stay."""
-        self._columns = _columns()
+        self._columns: dict[str, _Column] = {
+            name: _TableColumn() if kind is None else _Column(*kind) for name, kind in _KINDS.items()
+        }
+        self._tags: dict[str, int] = {}  # the number of each
         self._pending: list[list[Any]] = []
         self._start = self._end = self._capacity = 0
         self._layouts: dict[str, Layout] = {}
@@ -694,23 +416,23 @@ class Memory:
         """
         if self._limit == 0:
             return
-        layout = self._cell
+        cell = self._cell
         self._pending.append(
             [
                 muscle_uid,
-                None if sensor_readings is None else layout("sensor_readings", sensor_readings),
-                None if actuator_setpoints is None else layout("actuator_setpoints", actuator_setpoints),
-                None if rewards is None else layout("rewards", rewards),
+                None if sensor_readings is None else cell("sensor_readings", sensor_readings),
+                None if actuator_setpoints is None else cell("actuator_setpoints", actuator_setpoints),
+                None if rewards is None else cell("rewards", rewards),
                 objective,
-                None if next_readings is None else layout("next_readings", next_readings),
+                None if next_readings is None else cell("next_readings", next_readings),
                 done if dones is None else dones,
                 terminated,
                 truncated,
                 decision_index,
                 episode,
-                None if applied_setpoints is None else layout("applied_setpoints", applied_setpoints),
-                None if observations is None else np.array(observations),
-                None if actions is None else np.array(actions),
+                None if applied_setpoints is None else cell("applied_setpoints", applied_setpoints),
+                None if observations is None else self._flat_cell("observations", observations),
+                None if actions is None else self._flat_cell("actions", actions),
                 additional_data,
             ]
         )
@@ -738,7 +460,7 @@ class Memory:
             last = self._end - 1
             self._columns[name].write(last, [value], self._capacity, last > self._start)
 
-    def _cell(self, name: str, values: Values) -> tuple[Layout, list[Any]]:
+    def _cell(self, name: str, values: Values) -> Cell:
         """Return values with their layout, in a list of our own: what the author changes later changes no row."""
         if values and isinstance(values[0], Information):
             layout = self._layouts.get(name)
@@ -757,35 +479,47 @@ class Memory:
             values = [_kept(value) for value in values]
         return layout, values
 
+    def _flat_cell(self, name: str, values: Any) -> Cell:
+        """Return a copy of a flat array, as the only value of a table."""
+        array = np.array(values)
+        if array.dtype.kind not in "biuf":
+            raise AuthorError(f"memory: {name}: expected numbers, found {array.dtype}")
+        layout = self._layouts.get(name)
+        if layout is None or layout.shapes != ((array.size,),) or layout.dtype != array.dtype:
+            layout = Layout((name,), (None,), ((array.size,),), (array.dtype,))
+            self._learn(name, layout)
+        return layout, [array.reshape(-1)]
+
     def _learn(self, name: str, layout: Layout) -> None:
-        column = self._columns[name]
-        assert isinstance(column, Tables)
-        column.learn(layout)
+        self._table(name).learn(layout)
         self._layouts[name] = layout
+
+    def _table(self, name: str) -> _TableColumn:
+        column = self._columns[name]
+        assert isinstance(column, _TableColumn)
+        return column
 
     def _flush(self) -> None:
         """Write what waits into the blocks, and drop what is beyond the limit."""
         rows, self._pending = self._pending, []
         if not rows:
             return
-        self._reserve(len(rows))
-        for name, cells in zip(FIELDS, zip(*rows, strict=True), strict=True):
-            self._columns[name].write(self._end, cells, self._capacity, self._end > self._start)
+        if self._end + len(rows) > self._capacity:  # old blocks are left to the shards that still show them
+            first = max(self._start, min(self._end, self._end + len(rows) - self._limit))
+            self._move(slice(first, self._end), self._end - first, len(rows))
+        tags, *others = zip(*rows, strict=True)
+        numbers = [self._tags.setdefault(tag, len(self._tags)) for tag in tags]
+        for column, cells in zip(self._columns.values(), (numbers, *others), strict=True):
+            column.write(self._end, cells, self._capacity, self._end > self._start)
         self._end += len(rows)
         self._start = max(self._start, self._end - self._limit)
 
-    def _reserve(self, rows: int) -> None:
-        """Make room behind the last row; old blocks are left to the shards that still show them."""
-        if self._end + rows <= self._capacity:
-            return
-        kept = slice(max(self._start, self._end + rows - self._limit), self._end)
-        kept = slice(min(kept.start, kept.stop), kept.stop)
-        self._move(kept, kept.stop - kept.start, rows)
-
     def _move(self, kept: slice | Array, count: int, more: int = 0) -> None:
+        """Take `count` rows over into new blocks with room for `more`."""
         self._capacity = max(min(FIRST_BLOCK_ROWS, 2 * self._limit), 2 * (count + more))
         for column in self._columns.values():
-            column.move(kept, self._capacity)
+            if column.array is not None:
+                column.put(column.fitted(0)[kept], self._capacity)
         self._start, self._end = 0, count
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
@@ -797,21 +531,29 @@ class Memory:
         """
         self._flush()
         for name, kind in TABLES.items():
-            column, declared = self._columns[name], self._declared.get(kind, NOTHING)
-            assert isinstance(column, Tables)
-            if column.layout.uids != declared.uids:
+            if self._table(name).layout.uids != self._declared.get(kind, NOTHING).uids:
                 raise AuthorError(f"memory: {name}: rows with ids that were not declared cannot be exported")
-        rows = slice(self._start, self._end)
-        columns = {name: column.export(rows) for name, column in self._columns.items()}
-        return {"rows": self._end - self._start, "columns": columns}
+        columns: dict[str, Any] = {}
+        for name, column in self._columns.items():
+            rows = None if column.array is None else column.fitted(0)[self._start : self._end]
+            columns[name] = list(rows) if rows is not None and rows.dtype == object else rows
+        return {"rows": self._end - self._start, "tags": list(self._tags), "columns": columns}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `export` returned, in place of all rows; declarations and limit are those of now."""
         self.clear()
+        self._tags = {tag: number for number, tag in enumerate(state["tags"])}
         self._end = int(state["rows"])
         self._capacity = max(FIRST_BLOCK_ROWS, 2 * self._end)
-        for name, column in self._columns.items():
-            column.restore(state["columns"][name], self._capacity)
+        for name, rows in state["columns"].items():
+            column = self._columns[name]
+            if rows is None:
+                continue
+            if name in FLAT:
+                self._learn(name, Layout((name,), (None,), (rows.shape[1:],), (rows.dtype,)))
+            if isinstance(column, _TableColumn):
+                column.dtype = rows.dtype
+            column.put(column.store(rows) if column.dtype == object else rows, self._capacity)
 
     # -- bounds -------------------------------------------------------------------------------------------------------
 
@@ -834,32 +576,24 @@ class Memory:
     @property
     def tags(self) -> list[str]:
         """The muscles of which there are rows, in order of their first one."""
-        self._flush()
-        codes = self._codes()
-        if codes.size == 0:
-            return []
-        numbers, first = np.unique(codes, return_index=True)
-        return [self._texts().texts[i] for i in numbers[np.argsort(first)]]
+        numbers, first = np.unique(self._numbers(), return_index=True)
+        names = list(self._tags)
+        return [names[i] for i in numbers[np.argsort(first)]]
 
     def truncate(self, n: int) -> None:
         """Keep the last `n` rows of each tag."""
-        self._flush()
-        n = max(0, int(n))
-        if len(self._texts().texts) <= 1:
-            self._start = max(self._start, self._end - n)
+        numbers = self._numbers()
+        if len(self._tags) <= 1:
+            self._start = max(self._start, self._end - max(0, int(n)))
             return
-        codes = self._codes()
-        places = [np.flatnonzero(codes == code)[max(0, int((codes == code).sum()) - n) :] for code in set(codes)]
-        rows = np.sort(np.concatenate(places)) if places else np.zeros(0, dtype=np.int64)
+        last = [np.flatnonzero(numbers == i)[::-1][: max(0, int(n))] for i in range(len(self._tags))]
+        rows = np.sort(np.concatenate(last))
         self._move(rows + self._start, len(rows))
 
-    def _texts(self) -> Texts:
-        column = self._columns["tag"]
-        assert isinstance(column, Texts)
-        return column
-
-    def _codes(self) -> Array:
-        array = self._texts().array
+    def _numbers(self) -> Array:
+        """Return the number of the tag of each row, all of which are in the blocks then."""
+        self._flush()
+        array = self._columns["tag"].array
         return np.zeros(0, dtype=np.int32) if array is None else array[self._start : self._end]
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -876,11 +610,12 @@ class Memory:
         if n <= len(self._pending):
             rows = self._pending[len(self._pending) - n :]
             if tags is None or all(row[0] in tags for row in rows):
-                return MemoryShard(len(rows), partial(_waiting, self._columns, list(rows)))
+                return MemoryShard(len(rows), partial(_waiting, self._columns, rows))
+        if tags is not None:
+            places = self._places(tags)
+            return self._shard(places[len(places) - min(n, len(places)) :])
         self._flush()
-        if tags is None:
-            return self._shard(slice(self._end - n, self._end))
-        return self._shard(self._places(tags)[-n:] if n else np.zeros(0, dtype=np.int64))
+        return self._shard(slice(self._end - n, self._end))
 
     def sample(
         self,
@@ -914,15 +649,56 @@ class Memory:
 
     def __getitem__(self, key: int | slice) -> MemoryShard:
         """Return rows by position, the oldest first."""
-        return self.tail(len(self))[key]
+        self._flush()
+        rows = range(self._start, self._end)[key]
+        if isinstance(rows, int):
+            return self._shard(slice(rows, rows + 1))
+        return self._shard(slice(rows.start, rows.stop) if rows.step == 1 and len(rows) else np.array(rows, dtype=int))
 
     def _places(self, tags: frozenset[str]) -> Array:
-        numbers = [i for i, text in enumerate(self._texts().texts) if text in tags]
-        found: Array = np.flatnonzero(np.isin(self._codes(), numbers)) + self._start
+        numbers = self._numbers()
+        wanted = [number for tag, number in self._tags.items() if tag in tags]
+        found: Array = np.flatnonzero(np.isin(numbers, wanted)) + self._start
         return found
 
     def _shard(self, rows: slice | Array) -> MemoryShard:
-        return _written(self._columns, rows, self._end - 1)
+        """Return rows of the blocks: a slice without copying, or places by number."""
+        # The arrays are taken now: but for what is amended rows are never written twice, so they stay as they are.
+        columns, tags = self._columns, self._tags
+        arrays = {name: column.array for name, column in columns.items()}
+        if isinstance(rows, slice):
+            count, has_newest = rows.stop - rows.start, rows.start < rows.stop == self._end
+        else:
+            count, has_newest = len(rows), bool((rows == self._end - 1).any())
+        copies = {name: np.array(array[rows]) for name in AMENDED if has_newest and (array := arrays[name]) is not None}
+
+        def read(name: str) -> Any:
+            array = arrays[name]
+            stored = copies[name] if name in copies else None if array is None else array[rows]
+            shown = columns[name].show(stored, count)
+            return np.array([*tags, ""], dtype=object)[shown] if name == "tag" else shown
+
+        return MemoryShard(count, read)
+
+
+def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -> Any:
+    """Return a column of rows that still wait in Python objects, made from the rows alone."""
+    place = FIELDS.index(name)
+    cells = [row[place] for row in rows]
+    column = columns[name]
+    if name == "tag":
+        return np.array([*cells, ""], dtype=object)[:-1]
+    if isinstance(column, _TableColumn):
+        if len(cells) == 1 and cells[0] is not None and cells[0][0].scalar:
+            layout, values = cells[0]  # the newest row, which every objective asks for
+            if None not in values:  # what is unknown has no place in an integer column
+                return Table(layout, read_only(np.array([values], dtype=layout.dtype)))
+        # These rows alone decide upon its dtype; and upon its width where no declaration does.
+        column = _TableColumn() if name in FLAT else _TableColumn(column.layout, column.dtype)
+        for layout in {cell[0] for cell in cells if cell is not None} if name in FLAT else ():
+            column.learn(layout)
+    stored = column.store(cells) if any(cell is not None for cell in cells) else None
+    return column.show(stored, len(cells))
 
 
 def _tags(include_only: str | Iterable[str] | None) -> frozenset[str] | None:

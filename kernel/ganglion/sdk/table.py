@@ -67,9 +67,14 @@ class Layout:
     def value(self, row: Array, i: int) -> Any:
         """Return the value of the i-th id in a flat row: a number, an array, or the composite that its space makes."""
         space, part = self.spaces[i], row[self.span(i)]
-        if space is not None and space.kind in ("tuple", "dict"):
+        if space is not None and is_composite(space):
             return None if part.dtype.kind == "f" and np.isnan(part).all() else space.from_vector(part)
         return part[0].item() if self.shapes[i] == () else part.reshape(self.shapes[i])
+
+
+def is_composite(space: Space | None) -> bool:
+    """Tell whether the values of a space are tuples or maps, which have no shape."""
+    return space is not None and space.kind in ("tuple", "dict")
 
 
 def _shape(space: Space | None) -> tuple[int, ...]:
@@ -83,35 +88,6 @@ NOTHING = Layout((), ())
 """The layout of a row without values."""
 
 
-class _Reducible:
-    """Compute sums and the like, in which a missing value (NaN) does not count."""
-
-    __slots__ = ()
-
-    def _numbers(self) -> Array:
-        raise NotImplementedError
-
-    def _reduce(self, name: str, axis: int | None) -> Any:
-        numbers = self._numbers()
-        if numbers.dtype == object:
-            raise TypeError("values of different shapes have no common sum; take one column by its id")
-        if numbers.size == 1 and axis is None:  # one reward of one row: what every objective asks for
-            only = numbers.item()
-            return 0.0 if only != only and name == "sum" else only
-        plain, without_nan = _REDUCTIONS[name]
-        if numbers.size == 0:
-            found = _of_nothing(name, numbers, axis)
-        else:
-            found = plain(numbers, axis=axis)
-            # NaN anywhere shows in the result; only then the slower way is needed, ten times slower for one row.
-            if found.dtype.kind == "f" and bool(np.isnan(found).any()):
-                with warnings.catch_warnings():
-                    # numpy warns where nothing but NaN is left and returns NaN, which is what we promise.
-                    warnings.simplefilter("ignore", RuntimeWarning)
-                    found = without_nan(numbers, axis=axis)
-        return found.item() if np.ndim(found) == 0 else found
-
-
 _REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (np.add.reduce, np.nansum),
     "mean": (np.mean, np.nanmean),
@@ -120,65 +96,56 @@ _REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def _of_nothing(name: str, numbers: Array, axis: int | None) -> Array:
-    """Return 0 (of a sum) or NaN in the shape that the reduction has; numpy refuses the least of nothing."""
-    shape = np.add.reduce(numbers, axis=axis).shape
-    return np.full(shape, 0.0 if name == "sum" else np.nan)
-
-
-class TableRow(_Reducible):
+class TableRow:
     """Show one row: `row[id]`, `.columns`, `.values`, `sum mean min max`."""
 
-    __slots__ = ("_layout", "_row")
+    __slots__ = ("_table",)
 
-    def __init__(self, layout: Layout, row: Array) -> None:
-        self._layout = layout
-        self._row = row
+    def __init__(self, table: Table) -> None:
+        self._table = table  # of this row only
 
     @property
     def columns(self) -> list[str]:
         """The full ids."""
-        return list(self._layout.uids)
+        return self._table.columns
 
     @property
     def values(self) -> Array:
         """The values, one per id."""
-        found: Array = Table(self._layout, self._row[np.newaxis]).values[0]
+        found: Array = self._table.values[0]
         return found
 
     def __getitem__(self, uid: str) -> Any:
-        return self._layout.value(self._row, self._layout.index(uid))
+        layout = self._table.layout
+        return layout.value(self._table.flat[0], layout.index(uid))
 
     def __len__(self) -> int:
-        return len(self._layout.uids)
+        return len(self._table.layout.uids)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._layout.uids)
-
-    def _numbers(self) -> Array:
-        return self.values
+        return iter(self._table)
 
     def sum(self) -> float:
         """Return the sum of all values; 0.0 of none."""
-        return float(self._reduce("sum", None))
+        return float(self._table.sum(None))
 
     def mean(self) -> float:
         """Return the mean of all values; NaN of none."""
-        return float(self._reduce("mean", None))
+        return float(self._table.mean(None))
 
     def min(self) -> float:
         """Return the least value; NaN of none."""
-        return float(self._reduce("min", None))
+        return float(self._table.min(None))
 
     def max(self) -> float:
         """Return the greatest value; NaN of none."""
-        return float(self._reduce("max", None))
+        return float(self._table.max(None))
 
     def __repr__(self) -> str:
         return f"TableRow({ {uid: self[uid] for uid in self} })"
 
 
-class Table(_Reducible):
+class Table:
     """Show rows of values by full id, read-only, oldest first.
 
     A value that a row does not have is NaN. `table[id]` is the array `[rows, *shape]` of one column, `table[list]` a
@@ -207,8 +174,7 @@ class Table(_Reducible):
         layout = self.layout
         if layout.scalar:
             return self.flat
-        composite = any(space is not None and space.kind in ("tuple", "dict") for space in layout.spaces)
-        if len(set(layout.shapes)) == 1 and not composite:
+        if len(set(layout.shapes)) == 1 and not any(map(is_composite, layout.spaces)):
             return self.flat.reshape(len(self.flat), len(layout.uids), *layout.shapes[0])
         found: Array = np.empty((len(self.flat), len(layout.uids)), dtype=object)
         for r, row in enumerate(self.flat):
@@ -223,10 +189,9 @@ class Table(_Reducible):
     def __getitem__(self, key: str | list[str]) -> Array | Table:
         if isinstance(key, list):
             layout, columns = self.layout.select(key)
-            return Table(layout, _read_only(self.flat[:, columns]))
+            return Table(layout, read_only(self.flat[:, columns]))
         i = self.layout.index(key)
-        space = self.layout.spaces[i]
-        if space is not None and space.kind in ("tuple", "dict"):
+        if is_composite(self.layout.spaces[i]):
             found: Array = np.empty(len(self.flat), dtype=object)
             for r, row in enumerate(self.flat):
                 found[r] = self.layout.value(row, i)
@@ -244,7 +209,7 @@ class Table(_Reducible):
 
     def row(self, i: int) -> TableRow:
         """Return one row; negative numbers count from the end. IndexError if there is none."""
-        return TableRow(self.layout, self.flat[i])
+        return TableRow(Table(self.layout, self.flat[i][np.newaxis]))
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -260,7 +225,7 @@ class Table(_Reducible):
         """Return the rows of several tables; an id that one of them lacks is NaN in its rows."""
         layout = tables[0].layout
         if all(table.layout.uids == layout.uids for table in tables):
-            return Table(layout, _read_only(np.concatenate([table.flat for table in tables])))
+            return Table(layout, read_only(np.concatenate([table.flat for table in tables])))
         first: dict[str, tuple[Layout, int]] = {}
         for table in tables:
             for i, uid in enumerate(table.layout.uids):
@@ -275,10 +240,27 @@ class Table(_Reducible):
                 columns = table.flat[:, table.layout.span(i)]
                 array[begin : begin + len(table), layout.span(layout.index(uid))] = columns
             begin += len(table)
-        return Table(layout, _read_only(array))
+        return Table(layout, read_only(array))
 
-    def _numbers(self) -> Array:
-        return self.values
+    def _reduce(self, name: str, axis: int | None) -> Any:
+        numbers = self.values
+        if numbers.dtype == object:
+            raise TypeError("values of different shapes have no common sum; take one column by its id")
+        if numbers.size == 1 and axis is None:  # one reward of one row: what every objective asks for
+            only = numbers.item()
+            return 0.0 if only != only and name == "sum" else only
+        plain, without_nan = _REDUCTIONS[name]
+        if numbers.size == 0:  # numpy refuses the least of nothing
+            found = np.full(np.add.reduce(numbers, axis=axis).shape, 0.0 if name == "sum" else np.nan)
+        else:
+            found = plain(numbers, axis=axis)
+            # NaN anywhere shows in the result; only then the slower way is needed, ten times slower for one row.
+            if found.dtype.kind == "f" and bool(np.isnan(found).any()):
+                with warnings.catch_warnings():
+                    # numpy warns where nothing but NaN is left and returns NaN, which is what we promise.
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    found = without_nan(numbers, axis=axis)
+        return found.item() if np.ndim(found) == 0 else found
 
     def sum(self, axis: int | None = 0) -> Any:
         """Return sums; of no value 0."""
@@ -342,6 +324,7 @@ class _Rows:
         return len(self._table)
 
 
-def _read_only(array: Array) -> Array:
+def read_only(array: Array) -> Array:
+    """Return the array itself, which can no longer be written to."""
     array.flags.writeable = False
     return array
