@@ -80,6 +80,7 @@ class Decision:
     seen_row: list[Any] | None = None  # the readings after filters, as they travel
     proposed_row: list[Any] | None = None  # the setpoints before filters, as they travel
     rewards: list[Any] | None = None
+    rewards_row: list[Any] | None = None  # as they travel
     objective: float | None = None
     settled: bool = False
 
@@ -112,8 +113,14 @@ def thawed(thought: Thought, parts: Sequence[bytes]) -> Thought:
     """Return an answer of a brain with its arrays."""
     if not thought.fresh and thought.filters is None:
         return thought
-    update = thaw(thought.update, parts, "update") if thought.fresh else None
-    return replace(thought, update=update, filters=thaw(thought.filters, parts, "thought.filters"))
+    return Thought(
+        update=thaw(thought.update, parts, "update") if thought.fresh else None,
+        fresh=thought.fresh,
+        signal=thought.signal,
+        filters=None if thought.filters is None else thaw(thought.filters, parts, "thought.filters"),
+        excused=thought.excused,
+        statistics=thought.statistics,
+    )
 
 
 def alike(own: Layout, applied: Layout) -> bool:

@@ -43,6 +43,7 @@ from ganglion.wire.messages import (
 Array = NDArray[Any]
 _Read = tuple[list[Any], list[Any], Any]
 """Setpoints, these as they travel, the data."""
+_ACTUATORS = {ActuatorInformation}
 _OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
@@ -127,6 +128,8 @@ class MuscleHost:
         self._canonical = [space.canonical for space in self._own_layout.spaces]
         self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
         self._columns = Columns(self._seen_layout) if takes_arrays(muscle) else None
+        self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
+        self._think_s = span_s("brain.think", setup.deadlines_s or {})
         hooks("setup", muscle.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
@@ -187,8 +190,7 @@ class MuscleHost:
 
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
-        span = span_s("brain.think", self._setup.deadlines_s or {})
-        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), span)
+        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
         return thawed(*self.participant.collect([pending])[0])
 
     # -- the tape -----------------------------------------------------------------------------------------------------
@@ -287,7 +289,9 @@ class MuscleHost:
     # -- a decision ---------------------------------------------------------------------------------------------------
     def act(self, request: Request, act: Act) -> Acted:
         """Complete the decision before, let the brain think, make the next decision."""
-        muscle = self._running()
+        muscle = self._muscle
+        if muscle is None:
+            raise NotSetUp("expected muscle.setup first")
         if act.passing:
             return self._pass(act, request.head.position)
         if len(act.readings) != 1:
@@ -296,7 +300,8 @@ class MuscleHost:
         plain = self._columns if self._filters is None else None
         matrix = None if plain is None else plain.matrix([row], "act.readings")
         # Where all are numbers the matrix has looked at them: they are the values.
-        readings = row if matrix is not None and self._sensor_layout.scalar else self._from_row(row)
+        numbers = matrix is not None and self._sensor_layout.scalar
+        readings = row if numbers else self._sensor_layout.from_row(row, "act.readings")
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
         open_decision = self._decision
@@ -313,18 +318,32 @@ class MuscleHost:
         signal = None if thought is None else thought.signal
         if thought is not None and thought.fresh:
             self._due = thought
-        learned = self._take_learned(open_decision, thought)
+        learned = None
+        if self._learned or (thought is not None and thought.statistics):
+            learned = self._take_learned(open_decision, thought)
         if not act.decide:
             return Acted(objective=objective, signal=signal, excused=self._excused(thought), learned=learned)
         if self._due is not None:
             due, self._due = self._due, None
-            self._update(due)
-        made = self._decision = self._propose(muscle, readings, row, matrix)
-        statistics = muscle.pop_statistics() or None
-        told = None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row]
+            if self._takes_updates:
+                self._update(due)
+        try:
+            made = self._decide(muscle, readings, row, matrix)
+        except Pardoned:
+            made = self._same_again(readings, row)
+        finally:
+            self._decisions += 1
+        self._decision = made
         self._applied = (made.setpoints, made.setpoints_row)
-        excused = self._excused(thought)
-        return Acted([made.setpoints_row], told, objective, signal, statistics, excused, learned)
+        return Acted(
+            setpoints=[made.setpoints_row],
+            proposed=None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row],
+            objective=objective,
+            signal=signal,
+            statistics=muscle.pop_statistics() or None,
+            excused=self._excused(thought) if self._excuses.due or thought is not None else None,
+            learned=learned,
+        )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
         """Return what the brain noted, once there is a completed decision to whose row it can be added."""
@@ -338,7 +357,9 @@ class MuscleHost:
     def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
         """Return what was excused here and in the brain since the last answer."""
         theirs = None if thought is None else thought.excused
-        return [*(theirs or ()), *(self._excuses.pop() or ())] or None
+        if not theirs and not self._excuses.due:
+            return None
+        return [*(theirs or ()), *(self._excuses.pop() or ())]
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
         """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
@@ -357,8 +378,11 @@ class MuscleHost:
         assert act.rewards is not None
         if self._rewards is None:
             raise RemoteProtocolError("act.rewards: they were not declared")
-        self._judging.step = decision.index
-        decision.rewards = self._rewards.from_row(act.rewards[0], "act.rewards")
+        judging = self._judging
+        judging.step = decision.index
+        row = act.rewards[0]
+        decision.rewards = self._rewards.from_row(row, "act.rewards")
+        decision.rewards_row = row if decision.rewards is row else self._rewards.to_row(decision.rewards)
         self._memory.append(
             self._uid,
             sensor_readings=decision.readings,
@@ -373,9 +397,12 @@ class MuscleHost:
             episode=self._episode,
             additional_data=decision.data,
         )
-        result = self._judging.excused(None, "internal_reward", self._objective.internal_reward, self._memory)
+        if judging.excuses is None:
+            result = judging("internal_reward", self._objective.internal_reward, self._memory)
+        else:
+            result = judging.excused(None, "internal_reward", self._objective.internal_reward, self._memory)
         if type(result) is not float or result != result:
-            result = self._judging.excused(None, "internal_reward", objective_value, result)
+            result = judging.excused(None, "internal_reward", objective_value, result)
         decision.objective = result
         self._memory.complete(decision.objective)
         decision.settled = True
@@ -392,7 +419,6 @@ class MuscleHost:
             thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
             self._receive(thought.filters)
             return thought
-        assert self._rewards is not None
         filters = self._filters
         kept = None if filters is None else filters.keep()
         if filters is not None:
@@ -408,23 +434,23 @@ class MuscleHost:
         reward_ids = None if self._told_rewards else self._reward_ids
         self._told_rewards = True
         think = Think(
-            self._worker,
-            self._episode,
-            decision.index,
-            [decision.readings_row],
-            [decision.setpoints_row],
-            [self._rewards.to_row(decision.rewards)],
-            [decision.objective],
-            act.readings,
-            act.terminated,
-            act.truncated,
-            None if decision.proposed_row is None else [decision.proposed_row],
-            decision.frozen,
-            act.round,
-            act.workers,
-            reward_ids,
-            None if decision.seen_row is None else [decision.seen_row],
-            None if self._seen is None else [self._seen.row],
+            worker=self._worker,
+            episode=self._episode,
+            decision=decision.index,
+            readings=[decision.readings_row],
+            applied=[decision.setpoints_row],
+            rewards=[decision.rewards_row],
+            objective=[decision.objective],
+            next_readings=act.readings,
+            terminated=act.terminated,
+            truncated=act.truncated,
+            proposed=None if decision.proposed_row is None else [decision.proposed_row],
+            data=decision.frozen,
+            round=act.round,
+            workers=act.workers,
+            reward_ids=reward_ids,
+            observations=None if decision.seen_row is None else [decision.seen_row],
+            next_observations=None if self._seen is None else [self._seen.row],
         )
         thought = self._ask("brain.think", think, position, decision.blobs)
         if filters is not None:
@@ -441,29 +467,21 @@ class MuscleHost:
 
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
         assert self._setup.brain is not None
-        span = span_s("brain.think", self._setup.deadlines_s or {})
-        pending = self.participant.ask(self._setup.brain, call, message, span, position, blobs)
-        return thawed(*self.participant.collect([pending])[0])
+        participant = self.participant
+        pending = participant.ask(self._setup.brain, call, message, self._think_s, position, blobs)
+        return thawed(*participant.collect([pending])[0])
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
             self._hooks.excused(None, "update", self._muscle.update, thought.update)
 
-    def _from_row(self, row: Any) -> list[Any]:
-        return self._sensor_layout.from_row(row, "act.readings")
-
-    def _propose(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
-        """Return the next decision; if what its author's code raises is excused it is to go on as before."""
-        try:
-            return self._decide(muscle, readings, row, matrix)
-        except Pardoned:
-            values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
-            seen = None if self._filters is None or self._seen is None else self._seen.row
-            proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
-            index = self._hooks.step or 0
-            return Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
-        finally:
-            self._decisions += 1
+    def _same_again(self, readings: list[Any], row: list[Any]) -> Decision:
+        """Return the decision to go on as before: what the code of an author raised is tolerated."""
+        values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
+        seen = None if self._filters is None or self._seen is None else self._seen.row
+        proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
+        index = self._hooks.step or 0
+        return Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
 
     def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
         index = self._decisions
@@ -490,7 +508,9 @@ class MuscleHost:
         if matrix is None:
             hook, read = "propose_actions", self._read
             offered = self._actuators.empty() if available is None else available
-            result = self._hooks.pardon(hook, muscle.propose_actions, self._sensors.fill(shown), offered)
+            # Its values have been checked by the host of the environment, those of filters have not.
+            sensors = self._sensors.hold(shown) if filters is None else self._sensors.fill(shown)
+            result = self._hooks.pardon(hook, muscle.propose_actions, sensors, offered)
         else:
             hook, read = "propose_batch", self._read_batch
             result = self._hooks.pardon(hook, muscle.propose_batch, self._batch(matrix, index))
@@ -507,12 +527,19 @@ class MuscleHost:
         result: Any,
     ) -> Decision:
         """Return the decision that a proposal makes."""
-        values, setpoints, data = self._hooks.pardon(hook, read, result)
+        actuators, data = result if type(result) is tuple and len(result) == 2 else (result, None)
+        given = type(actuators) is list and {*map(type, actuators)} == _ACTUATORS
+        numbers = self._own_layout.row_set(actuators) if given else None
+        if numbers is not None:  # the usual case: those that were offered, each set to a number
+            values = setpoints = numbers
+        else:
+            values, setpoints, data = self._hooks.pardon(hook, read, result)
         frozen: Any = None
         blobs: list[bytes] = []
         if data is not None:  # a copy: its author may go on changing what it was made of
             frozen = self._hooks.pardon(hook, freeze, data, blobs, f"{hook}[1]")
-            data = thaw(frozen, blobs, hook)
+            if frozen is not data:
+                data = thaw(frozen, blobs, hook)
         proposed, filters = None, self._filters
         if filters is not None:
             proposed = setpoints

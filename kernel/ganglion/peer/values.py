@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from operator import attrgetter, is_, le
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -286,13 +287,17 @@ def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[s
 
 
 # -- free data: updates of brains, data of muscles, models ------------------------------------------------------------
+_ATOMS = frozenset({NoneType, bool, float, bytes})
+
+
 def freeze(value: Any, blobs: list[bytes] | None, path: str, depth: int = 0) -> Any:
     """Return a copy of `value` that can travel; large arrays are appended to `blobs`, if there are any.
 
     Raises:
         AuthorError: Something in it cannot travel; the message begins with the path to it.
     """
-    if value is None or type(value) in (bool, float, bytes):
+    kind = type(value)
+    if kind in _ATOMS or (kind is int and -INTEGER_MAX <= value <= INTEGER_MAX):
         return value
     if isinstance(value, Mapping | list | tuple):
         if depth >= _DEPTH_MAX:
