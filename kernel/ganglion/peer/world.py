@@ -74,7 +74,8 @@ class Turn:
 
     def call(self, agents: Sequence[str]) -> None:
         """Note whom the controller asks; AuthorError says who may not act now, and why."""
-        self.check(agents)
+        if not self._agents.keys() >= set(agents):
+            self.check(agents)
         number = self._step + 1
         for name in agents:
             if name in self._acted:
@@ -97,6 +98,11 @@ class Turn:
         found = [n for n in awaited if n not in acting and n not in self._acted and n not in self._passed]
         self._passed.update(found)
         return found
+
+    def knows(self, agents: Iterable[str], others: Iterable[str]) -> None:
+        """Refuse names that no agent has."""
+        if not self._agents.keys() >= {*agents, *others}:
+            self.check([*agents, *others])
 
     def end(self) -> None:
         """Begin the next step."""
@@ -128,6 +134,8 @@ class World:
     static_model: dict[str, Any] | None = None
     readings: list[Any] = field(default_factory=list)
     earned: list[Any] = field(default_factory=list)
+    packed_readings: bytes = b""  # as they are recorded; each row is encoded once in a step
+    packed_earned: bytes = b""
     ticks: int | None = 0
     timestamp: str | None = None
     terminated: bool = False
@@ -164,10 +172,29 @@ class World:
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
         """Take the answer to `environment.update`; says whether rewards were declared by it."""
+        if self.checks is None and self.rewards is not None and not (answer.terminated and answer.truncated):
+            try:  # the usual case, without a call
+                (readings,), (earned,) = answer.readings, answer.rewards
+                taken = len(readings) == len(self.sensors) and len(earned) == len(self.rewards)
+            except (TypeError, ValueError):
+                taken = False
+            if taken:
+                self.readings, self.earned = readings, earned
+                self.packed_readings, self.packed_earned = pack(readings), pack(earned)
+                self.ticks = step if answer.ticks is None else answer.ticks
+                self.timestamp, self.state = answer.timestamp, answer.world_state
+                self.terminated, self.truncated = answer.terminated, answer.truncated
+                return False
         try:
-            return self._update(answer, step)
+            declared = self._update(answer, step)
         except RemoteProtocolError as error:
             raise self._blame("environment.update", error) from error
+        self.pack()
+        return declared
+
+    def pack(self) -> None:
+        """Encode the rows of now."""
+        self.packed_readings, self.packed_earned = pack(self.readings), pack(self.earned)
 
     def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
         """Refuse declarations of a new object that are not those of the phase."""
@@ -183,6 +210,7 @@ class World:
     def rest(self) -> None:
         """Earn nothing in a step in which it waits for its reset: it has no rewards then, not those of before."""
         self.earned = [None] * len(self.rewards or [])
+        self.packed_earned = pack(self.earned)
 
     def _begin(self, readings: Sequence[Any], ticks: int | None, timestamp: str | None) -> None:
         self.readings = self._row("sensors", readings, len(self.sensors), "readings")
@@ -238,6 +266,7 @@ class Decision:
     setpoints: bytes
     proposed: bytes | None
     statistics: Mapping[str, Any] | None
+    row: list[Any] | None = None  # the setpoints, as they came
     rewards: list[Any] | None = None
     packed_rewards: bytes = b""
     objective: float | None = None
@@ -246,7 +275,14 @@ class Decision:
 
 @dataclass(slots=True)
 class Actor:
-    """One agent in this worker: where its columns lie, and its open decision."""
+    """One agent in this worker: where its columns lie, and its open decision.
+
+    Attributes:
+        sees: The environment whose readings, all and in their order, are those of the agent; None if none is.
+        gets: Likewise of its rewards.
+        drives: Likewise of its setpoints, if no other agent has any of that environment.
+        act_s: The deadline of `muscle.act`.
+    """
 
     name: str
     peer: str
@@ -263,15 +299,24 @@ class Actor:
     row: list[Any] = field(default_factory=list)  # its readings as the worlds show them now
     earned: list[Any] = field(default_factory=list)
     checks: Layout | None = None  # its actuators, where a program acts
+    sees: int | None = None
+    gets: int | None = None
+    drives: int | None = None
+    act_s: float | None = None
+
+    def look(self, worlds: Sequence[World]) -> None:
+        """Take the readings that the worlds show now."""
+        self.row = self.readings(worlds) if self.sees is None else worlds[self.sees].readings
 
     def earn(self, worlds: Sequence[World]) -> None:
         """Be given the rewards of a step; the open decision takes those of the first that it is given."""
         if self.rewards is None:
             return
-        self.earned = self.rewards(worlds)
-        if self.decision is not None and self.decision.rewards is None:
-            self.decision.rewards = self.earned
-            self.decision.packed_rewards = pack(self.earned)
+        gets, decision = self.gets, self.decision
+        self.earned = self.rewards(worlds) if gets is None else worlds[gets].earned
+        if decision is not None and decision.rewards is None:
+            decision.rewards = self.earned
+            decision.packed_rewards = pack(self.earned) if gets is None else worlds[gets].packed_earned
 
     def take_rewards(self, worlds: Sequence[World]) -> None:
         """Let an open decision that no update has named take the rewards of the newest step."""
@@ -349,7 +394,8 @@ class Phase:
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
         self.missing: set[str] = set()  # environments that were lost and are not led to where they were
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
-        self._tell_s: float | None = None
+        self.tell_s = 0.0
+        self.checks_muscles = False  # whether a program acts, which is held to what was declared
         self._spans_s: dict[tuple[str, str], float | None] = {}
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
         self.layouts = Layouts({})
@@ -360,20 +406,36 @@ class Phase:
         self.by_name = {actor.name: actor for actor in actors}
         self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
         self.layouts = Layouts(self.by_name)
+        self.checks_muscles = any(actor.checks is not None for actor in actors)
+        self._connect(actors)
         self.common, self.settle, self.patient = start.common, start.settle, start.patient
         if all(world.rewards is not None for world in self.worlds):
             self.connect_rewards()
             for actor in actors:
                 actor.told_rewards = True
 
-    def tell_steps(self, episode: int, steps: int) -> None:
-        """Tell those who look on how far the open episode is, once a second."""
-        now_s = self.participant.clock()
-        if self._tell_s is None:
-            self._tell_s = now_s + STEPS_REPORT_S
-        if now_s < self._tell_s:
+    def _connect(self, actors: Sequence[Actor]) -> None:
+        """Find out whose columns are those of a whole environment."""
+        for actor in actors:
+            places = [self.sensor_places[str(sensor["id"])] for sensor in actor.setup["sensors"]]
+            actor.sees = self._whole(places, "sensors")
+            others = {world for one in actors if one is not actor for world, _ in one.targets}
+            drives = self._whole(actor.targets, "actuators")
+            actor.drives = None if drives in others else drives
+            actor.act_s = self.span_s("muscle.act", actor.peer)
+
+    def _whole(self, places: Sequence[tuple[int, int]], what: str) -> int | None:
+        """Return the environment of which these are all columns in their order; None if they are anything else."""
+        world = places[0][0] if places else None
+        if world is None or list(places) != [(world, i) for i in range(len(getattr(self.worlds[world], what) or []))]:
+            return None
+        return world
+
+    def tell_steps(self, episode: int, steps: int, now_s: float) -> None:
+        """Tell those who look on how far the open episode is, once a second: when `tell_s` has come."""
+        first, self.tell_s = self.tell_s == 0.0, now_s + STEPS_REPORT_S
+        if first:
             return
-        self._tell_s = now_s + STEPS_REPORT_S
         setup = self.setup
         fields: dict[str, Any] = {"phase": setup.phase, "worker": setup.worker, "episode": episode, "steps": steps}
         if setup.evaluation:
@@ -405,6 +467,7 @@ class Phase:
         for actor in self.actors:
             wanted = _wanted_rewards(actor, self.worlds, places)
             actor.rewards = select(wanted, places, "earned") if wanted else (lambda worlds: [])
+            actor.gets = self._whole([places[uid] for uid in wanted], "rewards")
             actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
             if declare:
                 self._declare(None, actor.name, actor.reward_declarations)
@@ -490,30 +553,30 @@ class Values(MutableMapping[str, Sequence[Any]]):
     Most controllers hand on what they get without a look at it; for them nothing is converted. What is shown is a copy.
     """
 
-    __slots__ = ("_layouts", "_rows", "_shown")
+    __slots__ = ("_layouts", "_shown", "rows")
 
     def __init__(self, rows: dict[str, list[Any]], layouts: LayoutOf) -> None:
-        self._rows, self._layouts = rows, layouts
+        self.rows, self._layouts = rows, layouts
         self._shown: dict[str, Sequence[Any]] = {}
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         if name not in self._shown:
-            self._shown[name] = list(self._layouts(name).from_row(self._rows[name], name))
+            self._shown[name] = list(self._layouts(name).from_row(self.rows[name], name))
         return self._shown[name]
 
     def __setitem__(self, name: str, values: Sequence[Any]) -> None:
-        self._rows.setdefault(name, [])
+        self.rows.setdefault(name, [])
         self._shown[name] = values
 
     def __delitem__(self, name: str) -> None:
-        del self._rows[name]
+        del self.rows[name]
         self._shown.pop(name, None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -521,9 +584,9 @@ class Values(MutableMapping[str, Sequence[Any]]):
     def travel(self) -> dict[str, list[Any]]:
         """Return the rows; those that were looked at may have been changed, and are checked."""
         if not self._shown:
-            return self._rows
+            return self.rows
         changed = {name: _row(name, self._layouts(name), values) for name, values in self._shown.items()}
-        return {**self._rows, **changed}
+        return {**self.rows, **changed}
 
 
 def rows_of(setpoints: Mapping[str, Sequence[Any]], layouts: LayoutOf) -> dict[str, list[Any]]:
@@ -537,6 +600,9 @@ def _row(name: str, layout: Layout, values: Sequence[Any]) -> list[Any]:
     if isinstance(values, str | bytes) or not hasattr(values, "__len__") or len(values) != len(layout):
         found = len(values) if hasattr(values, "__len__") else type(values).__name__
         raise AuthorError(f"setpoints of agent {name}: expected {len(layout)} values, found {found}")
+    row = list(values)
+    if layout.holds(row):
+        return row
     try:
         for (uid, space), value in zip(layout.pairs(), values, strict=True):
             if not space.contains(value):
