@@ -127,9 +127,10 @@ class Layout:
     Attributes:
         scalar: Whether each value is a number.
         open: Where infinity may be contained.
+        types: The type of each value in a row where all are numbers; None where they are not.
     """
 
-    __slots__ = ("_highs", "_ids", "_lows", "_missing", "_types", "ids", "index", "open", "scalar", "spaces")
+    __slots__ = ("_highs", "_ids", "_lows", "_missing", "ids", "index", "open", "scalar", "spaces", "types")
 
     def __init__(self, ids: Sequence[str], spaces: Sequence[Space], missing: bool = False) -> None:
         self._missing = missing
@@ -139,9 +140,8 @@ class Layout:
         self.scalar = all(space.scalar for space in self.spaces)
         self.open = [i for i, space in enumerate(self.spaces) if _is_open(space)]
         self._ids = list(self.ids)
-        # Of a row of scalars: the type of each value; bounds between which a value of this type is contained, and
-        # travels as it is, None where that does not hold of all.
-        self._types = [float if space.dtype.kind == "f" else int for space in self.spaces] if self.scalar else None
+        # Bounds between which a value of its type is contained, and travels as it is; None where that is not so of all.
+        self.types = [float if space.dtype.kind == "f" else int for space in self.spaces] if self.scalar else None
         exact = self.scalar and all(s._exact is not None and s.dtype.itemsize == 8 for s in self.spaces)  # noqa: SLF001
         self._lows = [space._low for space in self.spaces] if exact else None  # noqa: SLF001
         self._highs = [space._high for space in self.spaces] if exact else None  # noqa: SLF001
@@ -160,7 +160,7 @@ class Layout:
 
         False says nothing: a row of other values may be contained, too.
         """
-        if type(row) is not list or list(map(type, row)) != self._types or self._lows is None:
+        if type(row) is not list or list(map(type, row)) != self.types or self._lows is None:
             return False
         assert self._highs is not None
         return all(map(le, self._lows, row)) and all(map(le, row, self._highs))
@@ -177,7 +177,7 @@ class Layout:
             row = list(map(_VALUE, informations))
         except (AttributeError, TypeError):
             return None
-        if list(map(type, row)) != self._types or (self.open and not all(map(math.isfinite, row))):
+        if list(map(type, row)) != self.types or (self.open and not all(map(math.isfinite, row))):
             return None
         return row
 
@@ -213,7 +213,7 @@ class Layout:
 
     def to_row(self, values: Sequence[Any]) -> list[Any]:
         """Return contained values as they travel."""
-        types = self._types
+        types = self.types
         if types is None:
             return [self._out(space, value) for space, value in zip(self.spaces, values, strict=True)]
         if list(map(type, values)) == types:
@@ -231,7 +231,7 @@ class Layout:
 
         A row of scalars of the right types is returned itself: who made it has looked at its bounds.
         """
-        types = self._types
+        types = self.types
         if types is not None and type(row) is list and list(map(type, row)) == types:
             return row
         if type(row) is not list or len(row) != len(self.ids):
@@ -288,6 +288,8 @@ def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[s
 
 # -- free data: updates of brains, data of muscles, models ------------------------------------------------------------
 _ATOMS = frozenset({NoneType, bool, float, bytes})
+SIMPLE = _ATOMS | {int, str}
+"""Types of free data that `thaw` and `copied` return as they are."""
 
 
 def freeze(value: Any, blobs: list[bytes] | None, path: str, depth: int = 0) -> Any:
