@@ -124,7 +124,12 @@ class EnvironmentHost:
                 return self._updated(environment, batch)
             state = self._read_batch(lambda: self._state_of(batch))
         else:
-            state = hooks("update", environment.update, self._setpoints(update))
+            row = update.setpoints[0] if len(update.setpoints) == 1 and update.actuators is None else None
+            if type(row) is list and list(map(type, row)) == self._setpoint_layout.types:
+                given = self._actuators.hold(row)  # whoever has set these numbers has checked them
+            else:
+                given = self._setpoints(update)
+            state = hooks("update", environment.update, given)
             if type(state) is not EnvironmentState:
                 state = self._state(state)
             # Its author may have set the flags since it was made.
@@ -136,9 +141,15 @@ class EnvironmentHost:
             state = judgement.finish(state, check)
         environment.done = state.terminated or state.truncated
         ticks, timestamp = self._pass_time(state.simtime)
-        reward_row, reward_ids = self._reward_row(state.rewards)
+        layout, reward_ids = None if judgement.own_rewards else self._rewards, None
+        reward_row = None if layout is None else layout.row_set(state.rewards)
+        if reward_row is None:
+            reward_row, reward_ids = self._reward_row(state.rewards)
+        reading_row = self._sensors.row_set(state.sensor_information)
+        if reading_row is None:
+            reading_row = self._reading_row(state.sensor_information)
         return EnvironmentUpdated(
-            readings=[self._reading_row(state.sensor_information)],
+            readings=[reading_row],
             rewards=[reward_row],
             terminated=state.terminated,
             truncated=state.truncated,
@@ -358,7 +369,7 @@ class EnvironmentHost:
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
-        filled = self._actuators.hold(self._given(update))  # whoever has set them has checked them
+        filled = self._actuators.hold(self._given(update))
         return filled if update.actuators is None else [filled[i] for i in sorted(set(update.actuators))]
 
     def _given(self, update: EnvironmentUpdate) -> list[Any]:
@@ -439,18 +450,11 @@ class EnvironmentHost:
             raise self._fault(str(error), self._judgement.told_by(self._hooks)) from error
 
     def _reading_row(self, informations: Any) -> list[Any]:
-        row = self._sensors.row_set(informations)
-        if row is not None:
-            return row
         said_by = self._judgement.told_by(self._hooks)
         return self._read(row_of, "sensor", self._sensors, informations, said_by=said_by)  # type: ignore[no-any-return]
 
     def _reward_row(self, rewards: Any) -> tuple[list[Any], list[dict[str, Any]] | None]:
         declared = None
-        if self._rewards is not None and not self._judgement.own_rewards:
-            row = self._rewards.row_set(rewards)
-            if row is not None:
-                return row, None
         said_by = self._judgement.paid_by(self._hooks)
         if self._rewards is None:
             self._rewards = self._read(layout_of, "reward", rewards, said_by=said_by)

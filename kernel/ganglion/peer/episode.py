@@ -164,7 +164,9 @@ class Episode:
         phase, participant = self.phase, self.phase.participant
         if self._closed:
             raise _has_ended()
-        self._turn.knows(agents, setpoints.rows if isinstance(setpoints, Values) else setpoints)
+        given_names = setpoints.rows if isinstance(setpoints, Values) else setpoints
+        if not phase.by_name.keys() >= {*agents, *given_names}:
+            self._turn.check([*agents, *given_names])  # which says who is unknown
         named = list(map(phase.by_name.__getitem__, agents))
         given = self._merge(
             setpoints.travel() if isinstance(setpoints, Values) else rows_of(setpoints, phase.layouts.actuators)
@@ -197,8 +199,7 @@ class Episode:
             if mend is not None and mend.misses(world):
                 asked.append(mend(len(asked), lost_between_calls(world.peer)))
                 continue
-            span_s = phase.span_s("environment.update", world.peer)
-            asked.append(participant.ask(world.peer, "environment.update", message, span_s, position))
+            asked.append(participant.ask(world.peer, "environment.update", message, world.update_s, position))
         declared = False
         for world, answer in zip(stepped, participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)

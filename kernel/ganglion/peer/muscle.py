@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.limits import INTEGER_MAX
 from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity, seed_process
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, finite, thawed
@@ -16,7 +17,7 @@ from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
-from ganglion.peer.values import Columns, Layout, Readings, freeze, takes_arrays, thaw
+from ganglion.peer.values import SIMPLE, Columns, Layout, Readings, freeze, takes_arrays, thaw
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
@@ -124,6 +125,7 @@ class MuscleHost:
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
         self._tells_proposals = alike(self._own_layout, self._actuator_layout)
+        self._unset = (None,) * len(self._actuators)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
         self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
@@ -341,7 +343,7 @@ class MuscleHost:
             objective=objective,
             signal=signal,
             statistics=muscle.pop_statistics() or None,
-            excused=self._excused(thought) if self._excuses.due or thought is not None else None,
+            excused=self._excused(thought) if self._excuses.due or (thought and thought.excused) else None,
             learned=learned,
         )
 
@@ -469,7 +471,11 @@ class MuscleHost:
         assert self._setup.brain is not None
         participant = self.participant
         pending = participant.ask(self._setup.brain, call, message, self._think_s, position, blobs)
-        return thawed(*participant.collect([pending])[0])
+        thought: Thought
+        thought, parts = participant.collect([pending])[0]
+        if thought.filters is None and type(thought.update) in SIMPLE:
+            return thought
+        return thawed(thought, parts)
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
@@ -507,7 +513,7 @@ class MuscleHost:
                 return self._made(index, readings, row, None, "propose_batch", self._read_batch, result)
         if matrix is None:
             hook, read = "propose_actions", self._read
-            offered = self._actuators.empty() if available is None else available
+            offered = self._actuators.hold(self._unset) if available is None else available
             # Its values have been checked by the host of the environment, those of filters have not.
             sensors = self._sensors.hold(shown) if filters is None else self._sensors.fill(shown)
             result = self._hooks.pardon(hook, muscle.propose_actions, sensors, offered)
@@ -536,7 +542,9 @@ class MuscleHost:
             values, setpoints, data = self._hooks.pardon(hook, read, result)
         frozen: Any = None
         blobs: list[bytes] = []
-        if data is not None:  # a copy: its author may go on changing what it was made of
+        if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:
+            frozen = data
+        elif data is not None:  # a copy: its author may go on changing what it was made of
             frozen = self._hooks.pardon(hook, freeze, data, blobs, f"{hook}[1]")
             if frozen is not data:
                 data = thaw(frozen, blobs, hook)

@@ -99,11 +99,6 @@ class Turn:
         self._passed.update(found)
         return found
 
-    def knows(self, agents: Iterable[str], others: Iterable[str]) -> None:
-        """Refuse names that no agent has."""
-        if not self._agents.keys() >= {*agents, *others}:
-            self.check([*agents, *others])
-
     def end(self) -> None:
         """Begin the next step."""
         self._step += 1
@@ -140,6 +135,7 @@ class World:
     timestamp: str | None = None
     terminated: bool = False
     truncated: bool = False
+    update_s: float | None = None  # the deadline of `environment.update`
     state: Any = None  # what a transformer left in place of the world's state, for the store
     checks: Declared | None = None
     journal: Journal | None = None  # of the open episode, where a lost environment is mended
@@ -415,7 +411,9 @@ class Phase:
                 actor.told_rewards = True
 
     def _connect(self, actors: Sequence[Actor]) -> None:
-        """Find out whose columns are those of a whole environment."""
+        """Find out whose columns are those of a whole environment, and the deadlines of calls in a step."""
+        for world in self.worlds:
+            world.update_s = self.span_s("environment.update", world.peer)
         for actor in actors:
             places = [self.sensor_places[str(sensor["id"])] for sensor in actor.setup["sensors"]]
             actor.sees = self._whole(places, "sensors")
