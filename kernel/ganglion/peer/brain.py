@@ -21,7 +21,7 @@ from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
-from ganglion.peer.transitions import Remember, Row, Stack
+from ganglion.peer.transitions import Remember, Row, Stack, parted
 from ganglion.peer.values import SIMPLE, Layout, copied, freeze, learns_arrays, thaw
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
 from ganglion.sdk.flow import Mode
@@ -140,6 +140,7 @@ class BrainHost:
         others = {} if self._filters is None else self._filters.generators
         streams = streams_of([*sensors, *actuators], setup.stream)
         self._generators = Generators({"rng": mine["rng"], **others, **streams})
+        self._learn_every = 0  # as the brain says; 0 until the first muscle joins
         self._rehearsed = False  # whether rows have gone through filters before they come
         self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
         self._rounds: dict[int, Round] = {}
@@ -233,6 +234,7 @@ class BrainHost:
             "signals": [[worker, signal] for worker, signal in self._signals.items()],
             "filters": None if self._filters is None else self._filters.export(),
             "has_filters": self._has_filters,
+            "learn_every": self._learn_every,
             "notes": self._notes.export(),
         }
 
@@ -257,6 +259,7 @@ class BrainHost:
         self._last_update = brain.last_update = books["last_update"]
         self._signals = dict(books["signals"])
         self._has_filters = dict(books["has_filters"])
+        self._learn_every = books["learn_every"]
         self._notes.restore(books["notes"])
         if self._filters is not None:
             self._filters.restore(books["filters"])
@@ -297,6 +300,8 @@ class BrainHost:
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
         brain = self._running()
+        if not self._learn_every:
+            self._learn_every = self._told_every(brain)
         muscle = self._muscle(join.worker)
         if self._newest(muscle) is None:
             with suppress(Pardoned):
@@ -306,6 +311,15 @@ class BrainHost:
         self._has_filters.pop(muscle, None)
         self._reply(request, join.worker, None)
         return DEFERRED
+
+    def _told_every(self, brain: Brain) -> int:
+        """Return how often the brain learns, 1 where others wait for each of its answers."""
+        every = brain.learn_every
+        if type(every) is not int or every < 1:
+            raise self._hooks.blame("setup", AuthorError(f"learn_every: expected an integer >= 1, found {every!r:.60}"))
+        setup = self._setup
+        alone = len(setup.muscles) == 1 and not self._answers_first and self._filters is None
+        return every if alone and not continues(setup.plugin) else 1
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
         """Let a muscle go."""
@@ -424,7 +438,15 @@ class BrainHost:
         try:
             together: list[Row] = []
             for request, message in rows:
-                row = self._row(request, message) if isinstance(message, Think) else None
+                if not isinstance(message, Think):
+                    continue
+                for think in parted(message) if message.before else ():
+                    row = self._row(request, think)
+                    if row is not None and self._arrays:
+                        self._learn([row])
+                    elif row is not None:
+                        self._think(row, think.worker)
+                row = self._row(request, message)
                 if row is None:
                     continue
                 if self._arrays:
@@ -575,6 +597,7 @@ class BrainHost:
             filters=published,
             excused=excused,
             statistics=noted,
+            together=1 if self._learn_every < 2 else self._learn_every - self._thoughts % self._learn_every,
         )
         self.participant.reply(request, thought, blobs)
 

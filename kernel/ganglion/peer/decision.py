@@ -126,6 +126,7 @@ def thawed(thought: Thought, parts: Sequence[bytes]) -> Thought:
         filters=None if thought.filters is None else thaw(thought.filters, parts, "thought.filters"),
         excused=thought.excused,
         statistics=thought.statistics,
+        together=thought.together,
     )
 
 

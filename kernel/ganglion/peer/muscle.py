@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
+from ganglion.peer.transitions import joined
 from ganglion.peer.values import SIMPLE, Columns, Layout, Readings, freeze, takes_arrays, thaw
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
@@ -44,6 +47,9 @@ from ganglion.wire.messages import (
 Array = NDArray[Any]
 _Read = tuple[list[Any], list[Any], Any]
 """Setpoints, these as they travel, the data."""
+_KEPT_MAX = 256  # decisions that go to the brain in one message
+_KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
+_NUMBER_BYTES = 9
 _ACTUATORS = {ActuatorInformation}
 _OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
@@ -135,6 +141,9 @@ class MuscleHost:
         hooks("setup", muscle.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
+        self._kept: list[Think] = []  # what the brain is still to hear of, all of the open episode
+        self._kept_bytes = 0
+        self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker), None)
@@ -159,6 +168,8 @@ class MuscleHost:
     def reset(self, request: Request, reset: MuscleReset) -> Done:
         """Begin the next episode."""
         muscle = self._running()
+        if self._kept:  # of an episode that was given up
+            self._send_kept(None)
         self._stands = True
         self._begin_episode(reset.episode)
         if reset.prepare:
@@ -171,6 +182,8 @@ class MuscleHost:
         if self._muscle is not None:
             if self._setup.brain is not None:
                 brain = self._setup.brain
+                if self._kept:
+                    self._send_kept(None)
                 self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
             self._hooks("teardown", self._muscle.teardown)
             self._hooks.close()
@@ -221,6 +234,7 @@ class MuscleHost:
             "episode": self._episode,
             "due": due,
             "learned": self._learned,
+            "together": self._together,
         }
         return self._snapshot.take(books, self.participant.takes_attributes)
 
@@ -232,7 +246,7 @@ class MuscleHost:
             self._declare_rewards(books["rewards"])
         self._snapshot.put(read)
         self._told_rewards = books["told"]
-        self._learned = dict(books["learned"])
+        self._learned, self._together = dict(books["learned"]), books["together"]
         self._begin_episode(books["episode"])
         due = books["due"]
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
@@ -370,10 +384,14 @@ class MuscleHost:
         asked = UpdateAsked(self._worker, act.round, act.workers)
         thought = self._ask("brain.update", asked, position)
         self._receive(thought.filters)
+        self._take_in(thought)
+        return Acted(signal=thought.signal, excused=self._excused(thought))
+
+    def _take_in(self, thought: Thought) -> None:
+        """Keep what an answer of the brain brings until the next decision."""
         if thought.fresh:
             self._due = thought
         self._learned |= thought.statistics or {}
-        return Acted(signal=thought.signal, excused=self._excused(thought))
 
     def _complete(self, decision: Decision, act: Act, readings: list[Any]) -> float | None:
         """Write the decision's row into the memory and let the objective judge it."""
@@ -418,6 +436,8 @@ class MuscleHost:
         if self._setup.brain is None:
             return None
         if decision is None or decision.rewards is None:
+            if self._kept:
+                self._send_kept(position)
             thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
             self._receive(thought.filters)
             return thought
@@ -454,10 +474,39 @@ class MuscleHost:
             observations=None if decision.seen_row is None else [decision.seen_row],
             next_observations=None if self._seen is None else [self._seen.row],
         )
+        if self._together > 1:
+            if not act.closing and not decision.blobs and self._keep(think):
+                return None
+            think = self._with_kept(think)
         thought = self._ask("brain.think", think, position, decision.blobs)
         if filters is not None:
             self._go_back(filters, kept, thought)
         return thought
+
+    def _keep(self, think: Think) -> bool:
+        """Keep a completed decision of which the brain learns nothing yet; False if it is to be sent now."""
+        kept, layout = self._kept, self._rewards
+        numbers = self._sensor_layout.scalar and self._actuator_layout.scalar and layout is not None and layout.scalar
+        if len(kept) + 1 >= min(self._together, _KEPT_MAX) or not numbers or self._filters is not None:
+            return False
+        columns = len(think.readings[0]) + len(think.applied[0]) + len(think.rewards[0])
+        self._kept_bytes += len(msgpack.packb(think.data)) + _NUMBER_BYTES * columns
+        if self._kept_bytes > _KEPT_BYTES_MAX:
+            return False
+        kept.append(think)
+        return True
+
+    def _with_kept(self, think: Think) -> Think:
+        """Return a message about a decision with all that were kept before it, which are kept no longer."""
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        if not kept:
+            return think
+        return replace(think, before=joined(kept), reward_ids=think.reward_ids or kept[0].reward_ids)
+
+    def _send_kept(self, position: Position | None) -> None:
+        """Let the brain hear of the decisions that were kept although more could be."""
+        think = self._kept.pop()
+        self._take_in(self._ask("brain.think", self._with_kept(think), position))
 
     def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
         """Let the decision that follows be made on what new arrays show, if there are any."""
@@ -470,9 +519,13 @@ class MuscleHost:
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
         assert self._setup.brain is not None
         participant = self.participant
-        pending = participant.ask(self._setup.brain, call, message, self._think_s, position, blobs)
+        span_s = self._think_s
+        if span_s is not None and self._together > 1:  # it may think about each of them so long
+            span_s *= self._together
+        pending = participant.ask(self._setup.brain, call, message, span_s, position, blobs)
         thought: Thought
         thought, parts = participant.collect([pending])[0]
+        self._together = thought.together
         if thought.filters is None and type(thought.update) in SIMPLE:
             return thought
         return thawed(thought, parts)

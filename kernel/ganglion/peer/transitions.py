@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ganglion.errors import RemoteProtocolError
 from ganglion.peer.values import SIMPLE, Columns, Layout, copied
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
@@ -70,6 +71,49 @@ class Remember:
             episode=row.episode,
             additional_data=data if type(data) in SIMPLE else copied(data),  # what the brain is given is its own
         )
+
+
+def joined(thinks: Sequence[Think]) -> list[list[Any]]:
+    """Return decisions of numbers as they travel before a later one, see `Think`."""
+    readings: list[Any] = []
+    applied: list[Any] = []
+    rewards: list[Any] = []
+    for think in thinks:
+        readings += think.readings[0]
+        applied += think.applied[0]
+        rewards += think.rewards[0]
+    numbers = [think.decision for think in thinks]
+    return [numbers, readings, applied, rewards, [t.objective[0] for t in thinks], [t.data for t in thinks]]
+
+
+def parted(think: Think) -> list[Think]:
+    """Return the decisions before a later one, each as if it had been sent; RemoteProtocolError if they are none."""
+    before = think.before or []
+    if len(before) != 6 or not len(before[0]) == len(before[4]) == len(before[5]) > 0:
+        raise RemoteProtocolError("think.before: expected six lists of decisions, or nothing")
+    count = len(before[0])
+    rows: list[list[list[Any]]] = []
+    for values in before[1:4]:
+        width, rest = divmod(len(values), count)
+        if rest:
+            raise RemoteProtocolError(f"think.before: expected values of {count} decisions, found {len(values)}")
+        rows.append([values[i : i + width] for i in range(0, len(values), width)] if width else [[]] * count)
+    readings, applied, rewards = rows
+    return [
+        Think(
+            worker=think.worker,
+            episode=think.episode,
+            decision=before[0][i],
+            readings=[readings[i]],
+            applied=[applied[i]],
+            rewards=[rewards[i]],
+            objective=[before[4][i]],
+            next_readings=[readings[i + 1]] if i + 1 < count else think.readings,
+            data=before[5][i],
+            reward_ids=think.reward_ids,
+        )
+        for i in range(count)
+    ]
 
 
 class Stack:
