@@ -640,10 +640,12 @@ class MuscleHost:
         """Return the setpoints of an array of contained numbers, which travel as they are; None for all else."""
         if type(result) is not np.ndarray or result.shape != self._plain_shape:
             return None
-        try:
-            row = [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
-        except SpaceError:
-            return None  # refused by its id, by who reads it thoroughly
+        row: list[Any] = result.tolist()[0]
+        if not self._own_layout.holds(row):
+            try:
+                row = [make(value) for make, value in zip(self._canonical, row, strict=True)]
+            except SpaceError:
+                return None  # `_read_batch` says which
         return row if self._own_layout.infinite(row) is None else None
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:

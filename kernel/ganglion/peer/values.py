@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
-from operator import attrgetter, is_, le
+from operator import attrgetter, is_, le, methodcaller
 from types import NoneType
 from typing import Any
 
@@ -552,6 +552,7 @@ class Readings(Mapping[str, Array]):
 
 
 _BODIES = 1  # that an environment has in a run
+_SHAPE, _ITEM = attrgetter("shape"), methodcaller("item")
 
 
 def arrays_of(layout: Layout, values: Sequence[Any]) -> dict[str, Array]:
@@ -567,6 +568,12 @@ def values_of(what: str, layout: Layout, given: Any) -> list[Any]:
     """Return the contained values of a map from ids to arrays; AuthorError names what is strange, missing or wrong."""
     if not isinstance(given, Mapping):
         raise AuthorError(f"{what}s: expected a map from ids to arrays, found {type(given).__name__}")
+    if layout.scalar and list(given) == list(layout.ids):  # the usual case: an array of one number for each
+        arrays = list(given.values())
+        if {*map(type, arrays)} == {np.ndarray} and {*map(_SHAPE, arrays)} == {(_BODIES,)}:
+            row = list(map(_ITEM, arrays))
+            if layout.holds(row):
+                return row
     strange = [uid for uid in given if uid not in layout.index]
     if strange:
         raise AuthorError(f"{what} {strange[0]!r} was not declared")
