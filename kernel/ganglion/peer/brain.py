@@ -438,21 +438,16 @@ class BrainHost:
         try:
             together: list[Row] = []
             for request, message in rows:
-                if not isinstance(message, Think):
-                    continue
-                for think in parted(message) if message.before else ():
+                for think in parted(message) if isinstance(message, Think) else ():
                     row = self._row(request, think)
-                    if row is not None and self._arrays:
-                        self._learn([row])
-                    elif row is not None:
+                    if row is None:
+                        continue
+                    if not self._arrays:
                         self._think(row, think.worker)
-                row = self._row(request, message)
-                if row is None:
-                    continue
-                if self._arrays:
-                    together.append(row)
-                else:
-                    self._think(row, message.worker)
+                    elif len(rows) == 1:  # one by one, as if each had come alone
+                        self._learn([row])
+                    else:
+                        together.append(row)
             if together:
                 self._learn(together)
         except Exception as error:

@@ -119,15 +119,8 @@ def thawed(thought: Thought, parts: Sequence[bytes]) -> Thought:
     """Return an answer of a brain with its arrays."""
     if not thought.fresh and thought.filters is None:
         return thought
-    return Thought(
-        update=thaw(thought.update, parts, "update") if thought.fresh else None,
-        fresh=thought.fresh,
-        signal=thought.signal,
-        filters=None if thought.filters is None else thaw(thought.filters, parts, "thought.filters"),
-        excused=thought.excused,
-        statistics=thought.statistics,
-        together=thought.together,
-    )
+    update = thaw(thought.update, parts, "update") if thought.fresh else None
+    return replace(thought, update=update, filters=thaw(thought.filters, parts, "thought.filters"))
 
 
 def alike(own: Layout, applied: Layout) -> bool:

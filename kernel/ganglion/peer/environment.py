@@ -141,15 +141,9 @@ class EnvironmentHost:
             state = judgement.finish(state, check)
         environment.done = state.terminated or state.truncated
         ticks, timestamp = self._pass_time(state.simtime)
-        layout, reward_ids = None if judgement.own_rewards else self._rewards, None
-        reward_row = None if layout is None else layout.row_set(state.rewards)
-        if reward_row is None:
-            reward_row, reward_ids = self._reward_row(state.rewards)
-        reading_row = self._sensors.row_set(state.sensor_information)
-        if reading_row is None:
-            reading_row = self._reading_row(state.sensor_information)
+        reward_row, reward_ids = self._reward_row(state.rewards)
         return EnvironmentUpdated(
-            readings=[reading_row],
+            readings=[self._reading_row(state.sensor_information)],
             rewards=[reward_row],
             terminated=state.terminated,
             truncated=state.truncated,
@@ -450,11 +444,17 @@ class EnvironmentHost:
             raise self._fault(str(error), self._judgement.told_by(self._hooks)) from error
 
     def _reading_row(self, informations: Any) -> list[Any]:
-        said_by = self._judgement.told_by(self._hooks)
-        return self._read(row_of, "sensor", self._sensors, informations, said_by=said_by)  # type: ignore[no-any-return]
+        row = self._sensors.row_set(informations)
+        if row is None:
+            said_by = self._judgement.told_by(self._hooks)
+            row = self._read(row_of, "sensor", self._sensors, informations, said_by=said_by)
+        return row
 
     def _reward_row(self, rewards: Any) -> tuple[list[Any], list[dict[str, Any]] | None]:
         declared = None
+        row = None if self._rewards is None or self._judgement.own_rewards else self._rewards.row_set(rewards)
+        if row is not None:
+            return row, None
         said_by = self._judgement.paid_by(self._hooks)
         if self._rewards is None:
             self._rewards = self._read(layout_of, "reward", rewards, said_by=said_by)

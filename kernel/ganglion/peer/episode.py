@@ -114,11 +114,7 @@ class Episode:
         actors = list(map(phase.by_name.__getitem__, agents))
         asked = []
         for actor in actors:
-            decision, rewards = actor.decision, None
-            if decision is not None and not decision.settled:
-                if decision.rewards is None:  # of a decision that no update has named
-                    actor.earn(worlds)
-                rewards = decision.rewards
+            rewards = actor.owed(worlds)
             workers = self._alone if self.participants is None else self._workers(actor)
             if self._alone[0] not in workers:
                 text = f"agent {actor.name} is asked in step {self.step + 1}, but turn({self.step}) did not say so"
@@ -164,13 +160,9 @@ class Episode:
         phase, participant = self.phase, self.phase.participant
         if self._closed:
             raise _has_ended()
-        given_names = setpoints.rows if isinstance(setpoints, Values) else setpoints
-        if not phase.by_name.keys() >= {*agents, *given_names}:
-            self._turn.check([*agents, *given_names])  # which says who is unknown
+        self._turn.check([*agents, *(setpoints.rows if isinstance(setpoints, Values) else setpoints)])
         named = list(map(phase.by_name.__getitem__, agents))
-        given = self._merge(
-            setpoints.travel() if isinstance(setpoints, Values) else rows_of(setpoints, phase.layouts.actuators)
-        )
+        given = self._merge(rows_of(setpoints, phase.layouts.actuators))
         if self.participants is not None:
             passing = self._let_pass(complete=True)
             if passing:
@@ -212,10 +204,7 @@ class Episode:
         if declared:
             phase.connect_rewards()
         for actor in phase.actors:
-            if actor.sees is None:
-                actor.look(worlds)
-            else:
-                actor.row = worlds[actor.sees].readings
+            actor.look(worlds)
         for actor in named:
             actor.earn(worlds)
         self._record_step(stepped, applied)
@@ -412,8 +401,7 @@ class Episode:
         due = [a for a in phase.actors if a.decisions > 0]
         asked = []
         for actor in due:
-            actor.take_rewards(phase.worlds)
-            rewards = actor.unsettled
+            rewards = actor.owed(phase.worlds)
             message = Act(
                 readings=[actor.row],
                 rewards=None if rewards is None else [rewards],

@@ -87,8 +87,14 @@ def joined(thinks: Sequence[Think]) -> list[list[Any]]:
 
 
 def parted(think: Think) -> list[Think]:
-    """Return the decisions before a later one, each as if it had been sent; RemoteProtocolError if they are none."""
-    before = think.before or []
+    """Return a decision behind those that came before it, each as if it had been sent.
+
+    Raises:
+        RemoteProtocolError: What came before are no decisions.
+    """
+    if think.before is None:
+        return [think]
+    before = think.before
     if len(before) != 6 or not len(before[0]) == len(before[4]) == len(before[5]) > 0:
         raise RemoteProtocolError("think.before: expected six lists of decisions, or nothing")
     count = len(before[0])
@@ -99,7 +105,7 @@ def parted(think: Think) -> list[Think]:
             raise RemoteProtocolError(f"think.before: expected values of {count} decisions, found {len(values)}")
         rows.append([values[i : i + width] for i in range(0, len(values), width)] if width else [[]] * count)
     readings, applied, rewards = rows
-    return [
+    earlier = [
         Think(
             worker=think.worker,
             episode=think.episode,
@@ -114,6 +120,7 @@ def parted(think: Think) -> list[Think]:
         )
         for i in range(count)
     ]
+    return [*earlier, think]
 
 
 class Stack:

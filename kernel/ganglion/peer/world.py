@@ -74,8 +74,7 @@ class Turn:
 
     def call(self, agents: Sequence[str]) -> None:
         """Note whom the controller asks; AuthorError says who may not act now, and why."""
-        if not self._agents.keys() >= set(agents):
-            self.check(agents)
+        self.check(agents)
         number = self._step + 1
         for name in agents:
             if name in self._acted:
@@ -168,25 +167,10 @@ class World:
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
         """Take the answer to `environment.update`; says whether rewards were declared by it."""
-        if self.checks is None and self.rewards is not None and not (answer.terminated and answer.truncated):
-            try:  # the usual case, without a call
-                (readings,), (earned,) = answer.readings, answer.rewards
-                taken = len(readings) == len(self.sensors) and len(earned) == len(self.rewards)
-            except (TypeError, ValueError):
-                taken = False
-            if taken:
-                self.readings, self.earned = readings, earned
-                self.packed_readings, self.packed_earned = pack(readings), pack(earned)
-                self.ticks = step if answer.ticks is None else answer.ticks
-                self.timestamp, self.state = answer.timestamp, answer.world_state
-                self.terminated, self.truncated = answer.terminated, answer.truncated
-                return False
         try:
-            declared = self._update(answer, step)
+            return self._update(answer, step)
         except RemoteProtocolError as error:
             raise self._blame("environment.update", error) from error
-        self.pack()
-        return declared
 
     def pack(self) -> None:
         """Encode the rows of now."""
@@ -209,7 +193,9 @@ class World:
         self.packed_earned = pack(self.earned)
 
     def _begin(self, readings: Sequence[Any], ticks: int | None, timestamp: str | None) -> None:
-        self.readings = self._row("sensors", readings, len(self.sensors), "readings")
+        self.readings = _only(readings, len(self.sensors), "readings")
+        if self.checks is not None:
+            self.readings = self.checks.row("sensors", self.readings, "readings")
         self.ticks, self.timestamp = ticks, timestamp
         self.terminated = self.truncated = False
         if self.checks is not None:
@@ -223,21 +209,20 @@ class World:
             if self.checks is not None:
                 self.checks.declare("rewards", self.rewards)
         assert self.rewards is not None
-        self.readings = self._row("sensors", answer.readings, len(self.sensors), "readings")
-        self.earned = self._row("rewards", answer.rewards, len(self.rewards), "rewards")
+        self.readings = _only(answer.readings, len(self.sensors), "readings")
+        self.earned = _only(answer.rewards, len(self.rewards), "rewards")
         self.ticks = step if answer.ticks is None else answer.ticks
         self.timestamp = answer.timestamp
         if self.checks is not None:
+            self.readings = self.checks.row("sensors", self.readings, "readings")
+            self.earned = self.checks.row("rewards", self.earned, "rewards")
             self.checks.pass_time(self.ticks, self.timestamp)
+        self.packed_readings, self.packed_earned = pack(self.readings), pack(self.earned)
         if answer.terminated and answer.truncated:
             raise RemoteProtocolError("terminated and truncated exclude each other")
         self.terminated, self.truncated = answer.terminated, answer.truncated
         self.state = answer.world_state
         return declared
-
-    def _row(self, what: str, rows: Sequence[Any], length: int, name: str) -> list[Any]:
-        row = _only(rows, length, name)
-        return row if self.checks is None else self.checks.row(what, row, name)
 
     def _blame(self, call: str, error: RemoteProtocolError) -> CallFailed:
         return wrong_answer(self.peer, call, error)
@@ -314,10 +299,17 @@ class Actor:
             decision.rewards = self.earned
             decision.packed_rewards = pack(self.earned) if gets is None else worlds[gets].packed_earned
 
-    def take_rewards(self, worlds: Sequence[World]) -> None:
-        """Let an open decision that no update has named take the rewards of the newest step."""
-        if self.decision is not None and self.decision.rewards is None:
+    def owed(self, worlds: Sequence[World]) -> list[Any] | None:
+        """Return the rewards of the open decision that the muscle was not told yet; None if there are none.
+
+        A decision that no update has named takes those of the newest step.
+        """
+        decision = self.decision
+        if decision is None or decision.settled:
+            return None
+        if decision.rewards is None:
             self.earn(worlds)
+        return decision.rewards
 
     @property
     def summary(self) -> dict[str, float | None]:
@@ -326,12 +318,6 @@ class Actor:
             return {"sum": None, "mean": None}
         total = math.fsum(self.given)
         return {"sum": total, "mean": total / len(self.given)}
-
-    @property
-    def unsettled(self) -> list[Any] | None:
-        """Return the rewards of the open decision that the muscle was not told yet; None if there are none."""
-        decision = self.decision
-        return None if decision is None or decision.settled else decision.rewards
 
 
 def _only(rows: Sequence[Any], length: int, what: str) -> list[Any]:
