@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from simulation import Disturbance, Outcome, simulate
+from simulation import Disturbance, Outcome, Simulation, simulate
 
 STACK = [
     {"name": "merge_steps", "params": {"steps": 2, "merge_actuators": True}},
@@ -92,3 +94,53 @@ def test_losses_do_not_show_behind_filters(form: str, results: Path) -> None:
     assert [True] * 4 == killed
     for name, rows in whole.items():
         assert rows == disturbed[name], name
+
+
+def train_patiently(brain: str, says: bool, results: Path, kills: Sequence[tuple[int, str]] = ()) -> Outcome:
+    """Train one worker for episodes of six steps with a brain that learns with every fourth row, then test."""
+    entry = {"environment": {"uid": "w", "name": "dummy", "params": {"max_iter": 6, "discrete": False}}}
+    agent = {
+        "name": "a",
+        "muscle": "simulation.forms:ArrayMuscle",
+        "brain": {"name": f"simulation.forms:{brain}", "params": {"every": 4, "says": says}},
+        "sensors": ["w.1", "w.0"],
+        "actuators": ["w.0", "w.2"],
+    }
+    config = {"mode": "train", "episodes": 5, "evaluate_every": 2}
+    whole = {
+        "uid": "u",
+        "seed": 7,
+        "version": "0.1",
+        "run_config": {"condition": {"name": "vanilla"}},
+        "schedule": [
+            {"one": {"environments": [entry], "agents": [agent], "phase_config": config}},
+            {"two": {"phase_config": {"mode": "test", "episodes": 1, "evaluate_every": None}}},
+        ],
+    }
+    acts = [(event, partial(kill_role, role)) for event, role in kills]
+    outcome = simulate(json.dumps(whole), 3, results, Disturbance(acts))
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects)
+    return outcome
+
+
+def kill_role(role: str, simulation: Simulation) -> None:
+    """Kill the one process of a role."""
+    for name in [process.name for process in simulation.processes if process.lives and f"/{role}/" in process.name]:
+        simulation.kill(name)
+
+
+@pytest.mark.parametrize("brain", ["PatientBrain", "PatientArrayBrain"])
+def test_decisions_that_are_kept_change_nothing(brain: str, results: Path) -> None:
+    """A brain that says how often it learns hears of the same decisions in fewer messages, with the same tables."""
+    single, together = train_patiently(brain, False, results), train_patiently(brain, True, results)
+
+    assert tables(single) == tables(together)
+    assert 2 * (30 - 10) == single.messages - together.messages  # a call and its answer, for 10 of 30 decisions
+
+
+@pytest.mark.parametrize("role", ["muscle", "brain", "controller"])
+def test_a_loss_loses_no_decision_that_was_kept(role: str, results: Path) -> None:
+    """Where decisions are kept, and their keeper or their reader is killed, the tables are those without a loss."""
+    calm = train_patiently("PatientBrain", True, results)
+    for event in (int(share * calm.events) for share in (0.3, 0.4, 0.5, 0.6)):
+        assert tables(calm) == tables(train_patiently("PatientBrain", True, results, [(event, role)]))

@@ -175,7 +175,8 @@ class Excuses:
 
     def __init__(self, participant: Callable[[], Participant | None], run: str) -> None:
         self._participant, self._run = participant, run
-        self._due: list[Excuse] = []
+        self.due: list[Excuse] = []
+        """Those that were not told yet."""
         self._count = 0
 
     def take(self, issuer: str, hook: str, error: AuthorError) -> None:
@@ -188,7 +189,7 @@ class Excuses:
         failure = failure_of(error)
         reason = str(error) if cause is not None else f"{type(error).__name__}: {error}"
         excuse = Excuse(issuer, hook, reason[:_REASON_CHARACTERS], failure.where or "", failure.traceback)
-        self._due.append(excuse)
+        self.due.append(excuse)
         self._count += 1
         participant = self._participant()
         if participant is not None and not participant.playing:  # else a predecessor has said so
@@ -205,7 +206,7 @@ class Excuses:
 
     def pop(self) -> list[dict[str, Any]] | None:
         """Return those that were not told yet, None if there are none."""
-        due, self._due = self._due, []
+        due, self.due = self.due, []
         return [excuse.to_map() for excuse in due] or None
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ganglion.sdk.condition import EpisodeView
@@ -13,10 +14,12 @@ from ganglion.wire.messages import Boundary, FlowSignal, Go, Stands
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
-    from ganglion.peer.world import Phase, World
+    from ganglion.peer.world import Phase
 
 _ENDED = "condition:environment"
 _PAUSE_LOOK_S = 0.5
+_TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
+_TIME = attrgetter("ticks", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Boundaries:
             for name, condition in phase.conditions
             if condition.has_episode_part()
         ]
+        self._says_end = not any("ended" in condition.reads for _, condition, _ in self._asked)
+        self._uids = [world.uid for world in phase.worlds]
 
     def stand(self, episode: Episode, wishes: list[dict[str, Any]]) -> tuple[Ending | None, Go | None]:
         """Ask conditions in document order, then take signals that have arrived; the greatest wins.
@@ -48,9 +53,14 @@ class Boundaries:
         With a common boundary the governor has the last word, and makes all workers wait if one asks for PAUSE; else
         PAUSE is waited out here.
         """
-        causes = [*self._conditions(episode), *wishes, *self._steps_over(), *self._arrived()]
+        causes = self._conditions(episode)
+        phase = self._phase
+        if wishes or phase.steps_left is not None or phase.signals:
+            causes += [*wishes, *self._steps_over(), *self._arrived()]
         go: Go | None = None
-        if self._phase.common:
+        if not causes and not phase.common:
+            return None, None
+        if phase.common:
             go = self._ask(episode, causes)
             causes = self._without_pauses(episode, causes)
             if go.signal != Signal.CONTINUE.name:
@@ -72,16 +82,28 @@ class Boundaries:
     # -- wishes -------------------------------------------------------------------------------------------------------
     def _conditions(self, episode: Episode) -> list[dict[str, Any]]:
         phase = self._phase
-        ended = any(world.ended for world in phase.worlds)
         asked = self._asked
         causes: list[dict[str, Any]] = []
-        if ended and not any("ended" in condition.reads for _, condition, _ in asked):
+        terminated = dict(zip(self._uids, map(_TERMINATED, phase.worlds), strict=True))
+        truncated = dict(zip(self._uids, map(_TRUNCATED, phase.worlds), strict=True))
+        if self._says_end and (True in terminated.values() or True in truncated.values()):
             causes.append({"signal": "RESET", "issuer": _ENDED, "reason": self._how_ended()})
         if not asked:
             return causes
-        view = self._view(episode)
+        view = EpisodeView(
+            worker=phase.setup.worker,
+            mode=self._mode,
+            episode=episode.number,
+            step=episode.step,
+            terminated=terminated,
+            truncated=truncated,
+            simtime=_Times(dict(zip(self._uids, map(_TIME, phase.worlds), strict=True))),
+            objectives={a.name: a.given for a in phase.actors} if phase.settle else {},
+        )
         for name, condition, hook in asked:
-            signal = Signal(phase.hooks(hook, condition.episode, view))
+            signal = phase.hooks(hook, condition.episode, view)
+            if type(signal) is not Signal:
+                signal = Signal(signal)
             if signal is Signal.CONTINUE:
                 continue
             issuer = f"condition:{condition.issuer or name}"
@@ -89,19 +111,6 @@ class Boundaries:
                 continue  # that an environment has ended is said once, by however many conditions
             causes.append({"signal": signal.name, "issuer": issuer, "reason": condition.reason or name})
         return causes
-
-    def _view(self, episode: Episode) -> EpisodeView:
-        phase = self._phase
-        return EpisodeView(
-            phase.setup.worker,
-            self._mode,
-            episode.number,
-            episode.step,
-            {w.uid: w.terminated for w in phase.worlds},
-            {w.uid: w.truncated for w in phase.worlds},
-            _Times(phase.worlds),
-            {a.name: a.given for a in phase.actors} if phase.settle else {},
-        )
 
     def _arrived(self) -> list[dict[str, Any]]:
         """Return the signals that have come; of PAUSE and CONTINUE the last one holds."""
@@ -135,13 +144,13 @@ class Boundaries:
         winner = _greatest(causes)
         ending = winner is not None and Signal[winner["signal"]].effect.ends_episode
         report = Boundary(
-            phase.setup.worker,
-            phase.tick,
-            episode.step,
-            ending,
-            episode.next_agents(episode.step),
-            causes,
-            episode.number,
+            worker=phase.setup.worker,
+            round=phase.tick,
+            steps=episode.step,
+            ending=ending,
+            next=episode.next_agents(episode.step),
+            causes=causes,
+            episode=episode.number,
         )
         pending = phase.participant.ask(phase.governor, "governor.boundary", report, None)
         go: Go = phase.participant.gather([pending])[0]
@@ -180,8 +189,8 @@ class Boundaries:
 class _Times(Mapping[str, SimTime]):
     """Show the simulated times of environments, made when somebody looks: most conditions never do."""
 
-    def __init__(self, worlds: Sequence[World]) -> None:
-        self._known = {world.uid: (world.ticks, world.timestamp) for world in worlds}
+    def __init__(self, known: Mapping[str, tuple[int | None, str | None]]) -> None:
+        self._known = known
 
     def __getitem__(self, uid: str) -> SimTime:
         ticks, timestamp = self._known[uid]

@@ -21,8 +21,8 @@ from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.thought import Newest, Round, evaluated, signal_of
-from ganglion.peer.transitions import Layouts, Row, Stack, remember
-from ganglion.peer.values import Layout, copied, freeze, learns_arrays, thaw
+from ganglion.peer.transitions import Remember, Row, Stack, parted
+from ganglion.peer.values import SIMPLE, Layout, copied, freeze, learns_arrays, thaw
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import RewardInformation
@@ -45,6 +45,7 @@ from ganglion.wire.messages import (
     UpdateAsked,
 )
 
+_LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
 _OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
@@ -64,6 +65,8 @@ class BrainHost:
         self._answered: bytes | None = None  # what stands for the answer to the set-up
         self._renewal: Renewal | None = None  # of the tape of a brain that does not export itself
         self._snapshot: Snapshot
+        self._requests = 0  # between which the journal could have been begun anew
+        self._live = False  # whether all that a predecessor did has been done again
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -137,6 +140,7 @@ class BrainHost:
         others = {} if self._filters is None else self._filters.generators
         streams = streams_of([*sensors, *actuators], setup.stream)
         self._generators = Generators({"rng": mine["rng"], **others, **streams})
+        self._learn_every = 0  # as the brain says; 0 until the first muscle joins
         self._rehearsed = False  # whether rows have gone through filters before they come
         self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
         self._rounds: dict[int, Round] = {}
@@ -177,7 +181,11 @@ class BrainHost:
         if self._rounds or self._late is not None:
             return
         if checkpoints is None:
-            self._stand(brain)
+            self._requests += 1
+            # A state that a predecessor took lies behind a certain request; its own may lie behind any.
+            if not self._live or self._renewal is None or self._requests % _LOOK_EVERY == 0:
+                self._live = not participant.playing
+                self._stand(brain)
             return
         if not participant.tapes or not checkpoints.due or not participant.idle:
             return
@@ -193,7 +201,8 @@ class BrainHost:
             parts: dict[str, Any] = {"brain": (brain, _OURS)}
             for number, one in enumerate([] if self._filters is None else self._filters.filters):
                 parts[tag_of(number)] = (one, ())
-            spaces = [space for layout in self._layouts() for space in layout.spaces]
+            layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout)
+            spaces = [space for layout in layouts for space in layout.spaces]
             self._snapshot = Snapshot(parts, self._memory, spaces, ("brain.last_update",))
             self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
         self._renewal.stand(
@@ -225,6 +234,7 @@ class BrainHost:
             "signals": [[worker, signal] for worker, signal in self._signals.items()],
             "filters": None if self._filters is None else self._filters.export(),
             "has_filters": self._has_filters,
+            "learn_every": self._learn_every,
             "notes": self._notes.export(),
         }
 
@@ -249,6 +259,7 @@ class BrainHost:
         self._last_update = brain.last_update = books["last_update"]
         self._signals = dict(books["signals"])
         self._has_filters = dict(books["has_filters"])
+        self._learn_every = books["learn_every"]
         self._notes.restore(books["notes"])
         if self._filters is not None:
             self._filters.restore(books["filters"])
@@ -289,6 +300,8 @@ class BrainHost:
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
         brain = self._running()
+        if not self._learn_every:
+            self._learn_every = self._told_every(brain)
         muscle = self._muscle(join.worker)
         if self._newest(muscle) is None:
             with suppress(Pardoned):
@@ -296,8 +309,17 @@ class BrainHost:
             self._notes.take(join.worker, brain)
         self._has.pop(muscle, None)
         self._has_filters.pop(muscle, None)
-        self._reply(request, muscle, None)
+        self._reply(request, join.worker, None)
         return DEFERRED
+
+    def _told_every(self, brain: Brain) -> int:
+        """Return how often the brain learns, 1 where others wait for each of its answers."""
+        every = brain.learn_every
+        if type(every) is not int or every < 1:
+            raise self._hooks.blame("setup", AuthorError(f"learn_every: expected an integer >= 1, found {every!r:.60}"))
+        setup = self._setup
+        alone = len(setup.muscles) == 1 and not self._answers_first and self._filters is None
+        return every if alone and not continues(setup.plugin) else 1
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
         """Let a muscle go."""
@@ -381,15 +403,17 @@ class BrainHost:
     # -- thinking -----------------------------------------------------------------------------------------------------
     def think(self, request: Request, message: Think | UpdateAsked) -> Any:
         """Take a row, or the wish for the newest update; answer when its round is complete."""
-        self._running()
-        awaited = tuple(message.workers or (message.worker,))
-        if message.worker not in awaited:
-            raise RemoteProtocolError(f"think.workers: worker {message.worker} is not among {list(awaited)}")
+        if self._brain is None or self._late is not None:
+            self._running()
+        workers = message.workers or [message.worker]
+        if message.worker not in workers:
+            raise RemoteProtocolError(f"think.workers: worker {message.worker} is not among {list(workers)}")
         if self._answers_first:
             self._answer(request, message)
-        if len(awaited) == 1:
+        if len(workers) == 1:
             self._think_together(request, [(request, message)])
             return DEFERRED
+        awaited = tuple(workers)
         if message.round <= self._round and isinstance(message, UpdateAsked):
             if not self._answers_first:  # the round went on without who asks: a lost muscle's successor
                 self._answer(request, message)
@@ -412,15 +436,20 @@ class BrainHost:
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
         """Think about the rows of a round; `last` is the request that made it whole, answered by who called us."""
         try:
-            given = [(request, message) for request, message in rows if isinstance(message, Think)]
-            if self._arrays:
-                rows_ = [self._row(request, think) for request, think in given]
-                self._learn([row for row in rows_ if row is not None])
-            else:
-                for request, think in given:
+            together: list[Row] = []
+            for request, message in rows:
+                for think in parted(message) if isinstance(message, Think) else ():
                     row = self._row(request, think)
-                    if row is not None:
+                    if row is None:
+                        continue
+                    if not self._arrays:
                         self._think(row, think.worker)
+                    elif len(rows) == 1:  # one by one, as if each had come alone
+                        self._learn([row])
+                    else:
+                        together.append(row)
+            if together:
+                self._learn(together)
         except Exception as error:
             if self._answers_first:
                 self._late = error
@@ -434,33 +463,36 @@ class BrainHost:
                 self._answer(request, message)
 
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
-        self._reply(request, self._muscle(message.worker), self._signals.pop(message.worker, None))
+        self._reply(request, message.worker, self._signals.pop(message.worker, None))
 
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if it is to be as if it had not come, since a filter was excused."""
-        self._running()
+        if self._brain is None or self._late is not None:
+            self._running()
         # Recorded rows have rewards of their own.
         if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
         if self._rewards is None:
             raise RemoteProtocolError("think.rewards: they were not declared")
-        data = thaw(think.data, request.blobs, "think.data")
+        data = think.data
         row = Row(
-            self._muscle(think.worker),
-            (think.readings if think.observations is None else think.observations)[0],
-            (think.applied if think.proposed is None else think.proposed)[0],
-            think.rewards[0],
-            think.objective[0],
-            (think.next_readings if think.next_observations is None else think.next_observations)[0],
-            think.terminated,
-            think.truncated,
-            think.decision,
-            think.episode,
-            data,
+            muscle=f"{self._setup.agent}/{think.worker}",
+            readings=(think.readings if think.observations is None else think.observations)[0],
+            proposed=(think.applied if think.proposed is None else think.proposed)[0],
+            rewards=think.rewards[0],
+            objective=think.objective[0],
+            next_readings=(think.next_readings if think.next_observations is None else think.next_observations)[0],
+            terminated=think.terminated,
+            truncated=think.truncated,
+            decision=think.decision,
+            episode=think.episode,
+            data=data if type(data) in SIMPLE else thaw(data, request.blobs, "think.data"),
         )
-        if self._memory.size_limit > 0 or not self._arrays:
-            remember(self._memory, row, think, self._layouts(), self._rewards)
+        if not self._arrays or self._memory.size_limit > 0:
+            self._remember(row, think)
         self._thoughts += 1
+        if self._filters is None:
+            return row
         try:
             return self._filtered(row)
         except Pardoned:
@@ -468,16 +500,19 @@ class BrainHost:
             self._notes.take(think.worker, self._running())
             return None
 
-    def _layouts(self) -> Layouts:
-        return self._sensor_layout, self._actuator_layout, self._applied_layout
-
     def _think(self, row: Row, worker: int) -> None:
         """Let the brain think about a row that is in its memory."""
-        brain = self._running()
+        brain = self._brain
+        assert brain is not None
         self._hooks.step = row.decision
-        with suppress(Pardoned):
-            self._take(self._hooks.pardon("thinking", brain.thinking, row.muscle, row.data))
-        self._publish()
+        try:
+            result = self._hooks.pardon("thinking", brain.thinking, row.muscle, row.data)
+            if result is not None:
+                self._take(result)
+        except Pardoned:
+            pass
+        if self._filters is not None:
+            self._publish()
         self._notes.take(worker, brain)
         wish = brain.pop_signal()
         if wish is not None:
@@ -504,7 +539,8 @@ class BrainHost:
         """Keep what the hook that was called last returned as the newest update, unless it is none."""
         if not carries_update(result):
             return
-        brain, hook = self._running(), self._hooks.hook
+        brain, hook = self._brain, self._hooks.hook
+        assert brain is not None
         only: list[str] | None = None
         if isinstance(result, Update):
             only = None if result.only is None else self._hooks.pardon(hook, self._known, result.only)
@@ -520,7 +556,7 @@ class BrainHost:
         else:
             self._updates |= dict.fromkeys(only, newest)
         # A copy: an author may go on changing the arrays that were the update.
-        self._last_update = brain.last_update = thaw(data, blobs, "update")
+        self._last_update = brain.last_update = data if type(data) in SIMPLE else thaw(data, blobs, "update")
 
     def _known(self, muscles: Sequence[str]) -> list[str]:
         each = [muscles] if isinstance(muscles, str) else list(muscles)
@@ -536,20 +572,28 @@ class BrainHost:
         """Return the newest update that is for this muscle."""
         return self._updates.get(muscle) or self._updates.get("")
 
-    def _reply(self, request: Request, muscle: str, signal: dict[str, Any] | None) -> None:
-        newest = self._newest(muscle)
-        fresh = newest is not None and newest.version > self._has.get(muscle, 0)
+    def _reply(self, request: Request, worker: int, signal: dict[str, Any] | None) -> None:
+        muscle = self._muscle(worker)
+        newest = self._updates.get(muscle) or self._updates.get("")
+        if newest is not None and newest.version <= self._has.get(muscle, 0):
+            newest = None
         self._has[muscle] = self._version
-        excused, noted = self._notes.pop(int(muscle.rpartition("/")[2]))
-        thought = Thought(signal=signal, excused=excused, statistics=noted)
-        blobs: list[bytes] = []
-        if newest is not None and fresh:
-            thought, blobs = replace(thought, update=newest.data, fresh=True), newest.blobs
-        filters = self._filters
+        excused, noted = (None, None) if not self._notes.due else self._notes.pop(worker)
+        blobs: list[bytes] = [] if newest is None else newest.blobs
+        filters, published = self._filters, None
         if filters is not None and filters.version > self._has_filters.get(muscle, 0):
             self._has_filters[muscle] = filters.version
             blobs = list(blobs)
-            thought = replace(thought, filters=filters.travelling(blobs))
+            published = filters.travelling(blobs)
+        thought = Thought(
+            update=None if newest is None else newest.data,
+            fresh=newest is not None,
+            signal=signal,
+            filters=published,
+            excused=excused,
+            statistics=noted,
+            together=1 if self._learn_every < 2 else self._learn_every - self._thoughts % self._learn_every,
+        )
         self.participant.reply(request, thought, blobs)
 
     def _muscle(self, worker: int) -> str:
@@ -558,6 +602,8 @@ class BrainHost:
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
         self._rewards = Layout.of(declarations, missing=True)
+        layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout, self._rewards)
+        self._remember = Remember(self._memory, *layouts)
         self._stack.declare(self._rewards)
         self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 

@@ -90,6 +90,9 @@ def row_of(what: str, layout: Layout, informations: Any) -> list[Any]:
         AuthorError: One is strange, missing, doubled or without a value, or a reward is infinite; it names the id.
         SpaceError: The declared space does not contain the value, whatever space its author gave it.
     """
+    row = layout.row_set(informations)
+    if row is not None:
+        return row
     try:
         same = tuple([i.uid for i in informations]) == layout.ids
     except (AttributeError, TypeError):
@@ -189,6 +192,8 @@ class Declared:
 
 def checked_row(layout: Layout, row: list[Any], name: str) -> list[Any]:
     """Return a row of values in their spaces, as our hosts would send it; RemoteProtocolError names a wrong one."""
+    if layout.holds(row):
+        return row
     values = layout.from_row(row, name)
     for uid, space, value in zip(layout.ids, layout.spaces, values, strict=True):
         if not space.contains(value):
@@ -237,6 +242,8 @@ class Judgement:
         self.reward: Reward | None = self._make("reward", start.reward, self._rewarding)
         self.transformer: StateTransformer | None = self._make("transformer", start.transformer, self._transforming)
         self.once = None if self.reward is None else Once(self.reward)
+        self.silent = self.once is None and self.transformer is None
+        """Whether there is neither."""
 
     def _hooks(self, excuses: Excuses, kind: str, plugin: Mapping[str, Any] | None) -> Hooks:
         uid = self._start.uid
@@ -251,11 +258,6 @@ class Judgement:
         attributes = {**self._owner, **identity(derive(self._start.stream, kind))}
         self.generators[kind] = attributes["rng"]
         return hooks("__init__", lambda: self._loader.make(kind, plugin, attributes))
-
-    @property
-    def silent(self) -> bool:
-        """Say whether there is neither."""
-        return self.once is None and self.transformer is None
 
     def told_by(self, hooks: Hooks) -> Hooks:
         """Return whose readings are seen; `hooks` are the environment's."""

@@ -27,6 +27,7 @@ class Notes:
 
     def __init__(self, excuses: Excuses) -> None:
         self._excuses = excuses
+        self.due = False  # whether there is anything for any worker
         self._excused: dict[int, list[dict[str, Any]]] = {}
         self._noted: dict[int, dict[str, float]] = {}
 
@@ -34,14 +35,18 @@ class Notes:
         """Keep for a worker what has been excused and noted since the last call; of one key the newest number."""
         noted = brain.pop_statistics()
         if noted:
+            self.due = True
             self._noted.setdefault(worker, {}).update({f"{BRAIN}{key}": noted[key] for key in noted})
-        excused = self._excuses.pop()
+        excused = self._excuses.pop() if self._excuses.due else None
         if excused:
+            self.due = True
             self._excused.setdefault(worker, []).extend(excused)
 
     def pop(self, worker: int) -> tuple[list[dict[str, Any]] | None, dict[str, float] | None]:
         """Return the excuses and the statistics for a worker; None where there are none."""
-        return self._excused.pop(worker, None), self._noted.pop(worker, None)
+        found = self._excused.pop(worker, None), self._noted.pop(worker, None)
+        self.due = bool(self._excused or self._noted)
+        return found
 
     def left(self) -> list[dict[str, Any]] | None:
         """Return the excuses of which no worker was told, at the end of a phase; None if there are none."""
@@ -60,6 +65,7 @@ class Notes:
         """Take over what `export` returned."""
         self._excused = {worker: list(excused) for worker, excused in state["excused"]}
         self._noted = {worker: dict(noted) for worker, noted in state["noted"]}
+        self.due = bool(self._excused or self._noted)
 
 
 POLICY = "policy"  # the tag of the last update beside a model
@@ -80,6 +86,7 @@ class Decision:
     seen_row: list[Any] | None = None  # the readings after filters, as they travel
     proposed_row: list[Any] | None = None  # the setpoints before filters, as they travel
     rewards: list[Any] | None = None
+    rewards_row: list[Any] | None = None  # as they travel
     objective: float | None = None
     settled: bool = False
 

@@ -88,7 +88,8 @@ class EnvironmentHost:
         environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
         self._environment = environment
         says_itself = self._read(speaks, type(environment))
-        self._layouts: tuple[Layout, Layout] | None = None
+        self._sensors: Layout  # known once it has declared them
+        self._setpoint_layout: Layout
         self._reward_ids: list[dict[str, Any]] | None = None  # as they were told with the first update
         self._rewards: Layout | None = None
         told = None if self.participant is None else self.participant.take_base()
@@ -105,40 +106,51 @@ class EnvironmentHost:
 
     def update(self, request: Request, update: EnvironmentUpdate) -> EnvironmentUpdated:
         """Advance by one step."""
-        environment = self._running()
+        environment = self._environment
+        if environment is None or self._late is not None:
+            environment = self._running()
         if environment.done:
             raise LocalProtocolError(f"environment {self._start.uid}: update after the end of its episode")
         self._steps += 1
-        judgement = self._judgement
-        self._hooks.step = self._steps
-        judgement.show_step(self._steps)
+        judgement, hooks = self._judgement, self._hooks
+        hooks.step = self._steps
+        if not judgement.silent:
+            judgement.show_step(self._steps)
+        state: Any
         if environment.batched:
             batch = self._step_batch(environment, self._given(update))
             if judgement.silent:
                 return self._updated(environment, batch)
-            # Whose rewards they are that were declared.
-            own = None if judgement.once is not None else self._rewards
-            state = self._read_batch(lambda: state_of(batch, self._sensors, own or reward_layout(batch.rewards)))
+            state = self._read_batch(lambda: self._state_of(batch))
         else:
-            state = self._state(self._hooks("update", environment.update, self._setpoints(update)))
-            # Once more: who has made a state may have set them since.
-            state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
-        rewards = self._rewards
-        check = None if rewards is None else lambda found: row_of("reward", rewards, found)
-        state = judgement.finish(state, check)
-        environment.done = state.done
-        simtime = self._time(state.simtime)
+            row = update.setpoints[0] if len(update.setpoints) == 1 and update.actuators is None else None
+            if type(row) is list and list(map(type, row)) == self._setpoint_layout.types:
+                given = self._actuators.hold(row)  # whoever has set these numbers has checked them
+            else:
+                given = self._setpoints(update)
+            state = hooks("update", environment.update, given)
+            if type(state) is not EnvironmentState:
+                state = self._state(state)
+            # Its author may have set the flags since it was made.
+            if type(state.terminated) is not bool or type(state.truncated) is not bool or state.terminated:
+                state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
+        if not judgement.silent:
+            rewards = self._rewards
+            check = None if rewards is None else lambda found: row_of("reward", rewards, found)
+            state = judgement.finish(state, check)
+        environment.done = state.terminated or state.truncated
+        ticks, timestamp = self._pass_time(state.simtime)
         reward_row, reward_ids = self._reward_row(state.rewards)
         return EnvironmentUpdated(
-            [self._reading_row(state.sensor_information)],
-            [reward_row],
-            state.terminated,
-            state.truncated,
-            simtime.simtime_ticks,
-            None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
-            reward_ids,
-            self._left(state),
-            excused=self._excuses.pop(),
+            readings=[self._reading_row(state.sensor_information)],
+            rewards=[reward_row],
+            terminated=state.terminated,
+            truncated=state.truncated,
+            ticks=ticks,
+            timestamp=timestamp,
+            reward_ids=reward_ids,
+            world_state=None if judgement.transformer is None else self._left(state),
+            excused=self._excuses.pop() if self._excuses.due else None,
         )
 
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
@@ -153,14 +165,14 @@ class EnvironmentHost:
         result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
         baseline = self._judgement.baseline(self._baseline(result))
         self._same_declarations(baseline)
-        simtime = self._time(baseline.simtime)
+        ticks, timestamp = self._pass_time(baseline.simtime)
         body = codec_of(EnvironmentReset).encode(replace(reset, state=state))
         self._opened = Request(request.peer, request.head, body, request.blobs)
         return EnvironmentUpdated(
-            [self._reading_row(baseline.sensors_available)],
-            [],
-            ticks=simtime.simtime_ticks,
-            timestamp=None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
+            readings=[self._reading_row(baseline.sensors_available)],
+            rewards=[],
+            ticks=ticks,
+            timestamp=timestamp,
             state=state,
             excused=self._excuses.pop(),
         )
@@ -304,7 +316,8 @@ class EnvironmentHost:
     def _declare(self, environment: Environment, baseline: EnvironmentBaseline) -> EnvironmentDeclared:
         baseline = self._judgement.baseline(baseline)
         sensors, actuators = baseline.sensors_available, baseline.actuators_available
-        self._layouts = (self._layout("sensor", sensors), self._layout("actuator", actuators))
+        self._sensors = self._layout("sensor", sensors)
+        self._setpoint_layout = self._layout("actuator", actuators)
         self._actuators = Template(actuators)
         environment.sensors, environment.actuators = tuple(sensors), tuple(actuators)
         for information in (*sensors, *actuators):
@@ -314,15 +327,15 @@ class EnvironmentHost:
         rewards = baseline.rewards_available
         if rewards is not None:
             self._rewards = self._layout("reward", rewards)
-        simtime = self._time(baseline.simtime)
+        ticks, timestamp = self._pass_time(baseline.simtime)
         return EnvironmentDeclared(
-            [declaration(s.uid, s.space, None, s.value_ids) for s in sensors],
-            [declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators],
-            [self._reading_row(sensors)],
-            None if rewards is None else [declaration(r.uid, r.space, None, r.value_ids) for r in rewards],
-            simtime.simtime_ticks,
-            None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
-            self._read(static_model, baseline.static_world_model),
+            sensors=[declaration(s.uid, s.space, None, s.value_ids) for s in sensors],
+            actuators=[declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators],
+            readings=[self._reading_row(sensors)],
+            rewards=None if rewards is None else [declaration(r.uid, r.space, None, r.value_ids) for r in rewards],
+            ticks=ticks,
+            timestamp=timestamp,
+            static_model=self._read(static_model, baseline.static_world_model),
         )
 
     def _layout(self, what: str, informations: Any) -> Layout:
@@ -331,9 +344,8 @@ class EnvironmentHost:
 
     def _same_declarations(self, baseline: EnvironmentBaseline) -> None:
         """Refuse declarations that are not those of the episode before; rewards may be left to the first update."""
-        assert self._layouts is not None
-        declared: list[tuple[str, Layout, Any]] = [("sensor", self._layouts[0], baseline.sensors_available)]
-        declared.append(("actuator", self._layouts[1], baseline.actuators_available))
+        declared: list[tuple[str, Layout, Any]] = [("sensor", self._sensors, baseline.sensors_available)]
+        declared.append(("actuator", self._setpoint_layout, baseline.actuators_available))
         if self._rewards is not None and baseline.rewards_available is not None:
             declared.append(("reward", self._rewards, baseline.rewards_available))
         for what, layout, now in declared:
@@ -350,13 +362,12 @@ class EnvironmentHost:
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
-        filled = self._actuators.fill(self._given(update))
+        filled = self._actuators.hold(self._given(update))
         return filled if update.actuators is None else [filled[i] for i in sorted(set(update.actuators))]
 
     def _given(self, update: EnvironmentUpdate) -> list[Any]:
         """Return the setpoints of this step in declared order, None where there is none."""
-        assert self._layouts is not None
-        layout = self._layouts[1]
+        layout = self._setpoint_layout
         if len(update.setpoints) != 1:
             raise RemoteProtocolError(f"update.setpoints: expected one row, found {len(update.setpoints)}")
         if update.actuators is None:
@@ -371,14 +382,8 @@ class EnvironmentHost:
         return values
 
     # -- many bodies at once ------------------------------------------------------------------------------------------
-    @property
-    def _sensors(self) -> Layout:
-        assert self._layouts is not None
-        return self._layouts[0]
-
     def _step_batch(self, environment: Environment, values: Sequence[Any]) -> StepBatch:
-        assert self._layouts is not None
-        setpoints = arrays_of(self._layouts[1], values)
+        setpoints = arrays_of(self._setpoint_layout, values)
         batch = self._hooks("update_batch", environment.update_batch, setpoints)
         if not isinstance(batch, StepBatch):
             raise self._wrong("expected a StepBatch", batch)
@@ -387,6 +392,11 @@ class EnvironmentHost:
     def _read_batch(self, read: Callable[[], Any]) -> Any:
         """Read what `update_batch` returned; what is wrong with it is blamed on the environment."""
         return self._hooks("update_batch", read)
+
+    def _state_of(self, batch: StepBatch) -> EnvironmentState:
+        """Return a step for reward and transformer; rewards that were declared are the document's, if it has any."""
+        own = self._rewards if self._judgement.once is None else None
+        return state_of(batch, self._sensors, own or reward_layout(batch.rewards))
 
     def _updated(self, environment: Environment, batch: StepBatch) -> EnvironmentUpdated:
         """Answer without an object per value."""
@@ -405,15 +415,15 @@ class EnvironmentHost:
             lambda: resolve_flags(None, flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
         )
         environment.done = terminated or truncated
-        simtime = self._time(batch.simtime)
+        ticks, timestamp = self._pass_time(batch.simtime)
         return EnvironmentUpdated(
-            [self._sensors.to_row(readings)],
-            [rewards.to_row(earned)],
-            terminated,
-            truncated,
-            simtime.simtime_ticks,
-            None if simtime.simtime_timestamp is None else simtime.simtime_timestamp.isoformat(),
-            declared,
+            readings=[self._sensors.to_row(readings)],
+            rewards=[rewards.to_row(earned)],
+            terminated=terminated,
+            truncated=truncated,
+            ticks=ticks,
+            timestamp=timestamp,
+            reward_ids=declared,
         )
 
     def _state(self, result: Any) -> EnvironmentState:
@@ -424,8 +434,8 @@ class EnvironmentHost:
         raise self._wrong("expected an EnvironmentState or (sensors, rewards, done)", result)
 
     def _left(self, state: EnvironmentState) -> Any:
-        """Return what a transformer left of the world's state for the store; without one it is not for the store."""
-        if self._judgement.transformer is None or state.world_state is None:
+        """Return what a transformer left of the world's state for the store."""
+        if state.world_state is None:
             return None
         try:
             return plain(state.world_state, "world_state")
@@ -433,11 +443,17 @@ class EnvironmentHost:
             raise self._fault(str(error), self._judgement.told_by(self._hooks)) from error
 
     def _reading_row(self, informations: Any) -> list[Any]:
-        said_by = self._judgement.told_by(self._hooks)
-        return self._read(row_of, "sensor", self._sensors, informations, said_by=said_by)  # type: ignore[no-any-return]
+        row = self._sensors.row_set(informations)
+        if row is None:
+            said_by = self._judgement.told_by(self._hooks)
+            row = self._read(row_of, "sensor", self._sensors, informations, said_by=said_by)
+        return row
 
     def _reward_row(self, rewards: Any) -> tuple[list[Any], list[dict[str, Any]] | None]:
         declared = None
+        row = None if self._rewards is None or self._judgement.own_rewards else self._rewards.row_set(rewards)
+        if row is not None:
+            return row, None
         said_by = self._judgement.paid_by(self._hooks)
         if self._rewards is None:
             self._rewards = self._read(layout_of, "reward", rewards, said_by=said_by)
@@ -453,10 +469,16 @@ class EnvironmentHost:
             return layout.to_row([v if fit else None for v, fit in zip(row, fits, strict=True)]), declared
         return self._read(row_of, "reward", layout, rewards, said_by=said_by), declared
 
-    def _time(self, simtime: Any) -> SimTime:
+    def _pass_time(self, simtime: Any) -> tuple[int | None, str | None]:
+        """Return the ticks and the timestamp of now as they travel; None stands for the steps of this episode."""
         if simtime is not None and not isinstance(simtime, SimTime):
             raise self._fault(f"simtime: expected a SimTime or None, found {simtime!r:.80}")
-        now = SimTime(self._steps, None) if simtime is None else self._exact(simtime)
+        now = SimTime(self._steps, None) if simtime is None else simtime
+        ticks, before = now.simtime_ticks, self._earlier.simtime_ticks
+        if type(ticks) is int and now.simtime_timestamp is None and (before is None or before <= ticks):
+            self._earlier = now
+            return ticks, None
+        now = self._exact(now)
         try:
             falls = now.falls_behind(self._earlier)
         except TypeError as error:  # one with a time zone, one without
@@ -464,7 +486,8 @@ class EnvironmentHost:
         if falls:
             raise self._fault(f"simtime fell from {self._earlier} to {now}")
         self._earlier = now
-        return now
+        timestamp = now.simtime_timestamp
+        return now.simtime_ticks, None if timestamp is None else timestamp.isoformat()
 
     def _exact(self, simtime: SimTime) -> SimTime:
         """Return a time with ticks as an integer of Python, whatever kind of integer they were."""

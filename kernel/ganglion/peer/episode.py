@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import attrgetter
 from typing import Any
 
 from ganglion.errors import AuthorError, GanglionError
@@ -22,6 +24,12 @@ from ganglion.wire.tape import digest
 _ROWS_OPEN_MAX = 200
 _ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
 _ROW_BYTES = 64  # of numbers and flags beside the values
+_ROW, _EARNED = attrgetter("row"), attrgetter("earned")
+_TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
+
+
+_Applied = tuple[list[Any], bytes | None]
+"""What an environment is given, None where nothing is; and that as it is recorded, where it is known."""
 
 
 class _Rows:
@@ -33,15 +41,15 @@ class _Rows:
         self.rows: list[list[Any]] = []
         self.size_bytes = 0
 
-    def add(self, row: list[Any]) -> None:
-        """Take one row, whose values are packed."""
-        self.rows.append(row)
-        self.size_bytes += _ROW_BYTES + sum([len(value) for value in row if type(value) is bytes])
-
-    @property
-    def full(self) -> bool:
-        """Say whether they should leave."""
-        return len(self.rows) >= _ROWS_OPEN_MAX or self.size_bytes >= _ROWS_OPEN_BYTES
+    def add(self, row: list[Any]) -> bool:
+        """Take one row, whose values are packed; say whether all should leave."""
+        rows, size_bytes = self.rows, self.size_bytes + _ROW_BYTES
+        rows.append(row)
+        for value in row:
+            if type(value) is bytes:
+                size_bytes += len(value)
+        self.size_bytes = size_bytes
+        return len(rows) >= _ROWS_OPEN_MAX or size_bytes >= _ROWS_OPEN_BYTES
 
 
 class Episode:
@@ -61,10 +69,15 @@ class Episode:
         self._closed = False
         self._lost = False
         self._acting = True  # in a round whose step is not recorded yet
+        self._alone = [phase.setup.worker]
+        self._place = (phase.setup.phase, phase.setup.worker, number, 0)
+        self._blank = [(None,) * len(world.actuators) for world in phase.worlds]
         phase.hooks.step = 0
+        for world in phase.worlds:
+            world.pack()
         for actor in phase.actors:
             actor.decision, actor.decisions, actor.objectives, actor.given = None, 0, [], []
-            actor.row = actor.readings(phase.worlds)
+            actor.look(phase.worlds)
 
     async def run(self) -> None:
         """Let the controller steer until the episode has ended."""
@@ -91,98 +104,128 @@ class Episode:
     # -- what a controller may do -------------------------------------------------------------------------------------
     async def act(self, agents: Sequence[str]) -> Mapping[str, Sequence[Any]]:
         """Ask these agents for their setpoints; returns them by agent, in declared order."""
-        phase = self.phase
-        self._refuse_after_end()
+        phase, participant = self.phase, self.phase.participant
+        if self._closed:
+            raise _has_ended()
         self._turn.call(agents)
-        passing = self._let_pass()
-        actors = [phase.by_name[name] for name in agents]
+        passing = {} if self.participants is None else self._let_pass()
+        worlds = phase.worlds
+        ticks, position = worlds[0].ticks, (*self._place, self.step, 0)
+        actors = list(map(phase.by_name.__getitem__, agents))
         asked = []
         for actor in actors:
-            actor.take_rewards(phase.worlds)  # of a decision that no update has named
-            rewards, workers = actor.unsettled, self._workers(actor)
-            if phase.setup.worker not in workers:
+            rewards = actor.owed(worlds)
+            workers = self._alone if self.participants is None else self._workers(actor)
+            if self._alone[0] not in workers:
                 text = f"agent {actor.name} is asked in step {self.step + 1}, but turn({self.step}) did not say so"
                 raise AuthorError(f"{text} when it was asked for the first time")
             message = Act(
-                [actor.row],
-                None if rewards is None else [rewards],
-                True,
+                readings=[actor.row],
+                rewards=None if rewards is None else [rewards],
                 round=self.round,
                 workers=workers,
-                ticks=phase.worlds[0].ticks,
-                reward_ids=self._reward_ids(actor, rewards),
+                ticks=ticks,
+                reward_ids=None if actor.told_rewards else self._reward_ids(actor, rewards),
             )
-            asked.append(self._ask_actor(actor, message, 0))
-        setpoints: dict[str, list[Any]] = {}
-        answers = self._hear([*agents, *passing], [*asked, *passing.values()])
+            asked.append(participant.ask(actor.peer, "muscle.act", message, actor.act_s, position))
+        answers = participant.gather([*asked, *passing.values()])
+        if phase.checks_muscles:
+            answers = heard([*actors, *map(phase.by_name.__getitem__, passing)], answers)
         if passing:
             self._wish(passing, answers[len(asked) :])
+        setpoints: dict[str, list[Any]] = {}
         for actor, answer in zip(actors, answers, strict=False):
-            self._completed(actor, answer, False, False)
-            row = setpoints_of(actor, answer)
-            self._decided(actor, answer, row)
-            setpoints[actor.name] = row
+            if answer.signal is not None or answer.excused:
+                self._wish([actor.name], [answer])
+            if actor.decision is not None and actor.decision.rewards is not None:
+                self._completed(actor, answer, False, False)
+            rows, sees = answer.setpoints, actor.sees
+            if rows is None or len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(actor.targets):
+                rows = [setpoints_of(actor, answer)]  # which says what is wrong
+            setpoints[actor.name] = rows[0]
+            actor.decision = Decision(
+                index=actor.decisions,
+                tick=phase.tick,
+                readings=pack(actor.row) if sees is None else worlds[sees].packed_readings,
+                setpoints=pack(rows[0]),
+                proposed=None if answer.proposed is None else pack(answer.proposed[0]),
+                statistics=answer.statistics,
+                row=rows[0],
+            )
+            actor.decisions += 1
         return Values(setpoints, phase.layouts.actuators)
 
     async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
         """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
-        phase = self.phase
-        self._refuse_after_end()
-        self._turn.check([*agents, *setpoints])
-        named = [phase.by_name[name] for name in agents]
+        phase, participant = self.phase, self.phase.participant
+        if self._closed:
+            raise _has_ended()
+        self._turn.check([*agents, *(setpoints.rows if isinstance(setpoints, Values) else setpoints)])
+        named = list(map(phase.by_name.__getitem__, agents))
         given = self._merge(rows_of(setpoints, phase.layouts.actuators))
-        passing = self._let_pass(complete=True)
-        if passing:
-            self._wish(passing, self._hear(passing, passing.values()))
+        if self.participants is not None:
+            passing = self._let_pass(complete=True)
+            if passing:
+                self._wish(passing, self._hear(passing, passing.values()))
         self._turn.end()
         self.step += 1
         phase.hooks.step = self.step
-        stepped = [(i, world) for i, world in enumerate(phase.worlds) if not world.ended]
-        for world in phase.worlds:
-            if world.ended:
-                world.rest()
+        worlds, position = phase.worlds, (*self._place, self.step, 0)
+        stepped: list[World] = []
         updates: list[EnvironmentUpdate] = []
         asked: list[Pending] = []
-        mend = None if not phase.setup.mends else Mender(phase, [world for _, world in stepped], updates)
-        for i, world in stepped:
-            row, indices = _given_row(given[i], len(world.actuators))
-            message = EnvironmentUpdate([row], indices)
+        mend = None if not phase.setup.mends else Mender(phase, stepped, updates)
+        applied: list[_Applied] = []
+        for world, whole in zip(worlds, given, strict=True):
+            if world.terminated or world.truncated:
+                world.rest()
+                continue
+            row, indices = whole[0], None
+            if None in row:
+                indices = [i for i, value in enumerate(row) if value is not None]
+                row = [row[i] for i in indices]
+            message = EnvironmentUpdate(setpoints=[row], actuators=indices)
+            stepped.append(world)
+            applied.append(whole)
             updates.append(message)
             if mend is not None and mend.misses(world):
                 asked.append(mend(len(asked), lost_between_calls(world.peer)))
                 continue
-            position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, 0)
-            span_s = phase.span_s("environment.update", world.peer)
-            asked.append(phase.participant.ask(world.peer, "environment.update", message, span_s, position))
+            asked.append(participant.ask(world.peer, "environment.update", message, world.update_s, position))
         declared = False
-        for (_, world), answer in zip(stepped, phase.participant.gather(asked, mend), strict=True):
+        for world, answer in zip(stepped, participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)
-            self._excuse(answer.excused)
+            if answer.excused:
+                self._excuse(answer.excused)
         if mend is not None:
-            for (_, world), pending, message in zip(stepped, asked, updates, strict=True):
+            for world, pending, message in zip(stepped, asked, updates, strict=True):
                 if world.journal is not None:
                     world.journal.steps.append(Told(message, digest(pending.answer)))
         if declared:
             phase.connect_rewards()
         for actor in phase.actors:
-            actor.row = actor.readings(phase.worlds)
+            actor.look(worlds)
         for actor in named:
-            actor.earn(phase.worlds)
-        self._record_step(stepped, given)
+            actor.earn(worlds)
+        self._record_step(stepped, applied)
         if phase.settle:
             self._settle(named)
-        phase.tell_steps(self.number, self.step)
+        now_s = asked[-1].since_s if asked else participant.clock()
+        if now_s >= phase.tell_s:
+            phase.tell_steps(self.number, self.step, now_s)
         self._boundary()
-        result = StepResult(
-            self.step,
-            Values({a.name: a.row for a in phase.actors}, phase.layouts.sensors),
-            Values({actor.name: actor.earned for actor in named}, phase.layouts.rewards),
-            {world.uid: world.terminated for world in phase.worlds},
-            {world.uid: world.truncated for world in phase.worlds},
+        controller = phase.controller
+        rows = dict(zip(phase.by_name, map(_ROW, phase.actors), strict=True))
+        controller.readings = Values(rows, phase.layouts.sensors)
+        controller.rewards = Values(dict(zip(agents, map(_EARNED, named), strict=True)), phase.layouts.rewards)
+        controller.step = self.step
+        return StepResult(
+            step=self.step,
+            readings=controller.readings,
+            rewards=controller.rewards,
+            terminated=dict(zip(self._rows, map(_TERMINATED, worlds), strict=True)),
+            truncated=dict(zip(self._rows, map(_TRUNCATED, worlds), strict=True)),
         )
-        phase.controller.readings, phase.controller.rewards = result.readings, result.rewards
-        phase.controller.step = self.step
-        return result
 
     def signal(self, signal: Signal, reason: str = "") -> None:
         """Wish for a signal in the controller's name, at the next boundary."""
@@ -254,27 +297,14 @@ class Episode:
         answers = self.phase.participant.gather(list(asked))
         return heard([self.phase.by_name[name] for name in agents], answers)
 
-    def _decided(self, actor: Actor, answer: Acted, row: list[Any]) -> None:
-        actor.decision = Decision(
-            actor.decisions,
-            self.phase.tick,
-            pack(actor.row),
-            pack(row),
-            None if answer.proposed is None else pack(answer.proposed[0]),
-            answer.statistics,
-        )
-        actor.decisions += 1
-
     def _completed(self, actor: Actor, answer: Acted, terminated: bool, truncated: bool) -> None:
-        """Take what an answer says of the decision before, and record its row."""
-        self._wish([actor.name], [answer])
+        """Take what an answer says of the decision before, which has its rewards, and record its row."""
         decision = actor.decision
-        if decision is None or decision.rewards is None:
-            return
-        self._judge(actor, decision, answer)
-        rows = self._action_rows[actor.name]
+        assert decision is not None
+        if not decision.settled:
+            self._judge(actor, decision, answer)
         statistics = {**(decision.statistics or {}), **(answer.learned or {})}
-        rows.add(
+        full = self._action_rows[actor.name].add(
             [
                 0,
                 decision.index,
@@ -290,12 +320,10 @@ class Episode:
             ]
         )
         actor.decision = None
-        if rows.full:
+        if full:
             self._flush_actions(actor.name)
 
     def _judge(self, actor: Actor, decision: Decision, answer: Acted) -> None:
-        if decision.settled:
-            return
         if answer.objective is not None:
             decision.objective = answer.objective[0]
         decision.settled = True
@@ -303,14 +331,19 @@ class Episode:
         if decision.objective is not None:
             actor.given.append(decision.objective)
 
-    def _merge(self, setpoints: Mapping[str, Sequence[Any]]) -> list[dict[int, Any]]:
-        """Return per environment what it is given: actuator -> value; the later agent in document order wins."""
-        given: list[dict[int, Any]] = [{} for _ in self.phase.worlds]
+    def _merge(self, setpoints: Mapping[str, list[Any]]) -> list[_Applied]:
+        """Return what each environment is given; the later agent in document order wins."""
+        given: list[_Applied] = [*zip(map(list, self._blank), repeat(None))]
         for actor in self.phase.actors:
-            row = setpoints.get(actor.name)
-            if row is not None:
-                for (world, position), value in zip(actor.targets, row, strict=True):
-                    given[world][position] = value
+            row, decision = setpoints.get(actor.name), actor.decision
+            if row is None:
+                continue
+            if actor.drives is not None:
+                packed = decision.setpoints if decision is not None and decision.row is row else None
+                given[actor.drives] = (row, packed)
+                continue
+            for (world, position), value in zip(actor.targets, row, strict=True):
+                given[world][0][position] = value
         return given
 
     def _settle(self, actors: list[Actor]) -> None:
@@ -319,32 +352,33 @@ class Episode:
         for actor in due:
             assert actor.decision is not None
             rewards = actor.decision.rewards
-            message = Act([actor.row], [rewards], False, reward_ids=self._reward_ids(actor, rewards))
+            message = Act(
+                readings=[actor.row], rewards=[rewards], decide=False, reward_ids=self._reward_ids(actor, rewards)
+            )
             asked.append(self._ask_actor(actor, message, 1))
         for actor, answer in zip(due, self._hear([a.name for a in due], asked), strict=True):
             assert actor.decision is not None
             self._excuse(answer.excused)
-            self._judge(actor, actor.decision, answer)
+            if not actor.decision.settled:
+                self._judge(actor, actor.decision, answer)
 
-    def _record_step(self, stepped: list[tuple[int, World]], given: list[dict[int, Any]]) -> None:
-        for i, world in stepped:
-            values = [given[i].get(position) for position in range(len(world.actuators))]
-            rows = self._rows[world.uid]
-            rows.add(
+    def _record_step(self, stepped: Sequence[World], applied: Sequence[_Applied]) -> None:
+        for world, (row, packed) in zip(stepped, applied, strict=True):
+            full = self._rows[world.uid].add(
                 [
                     self.step,
                     self.phase.tick,
                     world.ticks,
                     world.timestamp,
-                    pack(world.readings),
-                    pack(values),
-                    pack(world.earned),
+                    world.packed_readings,
+                    pack(row) if packed is None else packed,
+                    world.packed_earned,
                     world.terminated,
                     world.truncated,
                     None if world.state is None else pack(world.state),
                 ]
             )
-            if rows.full:
+            if full:
                 self._flush_steps(world.uid)
         self.phase.tick += 1
         self._recorded, self._acting = self.step, False
@@ -367,15 +401,14 @@ class Episode:
         due = [a for a in phase.actors if a.decisions > 0]
         asked = []
         for actor in due:
-            actor.take_rewards(phase.worlds)
-            rewards = actor.unsettled
+            rewards = actor.owed(phase.worlds)
             message = Act(
-                [actor.row],
-                None if rewards is None else [rewards],
-                False,
-                ending.terminated,
-                ending.truncated,
-                True,
+                readings=[actor.row],
+                rewards=None if rewards is None else [rewards],
+                decide=False,
+                terminated=ending.terminated,
+                truncated=ending.truncated,
+                closing=True,
                 workers=[phase.setup.worker],
                 ticks=phase.worlds[0].ticks,
                 reason=ending.reason,
@@ -383,7 +416,9 @@ class Episode:
             )
             asked.append(self._ask_actor(actor, message, 2))
         for actor, answer in zip(due, self._hear([a.name for a in due], asked), strict=True):
-            self._completed(actor, answer, ending.terminated, ending.truncated)
+            self._wish([actor.name], [answer])
+            if actor.decision is not None and actor.decision.rewards is not None:
+                self._completed(actor, answer, ending.terminated, ending.truncated)
         self._wishes = [{**wish, "late": True} for wish in self._wishes]
         self._seal(ending.terminated, ending.truncated, ending.reason)
 
@@ -421,20 +456,20 @@ class Episode:
         assert ending is not None
         agents = {a.name: {"decisions": a.decisions, **a.summary} for a in phase.actors if a.decisions}
         report = EpisodeReport(
-            phase.setup.worker,
-            self.number,
-            self._recorded if self._lost else self.step,
-            ending.terminated,
-            ending.truncated,
-            ending.reason,
-            agents,
-            [*ending.causes, *self._wishes],
-            [world.uid for world in phase.worlds if world.ended],
-            self.next_agents(0),
-            phase.worlds[0].ticks,
-            phase.tick,
-            phase.setup.evaluation,
-            self._lost,
+            worker=phase.setup.worker,
+            episode=self.number,
+            steps=self._recorded if self._lost else self.step,
+            terminated=ending.terminated,
+            truncated=ending.truncated,
+            reason=ending.reason,
+            agents=agents,
+            causes=[*ending.causes, *self._wishes],
+            ended=[world.uid for world in phase.worlds if world.ended],
+            next=self.next_agents(0),
+            ticks=phase.worlds[0].ticks,
+            round=phase.tick,
+            evaluation=phase.setup.evaluation,
+            lost=self._lost,
         )
         # The verdict may wait for other workers and for an evaluation, each of whose steps has a deadline.
         span = None if phase.common or phase.patient else phase.span_s("governor.episode")
@@ -471,10 +506,6 @@ class Episode:
             record = ["actions", setup.phase, setup.mode, setup.worker, agent, self.number, rows.rows]
             self.phase.records.add(record, len(rows.rows), rows.size_bytes)
 
-    def _refuse_after_end(self) -> None:
-        if self._closed:
-            raise EpisodeEnded("the episode has ended")
-
     def _show(self, controller: Controller) -> None:
         controller.episode, controller.step = self.number, 0
         rows = {a.name: a.row for a in self.phase.actors}
@@ -482,8 +513,5 @@ class Episode:
         controller.rewards = {}
 
 
-def _given_row(given: dict[int, Any], count: int) -> tuple[list[Any], list[int] | None]:
-    if len(given) == count:
-        return [given[i] for i in range(count)], None
-    indices = sorted(given)
-    return [given[i] for i in indices], indices
+def _has_ended() -> EpisodeEnded:
+    return EpisodeEnded("the episode has ended")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.limits import INTEGER_MAX
 from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity, seed_process
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, finite, thawed
@@ -16,7 +19,8 @@ from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
-from ganglion.peer.values import Columns, Layout, Readings, freeze, takes_arrays, thaw
+from ganglion.peer.transitions import joined
+from ganglion.peer.values import SIMPLE, Columns, Layout, Readings, freeze, takes_arrays, thaw
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
@@ -42,6 +46,10 @@ from ganglion.wire.messages import (
 Array = NDArray[Any]
 _Read = tuple[list[Any], list[Any], Any]
 """Setpoints, these as they travel, the data."""
+_KEPT_MAX = 256  # decisions that go to the brain in one message
+_KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
+_NUMBER_BYTES = 9
+_ACTUATORS = {ActuatorInformation}
 _OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
@@ -122,13 +130,19 @@ class MuscleHost:
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
         self._tells_proposals = alike(self._own_layout, self._actuator_layout)
+        self._unset = (None,) * len(self._actuators)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
         self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
         self._columns = Columns(self._seen_layout) if takes_arrays(muscle) else None
+        self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
+        self._think_s = span_s("brain.think", setup.deadlines_s or {})
         hooks("setup", muscle.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
+        self._kept: list[Think] = []  # what the brain is still to hear of, all of the open episode
+        self._kept_bytes = 0
+        self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker), None)
@@ -153,6 +167,8 @@ class MuscleHost:
     def reset(self, request: Request, reset: MuscleReset) -> Done:
         """Begin the next episode."""
         muscle = self._running()
+        if self._kept:  # of an episode that was given up
+            self._send_kept(None)
         self._stands = True
         self._begin_episode(reset.episode)
         if reset.prepare:
@@ -165,6 +181,8 @@ class MuscleHost:
         if self._muscle is not None:
             if self._setup.brain is not None:
                 brain = self._setup.brain
+                if self._kept:
+                    self._send_kept(None)
                 self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
             self._hooks("teardown", self._muscle.teardown)
             self._hooks.close()
@@ -186,8 +204,7 @@ class MuscleHost:
 
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
-        span = span_s("brain.think", self._setup.deadlines_s or {})
-        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), span)
+        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
         return thawed(*self.participant.collect([pending])[0])
 
     # -- the tape -----------------------------------------------------------------------------------------------------
@@ -216,6 +233,7 @@ class MuscleHost:
             "episode": self._episode,
             "due": due,
             "learned": self._learned,
+            "together": self._together,
         }
         return self._snapshot.take(books, self.participant.takes_attributes)
 
@@ -227,7 +245,7 @@ class MuscleHost:
             self._declare_rewards(books["rewards"])
         self._snapshot.put(read)
         self._told_rewards = books["told"]
-        self._learned = dict(books["learned"])
+        self._learned, self._together = dict(books["learned"]), books["together"]
         self._begin_episode(books["episode"])
         due = books["due"]
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
@@ -286,7 +304,9 @@ class MuscleHost:
     # -- a decision ---------------------------------------------------------------------------------------------------
     def act(self, request: Request, act: Act) -> Acted:
         """Complete the decision before, let the brain think, make the next decision."""
-        muscle = self._running()
+        muscle = self._muscle
+        if muscle is None:
+            raise NotSetUp("expected muscle.setup first")
         if act.passing:
             return self._pass(act, request.head.position)
         if len(act.readings) != 1:
@@ -295,7 +315,8 @@ class MuscleHost:
         plain = self._columns if self._filters is None else None
         matrix = None if plain is None else plain.matrix([row], "act.readings")
         # Where all are numbers the matrix has looked at them: they are the values.
-        readings = row if matrix is not None and self._sensor_layout.scalar else self._from_row(row)
+        numbers = matrix is not None and self._sensor_layout.scalar
+        readings = row if numbers else self._sensor_layout.from_row(row, "act.readings")
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
         open_decision = self._decision
@@ -312,18 +333,32 @@ class MuscleHost:
         signal = None if thought is None else thought.signal
         if thought is not None and thought.fresh:
             self._due = thought
-        learned = self._take_learned(open_decision, thought)
+        learned = None
+        if self._learned or (thought is not None and thought.statistics):
+            learned = self._take_learned(open_decision, thought)
         if not act.decide:
             return Acted(objective=objective, signal=signal, excused=self._excused(thought), learned=learned)
         if self._due is not None:
             due, self._due = self._due, None
-            self._update(due)
-        made = self._decision = self._propose(muscle, readings, row, matrix)
-        statistics = muscle.pop_statistics() or None
-        told = None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row]
+            if self._takes_updates:
+                self._update(due)
+        try:
+            made = self._decide(muscle, readings, row, matrix)
+        except Pardoned:
+            made = self._same_again(readings, row)
+        finally:
+            self._decisions += 1
+        self._decision = made
         self._applied = (made.setpoints, made.setpoints_row)
-        excused = self._excused(thought)
-        return Acted([made.setpoints_row], told, objective, signal, statistics, excused, learned)
+        return Acted(
+            setpoints=[made.setpoints_row],
+            proposed=None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row],
+            objective=objective,
+            signal=signal,
+            statistics=muscle.pop_statistics() or None,
+            excused=self._excused(thought) if self._excuses.due or (thought and thought.excused) else None,
+            learned=learned,
+        )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
         """Return what the brain noted, once there is a completed decision to whose row it can be added."""
@@ -337,7 +372,9 @@ class MuscleHost:
     def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
         """Return what was excused here and in the brain since the last answer."""
         theirs = None if thought is None else thought.excused
-        return [*(theirs or ()), *(self._excuses.pop() or ())] or None
+        if not theirs and not self._excuses.due:
+            return None
+        return [*(theirs or ()), *(self._excuses.pop() or ())]
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
         """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
@@ -346,18 +383,25 @@ class MuscleHost:
         asked = UpdateAsked(self._worker, act.round, act.workers)
         thought = self._ask("brain.update", asked, position)
         self._receive(thought.filters)
+        self._take_in(thought)
+        return Acted(signal=thought.signal, excused=self._excused(thought))
+
+    def _take_in(self, thought: Thought) -> None:
+        """Keep what an answer of the brain brings until the next decision."""
         if thought.fresh:
             self._due = thought
         self._learned |= thought.statistics or {}
-        return Acted(signal=thought.signal, excused=self._excused(thought))
 
     def _complete(self, decision: Decision, act: Act, readings: list[Any]) -> float | None:
         """Write the decision's row into the memory and let the objective judge it."""
         assert act.rewards is not None
         if self._rewards is None:
             raise RemoteProtocolError("act.rewards: they were not declared")
-        self._judging.step = decision.index
-        decision.rewards = self._rewards.from_row(act.rewards[0], "act.rewards")
+        judging = self._judging
+        judging.step = decision.index
+        row = act.rewards[0]
+        decision.rewards = self._rewards.from_row(row, "act.rewards")
+        decision.rewards_row = row if decision.rewards is row else self._rewards.to_row(decision.rewards)
         self._memory.append(
             self._uid,
             sensor_readings=decision.readings,
@@ -372,9 +416,12 @@ class MuscleHost:
             episode=self._episode,
             additional_data=decision.data,
         )
-        result = self._judging.excused(None, "internal_reward", self._objective.internal_reward, self._memory)
+        if judging.excuses is None:
+            result = judging("internal_reward", self._objective.internal_reward, self._memory)
+        else:
+            result = judging.excused(None, "internal_reward", self._objective.internal_reward, self._memory)
         if type(result) is not float or result != result:
-            result = self._judging.excused(None, "internal_reward", objective_value, result)
+            result = judging.excused(None, "internal_reward", objective_value, result)
         decision.objective = result
         self._memory.complete(decision.objective)
         decision.settled = True
@@ -388,10 +435,11 @@ class MuscleHost:
         if self._setup.brain is None:
             return None
         if decision is None or decision.rewards is None:
+            if self._kept:
+                self._send_kept(position)
             thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
             self._receive(thought.filters)
             return thought
-        assert self._rewards is not None
         filters = self._filters
         kept = None if filters is None else filters.keep()
         if filters is not None:
@@ -407,28 +455,57 @@ class MuscleHost:
         reward_ids = None if self._told_rewards else self._reward_ids
         self._told_rewards = True
         think = Think(
-            self._worker,
-            self._episode,
-            decision.index,
-            [decision.readings_row],
-            [decision.setpoints_row],
-            [self._rewards.to_row(decision.rewards)],
-            [decision.objective],
-            act.readings,
-            act.terminated,
-            act.truncated,
-            None if decision.proposed_row is None else [decision.proposed_row],
-            decision.frozen,
-            act.round,
-            act.workers,
-            reward_ids,
-            None if decision.seen_row is None else [decision.seen_row],
-            None if self._seen is None else [self._seen.row],
+            worker=self._worker,
+            episode=self._episode,
+            decision=decision.index,
+            readings=[decision.readings_row],
+            applied=[decision.setpoints_row],
+            rewards=[decision.rewards_row],
+            objective=[decision.objective],
+            next_readings=act.readings,
+            terminated=act.terminated,
+            truncated=act.truncated,
+            proposed=None if decision.proposed_row is None else [decision.proposed_row],
+            data=decision.frozen,
+            round=act.round,
+            workers=act.workers,
+            reward_ids=reward_ids,
+            observations=None if decision.seen_row is None else [decision.seen_row],
+            next_observations=None if self._seen is None else [self._seen.row],
         )
+        if self._together > 1:
+            if not act.closing and not decision.blobs and self._keep(think):
+                return None
+            think = self._with_kept(think)
         thought = self._ask("brain.think", think, position, decision.blobs)
         if filters is not None:
             self._go_back(filters, kept, thought)
         return thought
+
+    def _keep(self, think: Think) -> bool:
+        """Keep a completed decision of which the brain learns nothing yet; False if it is to be sent now."""
+        kept, layout = self._kept, self._rewards
+        numbers = self._sensor_layout.scalar and self._actuator_layout.scalar and layout is not None and layout.scalar
+        if len(kept) + 1 >= min(self._together, _KEPT_MAX) or not numbers or self._filters is not None:
+            return False
+        columns = len(think.readings[0]) + len(think.applied[0]) + len(think.rewards[0])
+        self._kept_bytes += len(msgpack.packb(think.data)) + _NUMBER_BYTES * columns
+        if self._kept_bytes > _KEPT_BYTES_MAX:
+            return False
+        kept.append(think)
+        return True
+
+    def _with_kept(self, think: Think) -> Think:
+        """Return a message about a decision with all that were kept before it, which are kept no longer."""
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
+        if not kept:
+            return think
+        return replace(think, before=joined(kept), reward_ids=think.reward_ids or kept[0].reward_ids)
+
+    def _send_kept(self, position: Position | None) -> None:
+        """Let the brain hear of the decisions that were kept although more could be."""
+        think = self._kept.pop()
+        self._take_in(self._ask("brain.think", self._with_kept(think), position))
 
     def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
         """Let the decision that follows be made on what new arrays show, if there are any."""
@@ -440,29 +517,29 @@ class MuscleHost:
 
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
         assert self._setup.brain is not None
-        span = span_s("brain.think", self._setup.deadlines_s or {})
-        pending = self.participant.ask(self._setup.brain, call, message, span, position, blobs)
-        return thawed(*self.participant.collect([pending])[0])
+        participant = self.participant
+        span_s = self._think_s
+        if span_s is not None and self._together > 1:  # it may think about each of them so long
+            span_s *= self._together
+        pending = participant.ask(self._setup.brain, call, message, span_s, position, blobs)
+        thought: Thought
+        thought, parts = participant.collect([pending])[0]
+        self._together = thought.together
+        if thought.filters is None and type(thought.update) in SIMPLE:
+            return thought
+        return thawed(thought, parts)
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
             self._hooks.excused(None, "update", self._muscle.update, thought.update)
 
-    def _from_row(self, row: Any) -> list[Any]:
-        return self._sensor_layout.from_row(row, "act.readings")
-
-    def _propose(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
-        """Return the next decision; if what its author's code raises is excused it is to go on as before."""
-        try:
-            return self._decide(muscle, readings, row, matrix)
-        except Pardoned:
-            values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
-            seen = None if self._filters is None or self._seen is None else self._seen.row
-            proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
-            index = self._hooks.step or 0
-            return Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
-        finally:
-            self._decisions += 1
+    def _same_again(self, readings: list[Any], row: list[Any]) -> Decision:
+        """Return the decision to go on as before: what the code of an author raised is tolerated."""
+        values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
+        seen = None if self._filters is None or self._seen is None else self._seen.row
+        proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
+        index = self._hooks.step or 0
+        return Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
 
     def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
         index = self._decisions
@@ -488,8 +565,10 @@ class MuscleHost:
                 return self._made(index, readings, row, None, "propose_batch", self._read_batch, result)
         if matrix is None:
             hook, read = "propose_actions", self._read
-            offered = self._actuators.empty() if available is None else available
-            result = self._hooks.pardon(hook, muscle.propose_actions, self._sensors.fill(shown), offered)
+            offered = self._actuators.hold(self._unset) if available is None else available
+            # Its values have been checked by the host of the environment, those of filters have not.
+            sensors = self._sensors.hold(shown) if filters is None else self._sensors.fill(shown)
+            result = self._hooks.pardon(hook, muscle.propose_actions, sensors, offered)
         else:
             hook, read = "propose_batch", self._read_batch
             result = self._hooks.pardon(hook, muscle.propose_batch, self._batch(matrix, index))
@@ -506,12 +585,21 @@ class MuscleHost:
         result: Any,
     ) -> Decision:
         """Return the decision that a proposal makes."""
-        values, setpoints, data = self._hooks.pardon(hook, read, result)
+        actuators, data = result if type(result) is tuple and len(result) == 2 else (result, None)
+        given = type(actuators) is list and {*map(type, actuators)} == _ACTUATORS
+        numbers = self._own_layout.row_set(actuators) if given else None
+        if numbers is not None:  # the usual case: those that were offered, each set to a number
+            values = setpoints = numbers
+        else:
+            values, setpoints, data = self._hooks.pardon(hook, read, result)
         frozen: Any = None
         blobs: list[bytes] = []
-        if data is not None:  # a copy: its author may go on changing what it was made of
+        if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:
+            frozen = data
+        elif data is not None:  # a copy: its author may go on changing what it was made of
             frozen = self._hooks.pardon(hook, freeze, data, blobs, f"{hook}[1]")
-            data = thaw(frozen, blobs, hook)
+            if frozen is not data:
+                data = thaw(frozen, blobs, hook)
         proposed, filters = None, self._filters
         if filters is not None:
             proposed = setpoints
@@ -551,10 +639,12 @@ class MuscleHost:
         """Return the setpoints of an array of contained numbers, which travel as they are; None for all else."""
         if type(result) is not np.ndarray or result.shape != self._plain_shape:
             return None
-        try:
-            row = [make(value) for make, value in zip(self._canonical, result.tolist()[0], strict=True)]
-        except SpaceError:
-            return None  # refused by its id, by who reads it thoroughly
+        row: list[Any] = result.tolist()[0]
+        if not self._own_layout.holds(row):
+            try:
+                row = [make(value) for make, value in zip(self._canonical, row, strict=True)]
+            except SpaceError:
+                return None  # `_read_batch` says which
         return row if self._own_layout.infinite(row) is None else None
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:

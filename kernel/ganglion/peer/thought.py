@@ -22,7 +22,7 @@ class Round:
     rows: dict[int, tuple[Request, Think | UpdateAsked]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Newest:
     """An update as it travels; `version` counts the updates of the phase."""
 

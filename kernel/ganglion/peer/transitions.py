@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.peer.values import Columns, Layout, copied
+from ganglion.errors import RemoteProtocolError
+from ganglion.peer.values import SIMPLE, Columns, Layout, copied
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
 from ganglion.wire.messages import Think
 
 Array = NDArray[Any]
-Layouts = tuple[Layout, Layout, Layout]
-"""Of an agent's sensors, of its actuators, and of those behind its filters."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row:
     """One completed decision: values as they travel, in declared order, but for `data`."""
 
@@ -36,28 +35,92 @@ class Row:
     data: Any
 
 
-def remember(memory: Memory, row: Row, think: Think, layouts: Layouts, rewards: Layout) -> None:
-    """Write a row into a memory."""
-    sensors, actuators, behind = layouts
-    applied = behind.from_row(think.applied[0], "think.applied")
-    proposed = applied
-    if think.proposed is not None:
-        proposed = actuators.from_row(row.proposed, "think.proposed")
-    memory.append(
-        row.muscle,
-        sensor_readings=sensors.from_row(row.readings, "think.readings"),
-        actuator_setpoints=proposed,
-        applied_setpoints=applied,
-        rewards=rewards.from_row(row.rewards, "think.rewards"),
-        objective=row.objective,
-        next_readings=sensors.from_row(row.next_readings, "think.next_readings"),
-        dones=row.terminated or row.truncated,
-        terminated=row.terminated,
-        truncated=row.truncated,
-        decision_index=row.decision,
-        episode=row.episode,
-        additional_data=copied(row.data),  # what the brain is given is its own
-    )
+class Remember:
+    """Write rows into a memory; the layouts are those of an agent, `applied` that of its actuators behind filters."""
+
+    def __init__(self, memory: Memory, sensors: Layout, actuators: Layout, applied: Layout, rewards: Layout) -> None:
+        self._memory = memory
+        self._layouts = sensors, actuators, applied, rewards
+        types = sensors.types, applied.types, rewards.types, sensors.types
+        self._types = None if None in types else [one for kinds in types for one in kinds or ()]
+
+    def __call__(self, row: Row, think: Think) -> None:
+        """Write a row, as its muscle sent it."""
+        sensors, actuators, behind, reward = self._layouts
+        readings, applied, rewards, after = row.readings, think.applied[0], row.rewards, row.next_readings
+        lists = type(readings) is type(applied) is type(rewards) is type(after) is list
+        if not lists or list(map(type, [*readings, *applied, *rewards, *after])) != self._types:  # else all are numbers
+            readings = sensors.from_row(readings, "think.readings")
+            applied = behind.from_row(applied, "think.applied")
+            rewards = reward.from_row(rewards, "think.rewards")
+            after = sensors.from_row(after, "think.next_readings")
+        proposed = applied if think.proposed is None else actuators.from_row(row.proposed, "think.proposed")
+        data = row.data
+        self._memory.append(
+            row.muscle,
+            sensor_readings=readings,
+            actuator_setpoints=proposed,
+            applied_setpoints=applied,
+            rewards=rewards,
+            objective=row.objective,
+            next_readings=after,
+            dones=row.terminated or row.truncated,
+            terminated=row.terminated,
+            truncated=row.truncated,
+            decision_index=row.decision,
+            episode=row.episode,
+            additional_data=data if type(data) in SIMPLE else copied(data),  # what the brain is given is its own
+        )
+
+
+def joined(thinks: Sequence[Think]) -> list[list[Any]]:
+    """Return decisions of numbers as they travel before a later one, see `Think`."""
+    readings: list[Any] = []
+    applied: list[Any] = []
+    rewards: list[Any] = []
+    for think in thinks:
+        readings += think.readings[0]
+        applied += think.applied[0]
+        rewards += think.rewards[0]
+    numbers = [think.decision for think in thinks]
+    return [numbers, readings, applied, rewards, [t.objective[0] for t in thinks], [t.data for t in thinks]]
+
+
+def parted(think: Think) -> list[Think]:
+    """Return a decision behind those that came before it, each as if it had been sent.
+
+    Raises:
+        RemoteProtocolError: What came before are no decisions.
+    """
+    if think.before is None:
+        return [think]
+    before = think.before
+    if len(before) != 6 or not len(before[0]) == len(before[4]) == len(before[5]) > 0:
+        raise RemoteProtocolError("think.before: expected six lists of decisions, or nothing")
+    count = len(before[0])
+    rows: list[list[list[Any]]] = []
+    for values in before[1:4]:
+        width, rest = divmod(len(values), count)
+        if rest:
+            raise RemoteProtocolError(f"think.before: expected values of {count} decisions, found {len(values)}")
+        rows.append([values[i : i + width] for i in range(0, len(values), width)] if width else [[]] * count)
+    readings, applied, rewards = rows
+    earlier = [
+        Think(
+            worker=think.worker,
+            episode=think.episode,
+            decision=before[0][i],
+            readings=[readings[i]],
+            applied=[applied[i]],
+            rewards=[rewards[i]],
+            objective=[before[4][i]],
+            next_readings=[readings[i + 1]] if i + 1 < count else think.readings,
+            data=before[5][i],
+            reward_ids=think.reward_ids,
+        )
+        for i in range(count)
+    ]
+    return [*earlier, think]
 
 
 class Stack:

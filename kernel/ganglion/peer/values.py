@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from operator import attrgetter, is_, le, methodcaller
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -113,23 +115,36 @@ _DTYPE = re.compile(r"([<|][biuf](1|2|4|8|16)|<c(8|16|32)|\|S[1-9][0-9]{0,8})\Z"
 _KINDS = "biufcS"  # booleans, integers, floats, complex numbers, bytes: what an array on the wire may hold
 
 
-class Layout:
-    """Know ids and spaces in declared order; turn values into a row of the wire and back.
+_UID, _SPACE, _VALUE = attrgetter("uid"), attrgetter("space"), attrgetter("value")
 
-    A scalar is a number on the wire, anything else the bytes of its vector. With `missing` a value may be None: the
-    reward of an environment that was not stepped.
+
+class Layout:
+    """Hold the ids and spaces of a declaration, in its order; turn values into a row of the wire and back.
+
+    A scalar is a number on the wire, anything else the bytes of its vector. So a row of scalars of the right types is
+    the list of its values. With `missing` a value may be None: the reward of an environment that was not stepped.
+
+    Attributes:
+        scalar: Whether each value is a number.
+        open: Where infinity may be contained.
+        types: The type of each value in a row where all are numbers; None where they are not.
     """
 
-    __slots__ = ("_float", "_missing", "_open", "_scalar", "ids", "index", "spaces")
+    __slots__ = ("_highs", "_ids", "_lows", "_missing", "ids", "index", "open", "scalar", "spaces", "types")
 
     def __init__(self, ids: Sequence[str], spaces: Sequence[Space], missing: bool = False) -> None:
         self._missing = missing
         self.ids = tuple(ids)
         self.spaces = tuple(spaces)
         self.index = {uid: i for i, uid in enumerate(self.ids)}
-        self._scalar = all(space.scalar for space in self.spaces)
-        self._open = [i for i, space in enumerate(self.spaces) if _is_open(space)]
-        self._float = [space.scalar and space.dtype.kind == "f" for space in self.spaces]
+        self.scalar = all(space.scalar for space in self.spaces)
+        self.open = [i for i, space in enumerate(self.spaces) if _is_open(space)]
+        self._ids = list(self.ids)
+        # Bounds between which a value of its type is contained, and travels as it is; None where that is not so of all.
+        self.types = [float if space.dtype.kind == "f" else int for space in self.spaces] if self.scalar else None
+        exact = self.scalar and all(s._exact is not None and s.dtype.itemsize == 8 for s in self.spaces)  # noqa: SLF001
+        self._lows = [space._low for space in self.spaces] if exact else None  # noqa: SLF001
+        self._highs = [space._high for space in self.spaces] if exact else None  # noqa: SLF001
 
     @classmethod
     def of(cls, declarations: Iterable[Mapping[str, Any]], missing: bool = False) -> Layout:
@@ -140,14 +155,35 @@ class Layout:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @property
-    def scalar(self) -> bool:
-        """Say whether each value is a number."""
-        return self._scalar
+    def holds(self, row: Any) -> bool:
+        """Say whether a row has only numbers of the right types within their bounds: one comparison for all of them.
+
+        False says nothing: a row of other values may be contained, too.
+        """
+        if type(row) is not list or list(map(type, row)) != self.types or self._lows is None:
+            return False
+        assert self._highs is not None
+        return all(map(le, self._lows, row)) and all(map(le, row, self._highs))
+
+    def row_set(self, informations: Any) -> list[Any] | None:
+        """Return what informations in declared order were set to, as a row of numbers.
+
+        Each has checked its number when it was set. None says that it is no such row: another order, other spaces, a
+        number of another type, no number at all, or an infinite one.
+        """
+        try:
+            if list(map(_UID, informations)) != self._ids or not all(map(is_, map(_SPACE, informations), self.spaces)):
+                return None
+            row = list(map(_VALUE, informations))
+        except (AttributeError, TypeError):
+            return None
+        if list(map(type, row)) != self.types or (self.open and not all(map(math.isfinite, row))):
+            return None
+        return row
 
     def infinite(self, values: Sequence[Any]) -> str | None:
         """Return the first id whose value is infinite, which spaces without bounds contain; None if there is none."""
-        for i in self._open:
+        for i in self.open:
             value, space = values[i], self.spaces[i]
             if value is not None and not np.isfinite(value if space.scalar else space.to_vector(value)).all():
                 return self.ids[i]
@@ -177,12 +213,15 @@ class Layout:
 
     def to_row(self, values: Sequence[Any]) -> list[Any]:
         """Return contained values as they travel."""
-        if self._scalar:
-            return [
-                value if type(value) is (float if real else int) else self._out(space, value)
-                for value, real, space in zip(values, self._float, self.spaces, strict=True)
-            ]
-        return [self._out(space, value) for space, value in zip(self.spaces, values, strict=True)]
+        types = self.types
+        if types is None:
+            return [self._out(space, value) for space, value in zip(self.spaces, values, strict=True)]
+        if list(map(type, values)) == types:
+            return list(values)
+        return [
+            value if type(value) is kind else self._out(space, value)
+            for value, kind, space in zip(values, types, self.spaces, strict=True)
+        ]
 
     def _out(self, space: Space, value: Any) -> Any:
         return None if value is None and self._missing else _out(space, value)
@@ -190,17 +229,20 @@ class Layout:
     def from_row(self, row: Any, what: str) -> list[Any]:
         """Return the values of a row; RemoteProtocolError says which one does not fit its declaration.
 
-        In a row of scalars a number of the right type is taken as it is: who made the row has looked at its bounds.
+        A row of scalars of the right types is returned itself: who made it has looked at its bounds.
         """
+        types = self.types
+        if types is not None and type(row) is list and list(map(type, row)) == types:
+            return row
         if type(row) is not list or len(row) != len(self.ids):
             found = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
             raise RemoteProtocolError(f"{what}: expected a list of {len(self.ids)} values, found {found}")
-        if self._scalar:
-            return [
-                value if type(value) is (float if real else int) else self._in(i, value, what)
-                for i, (value, real) in enumerate(zip(row, self._float, strict=True))
-            ]
-        return [self._in(i, value, what) for i, value in enumerate(row)]
+        if types is None:
+            return [self._in(i, value, what) for i, value in enumerate(row)]
+        return [
+            value if type(value) is kind else self._in(i, value, what)
+            for i, (value, kind) in enumerate(zip(row, types, strict=True))
+        ]
 
     def _in(self, i: int, value: Any, what: str) -> Any:
         space = self.spaces[i]
@@ -245,13 +287,19 @@ def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[s
 
 
 # -- free data: updates of brains, data of muscles, models ------------------------------------------------------------
+_ATOMS = frozenset({NoneType, bool, float, bytes})
+SIMPLE = _ATOMS | {int, str}
+"""Types of free data that `thaw` and `copied` return as they are."""
+
+
 def freeze(value: Any, blobs: list[bytes] | None, path: str, depth: int = 0) -> Any:
     """Return a copy of `value` that can travel; large arrays are appended to `blobs`, if there are any.
 
     Raises:
         AuthorError: Something in it cannot travel; the message begins with the path to it.
     """
-    if value is None or type(value) in (bool, float, bytes):
+    kind = type(value)
+    if kind in _ATOMS or (kind is int and -INTEGER_MAX <= value <= INTEGER_MAX):
         return value
     if isinstance(value, Mapping | list | tuple):
         if depth >= _DEPTH_MAX:
@@ -504,6 +552,7 @@ class Readings(Mapping[str, Array]):
 
 
 _BODIES = 1  # that an environment has in a run
+_SHAPE, _ITEM = attrgetter("shape"), methodcaller("item")
 
 
 def arrays_of(layout: Layout, values: Sequence[Any]) -> dict[str, Array]:
@@ -519,6 +568,12 @@ def values_of(what: str, layout: Layout, given: Any) -> list[Any]:
     """Return the contained values of a map from ids to arrays; AuthorError names what is strange, missing or wrong."""
     if not isinstance(given, Mapping):
         raise AuthorError(f"{what}s: expected a map from ids to arrays, found {type(given).__name__}")
+    if layout.scalar and list(given) == list(layout.ids):  # the usual case: an array of one number for each
+        arrays = list(given.values())
+        if {*map(type, arrays)} == {np.ndarray} and {*map(_SHAPE, arrays)} == {(_BODIES,)}:
+            row = list(map(_ITEM, arrays))
+            if layout.holds(row):
+                return row
     strange = [uid for uid in given if uid not in layout.index]
     if strange:
         raise AuthorError(f"{what} {strange[0]!r} was not declared")

@@ -128,10 +128,13 @@ class World:
     static_model: dict[str, Any] | None = None
     readings: list[Any] = field(default_factory=list)
     earned: list[Any] = field(default_factory=list)
+    packed_readings: bytes = b""  # as they are recorded; each row is encoded once in a step
+    packed_earned: bytes = b""
     ticks: int | None = 0
     timestamp: str | None = None
     terminated: bool = False
     truncated: bool = False
+    update_s: float | None = None  # the deadline of `environment.update`
     state: Any = None  # what a transformer left in place of the world's state, for the store
     checks: Declared | None = None
     journal: Journal | None = None  # of the open episode, where a lost environment is mended
@@ -169,6 +172,10 @@ class World:
         except RemoteProtocolError as error:
             raise self._blame("environment.update", error) from error
 
+    def pack(self) -> None:
+        """Encode the rows of now."""
+        self.packed_readings, self.packed_earned = pack(self.readings), pack(self.earned)
+
     def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
         """Refuse declarations of a new object that are not those of the phase."""
         old = [(row["id"], row["space"]) for row in before]
@@ -183,9 +190,12 @@ class World:
     def rest(self) -> None:
         """Earn nothing in a step in which it waits for its reset: it has no rewards then, not those of before."""
         self.earned = [None] * len(self.rewards or [])
+        self.packed_earned = pack(self.earned)
 
     def _begin(self, readings: Sequence[Any], ticks: int | None, timestamp: str | None) -> None:
-        self.readings = self._row("sensors", readings, len(self.sensors), "readings")
+        self.readings = _only(readings, len(self.sensors), "readings")
+        if self.checks is not None:
+            self.readings = self.checks.row("sensors", self.readings, "readings")
         self.ticks, self.timestamp = ticks, timestamp
         self.terminated = self.truncated = False
         if self.checks is not None:
@@ -199,21 +209,20 @@ class World:
             if self.checks is not None:
                 self.checks.declare("rewards", self.rewards)
         assert self.rewards is not None
-        self.readings = self._row("sensors", answer.readings, len(self.sensors), "readings")
-        self.earned = self._row("rewards", answer.rewards, len(self.rewards), "rewards")
+        self.readings = _only(answer.readings, len(self.sensors), "readings")
+        self.earned = _only(answer.rewards, len(self.rewards), "rewards")
         self.ticks = step if answer.ticks is None else answer.ticks
         self.timestamp = answer.timestamp
         if self.checks is not None:
+            self.readings = self.checks.row("sensors", self.readings, "readings")
+            self.earned = self.checks.row("rewards", self.earned, "rewards")
             self.checks.pass_time(self.ticks, self.timestamp)
+        self.packed_readings, self.packed_earned = pack(self.readings), pack(self.earned)
         if answer.terminated and answer.truncated:
             raise RemoteProtocolError("terminated and truncated exclude each other")
         self.terminated, self.truncated = answer.terminated, answer.truncated
         self.state = answer.world_state
         return declared
-
-    def _row(self, what: str, rows: Sequence[Any], length: int, name: str) -> list[Any]:
-        row = _only(rows, length, name)
-        return row if self.checks is None else self.checks.row(what, row, name)
 
     def _blame(self, call: str, error: RemoteProtocolError) -> CallFailed:
         return wrong_answer(self.peer, call, error)
@@ -238,6 +247,7 @@ class Decision:
     setpoints: bytes
     proposed: bytes | None
     statistics: Mapping[str, Any] | None
+    row: list[Any] | None = None  # the setpoints, as they came
     rewards: list[Any] | None = None
     packed_rewards: bytes = b""
     objective: float | None = None
@@ -246,7 +256,14 @@ class Decision:
 
 @dataclass(slots=True)
 class Actor:
-    """One agent in this worker: where its columns lie, and its open decision."""
+    """One agent in this worker: where its columns lie, and its open decision.
+
+    Attributes:
+        sees: The environment whose readings, all and in their order, are those of the agent; None if none is.
+        gets: Likewise of its rewards.
+        drives: Likewise of its setpoints, if no other agent has any of that environment.
+        act_s: The deadline of `muscle.act`.
+    """
 
     name: str
     peer: str
@@ -263,20 +280,36 @@ class Actor:
     row: list[Any] = field(default_factory=list)  # its readings as the worlds show them now
     earned: list[Any] = field(default_factory=list)
     checks: Layout | None = None  # its actuators, where a program acts
+    sees: int | None = None
+    gets: int | None = None
+    drives: int | None = None
+    act_s: float | None = None
+
+    def look(self, worlds: Sequence[World]) -> None:
+        """Take the readings that the worlds show now."""
+        self.row = self.readings(worlds) if self.sees is None else worlds[self.sees].readings
 
     def earn(self, worlds: Sequence[World]) -> None:
         """Be given the rewards of a step; the open decision takes those of the first that it is given."""
         if self.rewards is None:
             return
-        self.earned = self.rewards(worlds)
-        if self.decision is not None and self.decision.rewards is None:
-            self.decision.rewards = self.earned
-            self.decision.packed_rewards = pack(self.earned)
+        gets, decision = self.gets, self.decision
+        self.earned = self.rewards(worlds) if gets is None else worlds[gets].earned
+        if decision is not None and decision.rewards is None:
+            decision.rewards = self.earned
+            decision.packed_rewards = pack(self.earned) if gets is None else worlds[gets].packed_earned
 
-    def take_rewards(self, worlds: Sequence[World]) -> None:
-        """Let an open decision that no update has named take the rewards of the newest step."""
-        if self.decision is not None and self.decision.rewards is None:
+    def owed(self, worlds: Sequence[World]) -> list[Any] | None:
+        """Return the rewards of the open decision that the muscle was not told yet; None if there are none.
+
+        A decision that no update has named takes those of the newest step.
+        """
+        decision = self.decision
+        if decision is None or decision.settled:
+            return None
+        if decision.rewards is None:
             self.earn(worlds)
+        return decision.rewards
 
     @property
     def summary(self) -> dict[str, float | None]:
@@ -285,12 +318,6 @@ class Actor:
             return {"sum": None, "mean": None}
         total = math.fsum(self.given)
         return {"sum": total, "mean": total / len(self.given)}
-
-    @property
-    def unsettled(self) -> list[Any] | None:
-        """Return the rewards of the open decision that the muscle was not told yet; None if there are none."""
-        decision = self.decision
-        return None if decision is None or decision.settled else decision.rewards
 
 
 def _only(rows: Sequence[Any], length: int, what: str) -> list[Any]:
@@ -349,7 +376,8 @@ class Phase:
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
         self.missing: set[str] = set()  # environments that were lost and are not led to where they were
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
-        self._tell_s: float | None = None
+        self.tell_s = 0.0
+        self.checks_muscles = False  # whether a program acts, which is held to what was declared
         self._spans_s: dict[tuple[str, str], float | None] = {}
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
         self.layouts = Layouts({})
@@ -360,20 +388,38 @@ class Phase:
         self.by_name = {actor.name: actor for actor in actors}
         self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
         self.layouts = Layouts(self.by_name)
+        self.checks_muscles = any(actor.checks is not None for actor in actors)
+        self._connect(actors)
         self.common, self.settle, self.patient = start.common, start.settle, start.patient
         if all(world.rewards is not None for world in self.worlds):
             self.connect_rewards()
             for actor in actors:
                 actor.told_rewards = True
 
-    def tell_steps(self, episode: int, steps: int) -> None:
-        """Tell those who look on how far the open episode is, once a second."""
-        now_s = self.participant.clock()
-        if self._tell_s is None:
-            self._tell_s = now_s + STEPS_REPORT_S
-        if now_s < self._tell_s:
+    def _connect(self, actors: Sequence[Actor]) -> None:
+        """Find out whose columns are those of a whole environment, and the deadlines of calls in a step."""
+        for world in self.worlds:
+            world.update_s = self.span_s("environment.update", world.peer)
+        for actor in actors:
+            places = [self.sensor_places[str(sensor["id"])] for sensor in actor.setup["sensors"]]
+            actor.sees = self._whole(places, "sensors")
+            others = {world for one in actors if one is not actor for world, _ in one.targets}
+            drives = self._whole(actor.targets, "actuators")
+            actor.drives = None if drives in others else drives
+            actor.act_s = self.span_s("muscle.act", actor.peer)
+
+    def _whole(self, places: Sequence[tuple[int, int]], what: str) -> int | None:
+        """Return the environment of which these are all columns in their order; None if they are anything else."""
+        world = places[0][0] if places else None
+        if world is None or list(places) != [(world, i) for i in range(len(getattr(self.worlds[world], what) or []))]:
+            return None
+        return world
+
+    def tell_steps(self, episode: int, steps: int, now_s: float) -> None:
+        """Tell those who look on how far the open episode is, once a second: when `tell_s` has come."""
+        first, self.tell_s = self.tell_s == 0.0, now_s + STEPS_REPORT_S
+        if first:
             return
-        self._tell_s = now_s + STEPS_REPORT_S
         setup = self.setup
         fields: dict[str, Any] = {"phase": setup.phase, "worker": setup.worker, "episode": episode, "steps": steps}
         if setup.evaluation:
@@ -405,6 +451,7 @@ class Phase:
         for actor in self.actors:
             wanted = _wanted_rewards(actor, self.worlds, places)
             actor.rewards = select(wanted, places, "earned") if wanted else (lambda worlds: [])
+            actor.gets = self._whole([places[uid] for uid in wanted], "rewards")
             actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
             if declare:
                 self._declare(None, actor.name, actor.reward_declarations)
@@ -490,30 +537,30 @@ class Values(MutableMapping[str, Sequence[Any]]):
     Most controllers hand on what they get without a look at it; for them nothing is converted. What is shown is a copy.
     """
 
-    __slots__ = ("_layouts", "_rows", "_shown")
+    __slots__ = ("_layouts", "_shown", "rows")
 
     def __init__(self, rows: dict[str, list[Any]], layouts: LayoutOf) -> None:
-        self._rows, self._layouts = rows, layouts
+        self.rows, self._layouts = rows, layouts
         self._shown: dict[str, Sequence[Any]] = {}
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         if name not in self._shown:
-            self._shown[name] = self._layouts(name).from_row(self._rows[name], name)
+            self._shown[name] = list(self._layouts(name).from_row(self.rows[name], name))
         return self._shown[name]
 
     def __setitem__(self, name: str, values: Sequence[Any]) -> None:
-        self._rows.setdefault(name, [])
+        self.rows.setdefault(name, [])
         self._shown[name] = values
 
     def __delitem__(self, name: str) -> None:
-        del self._rows[name]
+        del self.rows[name]
         self._shown.pop(name, None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -521,9 +568,9 @@ class Values(MutableMapping[str, Sequence[Any]]):
     def travel(self) -> dict[str, list[Any]]:
         """Return the rows; those that were looked at may have been changed, and are checked."""
         if not self._shown:
-            return self._rows
+            return self.rows
         changed = {name: _row(name, self._layouts(name), values) for name, values in self._shown.items()}
-        return {**self._rows, **changed}
+        return {**self.rows, **changed}
 
 
 def rows_of(setpoints: Mapping[str, Sequence[Any]], layouts: LayoutOf) -> dict[str, list[Any]]:
@@ -537,6 +584,9 @@ def _row(name: str, layout: Layout, values: Sequence[Any]) -> list[Any]:
     if isinstance(values, str | bytes) or not hasattr(values, "__len__") or len(values) != len(layout):
         found = len(values) if hasattr(values, "__len__") else type(values).__name__
         raise AuthorError(f"setpoints of agent {name}: expected {len(layout)} values, found {found}")
+    row = list(values)
+    if layout.holds(row):
+        return row
     try:
         for (uid, space), value in zip(layout.pairs(), values, strict=True):
             if not space.contains(value):

@@ -154,9 +154,14 @@ class Brain(Part, Statistics, ABC):
         models: Where models are saved and loaded.
         last_update: The newest update, None before the first one. Set by the bus.
         batched: Whether `learn` is called instead of `thinking`.
+        learn_every: It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep
+            with one worker its muscle then sends up to n decisions together, and does not wait in between; they are
+            heard one by one, in their order, with the same results. Signals come with the answer to them. Set it here,
+            or in `setup`; it is read when the first muscle joins.
     """
 
     batched: ClassVar[bool] = False
+    learn_every: int = 1
     memory: Memory
     sensors: Sequence[SensorInformation] = ()
     actuators: Sequence[ActuatorInformation] = ()

@@ -38,6 +38,8 @@ class EpisodeView:
     @property
     def ended(self) -> tuple[str, ...]:
         """The environments that have ended by themselves, in document order."""
+        if True not in self.terminated.values() and True not in self.truncated.values():
+            return ()
         return tuple(uid for uid, flag in self.terminated.items() if flag or self.truncated.get(uid, False))
 
     @property

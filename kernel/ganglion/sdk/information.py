@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from types import NoneType
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
@@ -66,9 +68,12 @@ class Information:
         if value is None:
             self._check_space()
         else:
-            try:
-                contained = space.contains(value)
-            except AttributeError:  # no check of its own: this runs for each value of each step
+            try:  # as in `_set`: this runs for each value of each step
+                if type(value) is not space._exact or not space._low <= value <= space._high:  # noqa: SLF001
+                    contained = space.contains(value)
+                else:
+                    contained = True
+            except AttributeError:
                 self._check_space()
                 raise
             if not contained:
@@ -79,16 +84,15 @@ class Information:
         if not isinstance(self.space, Space):
             raise self.refusal(f"{self.what} {self.uid}: expected a space, found {self.space!r:.200}")
 
-    @property
-    def value(self) -> Any:
-        """The value; setting one that the space does not contain raises."""
-        return self._value
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        if value is not None and not self.space.contains(value):
+    def _set(self, value: Any) -> None:
+        space = self.space
+        exact = type(value) is space._exact and space._low <= value <= space._high  # noqa: SLF001
+        if not exact and value is not None and not space.contains(value):
             raise self._refuse(value)
         self._value = value
+
+    # Read without a call of a function: all values of all steps are.
+    value = property(attrgetter("_value"), _set, doc="The value; setting one that the space does not contain raises.")
 
     @overload
     def __call__(self) -> Any: ...
@@ -152,11 +156,12 @@ class Template(Generic[I]):
         declared: One information per declaration; class, space, uid, value_ids and body are taken from it.
     """
 
-    __slots__ = ("_rows", "uids")
+    __slots__ = ("_nothing", "_rows", "uids")
 
     def __init__(self, declared: Iterable[I]) -> None:
-        self._rows = [(type(it), it.space, it.space.contains, it.uid, it.value_ids, it.body) for it in declared]
-        self.uids: tuple[str, ...] = tuple(row[3] for row in self._rows)
+        self._rows = [(type(it), it.space, it.uid, it.value_ids, it.body) for it in declared]
+        self.uids: tuple[str, ...] = tuple(row[2] for row in self._rows)
+        self._nothing = (None,) * len(self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -169,24 +174,27 @@ class Template(Generic[I]):
         """
         if len(values) != len(self._rows):
             raise SpaceError(f"expected {len(self._rows)} values in declared order, found {len(values)}")
+        for (kind, space, uid, value_ids, body), value in zip(self._rows, values, strict=True):
+            if value is not None and not space.contains(value):
+                kind(value, space, uid, value_ids, body)  # refuses it by its id
+        return self.hold(values)
+
+    def hold(self, values: Sequence[Any]) -> list[I]:
+        """Return new informations with values of which each is known to be contained, or None; nothing is checked."""
         found: list[I] = []
-        # Not by the constructor: this runs for each value of each step.
-        for (kind, space, contains, uid, value_ids, body), value in zip(self._rows, values, strict=True):
+        for (kind, space, uid, value_ids, body), value in zip(self._rows, values, strict=True):
             information = kind.__new__(kind)
             information.space = space
             information.uid = uid
             information.value_ids = value_ids
             information.body = body
-            if value is None or contains(value):
-                information._value = value  # noqa: SLF001 - checked in the line above
-            else:
-                information.value = value
+            information._value = value  # noqa: SLF001
             found.append(information)
         return found
 
     def empty(self) -> list[I]:
         """Return new informations whose values are not set."""
-        return self.fill((None,) * len(self._rows))
+        return self.hold(self._nothing)
 
 
 Flag = bool | np.bool_ | None
@@ -229,6 +237,9 @@ def _mask(done: Flag, terminated: Flag, truncated: Flag) -> float:
     return 1.0 if not done or (truncated and not terminated) else 0.0
 
 
+_PLAIN_FLAGS = {bool, NoneType}
+
+
 def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | None) -> tuple[bool, bool]:
     """Return `(terminated, truncated)` from what an environment gave of the three flags.
 
@@ -238,7 +249,9 @@ def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | 
         AuthorError: Both are true; `done` is true and both others are false; `done` is false and one of them true; one
             is neither true nor false.
     """
-    done, terminated, truncated = (_flag("done", done), _flag("terminated", terminated), _flag("truncated", truncated))
+    if type(done) not in _PLAIN_FLAGS or type(terminated) not in _PLAIN_FLAGS or type(truncated) not in _PLAIN_FLAGS:
+        done, terminated = _flag("done", done), _flag("terminated", terminated)
+        truncated = _flag("truncated", truncated)
     if terminated and truncated:
         raise AuthorError("terminated and truncated exclude each other: found both true")
     if done is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,8 +53,10 @@ TABLES = {
     "applied_setpoints": "applied",
     "rewards": "rewards",
 }
+_TABLE_PLACES = [(FIELDS.index(name), name, kind) for name, kind in TABLES.items()]
 FLAT = ("observations", "actions")
 """Columns of one flat array per row: tables whose only id is their own name."""
+_OBJECTIVE = FIELDS.index("objective")
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
 """Columns in which a memory changes its newest row after it was appended."""
 
@@ -106,7 +109,7 @@ class _Column:
 
     def write(self, begin: int, cells: Sequence[Any], capacity: int, gap: bool) -> None:
         """Write cells from row `begin` on; `gap` says that rows came before them."""
-        if self.array is None and not any(cell is not None for cell in cells):
+        if self.array is None and set(map(type, cells)) == {NoneType}:
             return
         stored = self.store(cells, gap and self.array is None)
         self.array = self.fitted(capacity)
@@ -149,9 +152,11 @@ class _TableColumn(_Column):
 
     def store(self, cells: Sequence[Cell | None], gap: bool = False) -> Array:
         layout = self.layout
-        full = not gap and all(cell is not None and cell[0].uids == layout.uids for cell in cells)
+        full = not gap and None not in cells
+        given, values = zip(*cells, strict=True) if full else ((), ())
+        full = full and all(one.uids == layout.uids for one in set(given))
         if full and layout.scalar:
-            found = np.array([cell[1] for cell in cells if cell is not None])
+            found = np.array(values)
             if found.dtype.kind in "biuf" and found.shape == (len(cells), layout.width):
                 self._widen(found.dtype)
                 return found
@@ -416,32 +421,45 @@ class Memory:
         """
         if self._limit == 0:
             return
-        cell = self._cell
-        self._pending.append(
-            [
-                muscle_uid,
-                None if sensor_readings is None else cell("sensor_readings", sensor_readings),
-                None if actuator_setpoints is None else cell("actuator_setpoints", actuator_setpoints),
-                None if rewards is None else cell("rewards", rewards),
-                objective,
-                None if next_readings is None else cell("next_readings", next_readings),
-                done if dones is None else dones,
-                terminated,
-                truncated,
-                decision_index,
-                episode,
-                None if applied_setpoints is None else cell("applied_setpoints", applied_setpoints),
-                None if observations is None else self._flat_cell("observations", observations),
-                None if actions is None else self._flat_cell("actions", actions),
-                additional_data,
-            ]
-        )
+        row = [
+            muscle_uid,
+            sensor_readings,
+            actuator_setpoints,
+            rewards,
+            objective,
+            next_readings,
+            done if dones is None else dones,
+            terminated,
+            truncated,
+            decision_index,
+            episode,
+            applied_setpoints,
+            None if observations is None else self._flat_cell("observations", observations),
+            None if actions is None else self._flat_cell("actions", actions),
+            additional_data,
+        ]
+        for place, name, kind in _TABLE_PLACES:
+            values = row[place]
+            if values is None:
+                continue
+            layout = self._declared.get(kind)
+            # The usual case without a call: a list of numbers in declared order.
+            plain = type(values) is list and layout is not None and layout.scalar and len(values) == layout.width
+            if plain and not isinstance(values[0], Information):
+                row[place] = (layout, values.copy())
+            else:
+                row[place] = self._cell(name, values)
+        self._pending.append(row)
         if len(self._pending) >= min(PENDING_ROWS, self._limit):
             self._flush()
 
     def complete(self, objective: float | None) -> None:
         """Give the newest row its objective, which is computed when the row is there."""
-        self._amend("objective", objective)
+        if self._pending:
+            row = self._pending[-1] = self._pending[-1].copy()  # as in `_amend`, for each decision
+            row[_OBJECTIVE] = objective
+        else:
+            self._amend("objective", objective)
 
     def annotate(self, data: Any) -> None:
         """Give the newest row other additional data, which are known when the row is there."""
@@ -605,6 +623,8 @@ class Memory:
             n: How many.
             include_only: Tags; None is all.
         """
+        if include_only is None and n == 1 and self._pending:  # what every objective asks for
+            return MemoryShard(1, partial(_waiting, self._columns, self._pending[-1:]))
         n = max(0, min(int(n), len(self)))
         tags = _tags(include_only)
         if n <= len(self._pending):
@@ -684,15 +704,17 @@ class Memory:
 def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -> Any:
     """Return a column of rows that still wait in Python objects, made from the rows alone."""
     place = FIELDS.index(name)
-    cells = [row[place] for row in rows]
     column = columns[name]
+    if len(rows) == 1 and name in TABLES and rows[0][place] is not None:
+        layout, values = rows[0][place]  # of the newest row, which every objective asks for
+        if layout.scalar and None not in values:  # what is unknown has no place in an integer column
+            only = np.array([values], dtype=layout.dtype)
+            only.flags.writeable = False
+            return Table(layout, only)
+    cells = [row[place] for row in rows]
     if name == "tag":
         return np.array([*cells, ""], dtype=object)[:-1]
     if isinstance(column, _TableColumn):
-        if len(cells) == 1 and cells[0] is not None and cells[0][0].scalar:
-            layout, values = cells[0]  # the newest row, which every objective asks for
-            if None not in values:  # what is unknown has no place in an integer column
-                return Table(layout, read_only(np.array([values], dtype=layout.dtype)))
         # These rows alone decide upon its dtype; and upon its width where no declaration does.
         column = _TableColumn() if name in FLAT else _TableColumn(column.layout, column.dtype)
         for layout in {cell[0] for cell in cells if cell is not None} if name in FLAT else ():

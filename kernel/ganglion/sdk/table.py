@@ -264,6 +264,9 @@ class Table:
 
     def sum(self, axis: int | None = 0) -> Any:
         """Return sums; of no value 0."""
+        if axis is None and self.flat.size == 1 and self.layout.scalar:  # as in `_reduce`: objectives ask for no more
+            only = self.flat.item()
+            return 0.0 if only != only else only
         return self._reduce("sum", axis)
 
     def mean(self, axis: int | None = 0) -> Any:

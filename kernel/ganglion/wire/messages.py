@@ -723,7 +723,10 @@ class Think:
 
     `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
     filters; `next_readings` those that came of it. `data` is what the muscle added. `observations` and
-    `next_observations` are the readings after filters, null where there are none.
+    `next_observations` are the readings after filters, null where there are none. `before` are decisions of the same
+    episode that the muscle has kept until now, oldest first, as six lists: numbers, readings, applied, rewards,
+    objectives, data; of readings, applied and rewards all values one behind the other. What came of one are the
+    readings of the next.
     """
 
     worker: int
@@ -743,6 +746,7 @@ class Think:
     reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first row of each phase
     observations: list[Any] | None = None
     next_observations: list[Any] | None = None
+    before: list[list[Any]] | None = None
 
 
 @message
@@ -760,7 +764,8 @@ class Thought:
 
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
     published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
-    by names that begin with `brain.`.
+    by names that begin with `brain.`. `together` is how many decisions may come in the next `brain.think`: it brings no
+    update before it has heard of so many.
     """
 
     update: Any = None
@@ -769,6 +774,7 @@ class Thought:
     filters: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None  # as of Acted
     statistics: dict[str, Any] | None = None
+    together: int = 1
 
 
 @message

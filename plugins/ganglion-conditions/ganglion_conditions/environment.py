@@ -39,7 +39,7 @@ class EnvironmentCondition(TerminationCondition):
     def episode(self, view: EpisodeView) -> Signal:
         """Return RESET if the episode is over."""
         ended = view.ended
-        if not self._over(ended, view.environments):
+        if not ended or not self._over(ended, view.environments):
             return Signal.CONTINUE
         terminated = any(view.terminated[uid] for uid in ended)
         self.reason = "terminated" if terminated else "truncated: environment"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -38,6 +39,13 @@ class OffPolicy(Learner):
 
         With `caution` learned actions are held to those of the replay: of others nobody has seen what comes.
         """
+
+    @property
+    def learn_every(self) -> int:  # type: ignore[override]
+        """How often something is noted or sent; a model that was loaded counts on, perhaps from between two times."""
+        config: Any = self.config  # type: ignore[attr-defined]
+        every = math.gcd(config.train_every, config.update_every)
+        return every if self.decisions % every == 0 else 1
 
     def _rate(self) -> float:
         """Return the learning rate that is due."""

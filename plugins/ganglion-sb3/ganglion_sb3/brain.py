@@ -136,6 +136,8 @@ class SB3Brain(CheckpointableBrain):
             )
         kind = Rollout if hasattr(self.model, "rollout_buffer") else Replay
         self._collector = kind(self.model, self._actions, muscles, self.stream)
+        if kind is Rollout and len(muscles) == 1:  # of those with a replay one may also stop to act by chance alone
+            self.learn_every = int(self.model.rollout_buffer.buffer_size)
 
     @property
     def architecture(self) -> dict[str, Any]:

@@ -45,8 +45,8 @@ class Box(Space):
     # scalars no numpy at all. None where the elements differ.
     _low: Any
     _high: Any
-    # The Python type of a scalar value; and the type whose values are contained if they lie between the bounds. With
-    # an open side a narrower float has none: what overflows lies between the bounds and is not contained.
+    # The Python type of a scalar value. With an open side a narrower float is not exact: what overflows lies between
+    # the bounds and is not contained.
     _native: type
     _plain: bool
     _exact: type | None
@@ -75,17 +75,16 @@ class Box(Space):
             _low=_common(lows),
             _high=_common(highs),
             _native=native,
-            _exact=native if kind.itemsize == 8 or closed else None,
+            _exact=native if size_of == () and (kind.itemsize == 8 or closed) else None,
             _plain=size_of == () and native is float and kind.itemsize == 8 and closed,
         )
 
     # -- values -------------------------------------------------------------------------------------------------------
 
     def contains(self, value: Any) -> bool:
-        if self.scalar:
-            # One comparison for the usual case; what it does not accept may still be contained after rounding.
-            if type(value) is self._exact and self._low <= value <= self._high:
-                return True
+        if type(value) is self._exact and self._low <= value <= self._high:
+            return True
+        if self.scalar:  # it may still be contained after rounding
             return self._scalar(value) is not None
         if type(value) is np.ndarray and value.dtype == self.dtype:
             return value.shape == self.shape and self._within(value)
@@ -219,11 +218,16 @@ class Box(Space):
 
     # -- chance -------------------------------------------------------------------------------------------------------
 
+    def sample(self, rng: Generator | None = None) -> Any:  # noqa: D102
+        if rng is None:
+            rng = self._own_stream()
+        if not self._plain:
+            return self._sample(rng)
+        share = rng.random()  # the usual case without arrays: four times as fast, and the same value
+        between: float = self._low * (1.0 - share) + self._high * share
+        return min(max(between, self._low), self._high)
+
     def _sample(self, rng: Generator) -> Any:
-        if self._plain:  # the usual case without arrays: four times as fast, and the same value
-            share = rng.random()
-            between: float = self._low * (1.0 - share) + self._high * share
-            return min(max(between, self._low), self._high)
         if self.dtype.kind != "f":
             drawn = rng.integers(self.low, self.high, size=self.shape, dtype=self.dtype, endpoint=True)
             return self._own(np.asarray(drawn, dtype=self.dtype))
@@ -374,12 +378,14 @@ class Discrete(Space):
         SpaceError: `n` or `start` is no integer, `n` is below 1, or the range leaves 64 bits.
     """
 
-    __slots__ = ("_last", "dtype", "n", "scalar", "size", "start")
+    __slots__ = ("_high", "_low", "dtype", "n", "scalar", "size", "start")
 
     kind = "discrete"
     n: int
     start: int
-    _last: int
+    _low: int
+    _high: int
+    _exact = int
 
     def __init__(self, n: int, start: int = 0) -> None:
         count, first = integer_or_none(n), integer_or_none(start)
@@ -387,24 +393,25 @@ class Discrete(Space):
             raise SpaceError(f"Discrete takes an integer n >= 1 and an integer start, found n={n!r}, start={start!r}")
         if not (INT64.min <= first and first + count - 1 <= INT64.max):
             raise SpaceError(f"Discrete holds 64-bit integers, found n={n!r}, start={start!r}")
-        self._freeze(n=count, start=first, _last=first + count - 1, size=1, scalar=True, dtype=np.dtype(np.int64))
+        ends = {"_low": first, "_high": first + count - 1}
+        self._freeze(n=count, start=first, size=1, scalar=True, dtype=np.dtype(np.int64), **ends)
 
     def contains(self, value: Any) -> bool:
         if type(value) is int:
-            return self.start <= value <= self._last
+            return self.start <= value <= self._high
         number = integer_or_none(value)
-        return number is not None and self.start <= number <= self._last
+        return number is not None and self.start <= number <= self._high
 
     def canonical(self, value: Any) -> int:
-        if type(value) is int and self.start <= value <= self._last:
+        if type(value) is int and self.start <= value <= self._high:
             return value
         number = integer_or_none(value)
-        if number is None or not self.start <= number <= self._last:
+        if number is None or not self.start <= number <= self._high:
             raise self._refuse(value)
         return number
 
     def default(self) -> int:
-        return min(max(0, self.start), self._last)
+        return min(max(0, self.start), self._high)
 
     def clip(self, value: Any) -> int:
         number = integer_or_none(value)
@@ -413,9 +420,9 @@ class Discrete(Space):
             if array.shape != () or array.dtype.kind != "f" or bool(np.isnan(array)):
                 raise self._refuse(value)
             if bool(np.isinf(array)):
-                return self._last if array > 0 else self.start
+                return self._high if array > 0 else self.start
             number = round(array.item())  # half to even
-        return min(max(number, self.start), self._last)
+        return min(max(number, self.start), self._high)
 
     def to_vector(self, value: Any) -> Vector:
         return np.array([self.canonical(value)], dtype=np.int64)
@@ -427,7 +434,7 @@ class Discrete(Space):
         return self.canonical(array.reshape(()))
 
     def _sample(self, rng: Generator) -> int:
-        return int(rng.integers(self.start, self._last, endpoint=True))
+        return int(rng.integers(self.start, self._high, endpoint=True))
 
     def _key(self) -> tuple[Any, ...]:
         return (self.n, self.start)

@@ -84,6 +84,11 @@ class Space(ABC):
     size: int
     dtype: np.dtype[Any]
     _rng: Generator | None
+    # A value of this very type that lies between these bounds is contained: one comparison, without a call. With None
+    # `contains` says so; it may still contain what these do not accept.
+    _exact: type | None = None
+    _low: Any = None
+    _high: Any = None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} is frozen: {name} cannot be set; make a new one")

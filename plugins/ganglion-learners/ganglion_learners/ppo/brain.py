@@ -129,6 +129,7 @@ class PpoBrain(Learner):
         }
         self._filled = 0
         self._who: dict[tuple[str, str], int] = {}
+        self.learn_every = n
 
     # -- recorded decisions -------------------------------------------------------------------------------------------
     def pretrain(self, sessions: Iterable[Session]) -> None:

@@ -86,3 +86,25 @@ class ArrayBrain(ObjectBrain):
         ):
             found = self.move(seen, objective, following)
         return found
+
+
+class PatientBrain(ObjectBrain):
+    """Move the weights with each row, and give them away with every n-th; `says` is whether it says so."""
+
+    def __init__(self, every: int, says: bool) -> None:
+        super().__init__()
+        self.every, self.rows = every, 0
+        self.learn_every = every if says else 1
+
+    def move(self, seen: Any, objective: float, following: Any) -> Any:
+        """Return the weights after every n-th row."""
+        super().move(seen, objective, following)
+        self.rows += 1
+        if self.rows % self.every:
+            return None
+        self.add_statistics("rows", self.rows)
+        return self.weights
+
+
+class PatientArrayBrain(PatientBrain, ArrayBrain):
+    """Do the same on arrays."""

@@ -42,6 +42,7 @@ _INSTEAD: tuple[Patch, ...] = (
 def _renewal() -> list[Patch]:
     """Let tapes begin anew wherever they may, if these processes do so by their length."""
     found: list[Patch] = [(environment, "_TAPE_S", 0.0)] if hasattr(environment, "_TAPE_S") else []
+    found += [(brain, "_LOOK_EVERY", 1)] if hasattr(brain, "_LOOK_EVERY") else []
     with contextlib.suppress(ImportError):
         renewal = importlib.import_module("ganglion.peer.renewal")
         found += [(renewal, name, value) for name, value in (("TAPE_BEGIN_BYTES", 0), ("_TIMES_SIZE", 0))]
