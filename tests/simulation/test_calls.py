@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from simulation.calls import by_role, calls_per_step, table
+
+MOST = {  # mode -> calls per step, all participants together; to be lowered with each change that saves some
+    "train": 915,
+    "test": 660,
+}
+
+
+@pytest.mark.parametrize("mode", MOST)
+def test_one_step_takes_no_more_calls_than_it_did(mode: str, tmp_path: Path) -> None:
+    """One step takes no more calls of Python functions, in all four participants, than it did."""
+    found = calls_per_step(mode, tmp_path)
+    roles = by_role(found)
+
+    assert sum(roles.values()) <= MOST[mode], "\n".join([str(roles), *table(found)])
+
+
+def test_each_participant_is_counted(tmp_path: Path) -> None:
+    """Calls are found in each participant of a step."""
+    roles = by_role(calls_per_step("train", tmp_path, 20))
+
+    assert all(count > 0 for count in roles.values()), roles
