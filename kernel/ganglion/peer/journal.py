@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import mmap
 import os
+import zlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import reduce
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgpack
 
 from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS, TAPE_BYTES
@@ -20,6 +24,8 @@ from ganglion.wire.tape import Entry, Kind, Record
 from ganglion.wire.verb import Verb
 
 _HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
+_FRAMES = 3  # of a message without blobs
+_mix = zlib.crc32
 
 
 class TapeDiffers(SystemExit):
@@ -99,13 +105,16 @@ class FileReel:
 class Tape:
     """Write down what one participant hears and says; first, play what a predecessor wrote.
 
-    While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes.
+    While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes. The first message
+    that is said after something was heard is noted, by a digest of all that was said since the last such note.
     """
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
         self._waiting: list[Entry] = []
         self._given_up = self._ended = False
+        self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
+        self._pack = msgpack.Packer().pack
         data = reel.read()
         self._size = len(wire.MAGIC)
         self._records: Iterator[Record] = wire.read_records(data)
@@ -128,6 +137,9 @@ class Tape:
         assert found is not None
         self.time_s = max(self.time_s, found.time_s)
         self._size = found.end
+        self._owes = found.kind is not Kind.SAID
+        if found.kind is Kind.BASE:
+            self._digest = 0
         self._advance()
         return found
 
@@ -174,30 +186,52 @@ class Tape:
 
     def heard(self, time_s: float, frames: Sequence[bytes]) -> None:
         """Note a message that is going to be acted on."""
+        self.time_s, self._owes = time_s, True
         self._waiting.append((_HEARD, time_s, frames))
 
     def tick(self, time_s: float) -> None:
         """Note that the clock was looked at."""
+        self.time_s, self._owes = time_s, True
         self._waiting.append(wire.record(Kind.TICK, time_s))
 
     def late(self, time_s: float, serials: Sequence[int]) -> None:
         """Note calls whose deadline has passed."""
+        self.time_s, self._owes = time_s, True
         self._waiting.append(wire.late_record(time_s, serials))
 
-    def said(self, time_s: float, digest: bytes) -> None:
-        """Note a message that is going to be sent."""
-        self._waiting.append((_SAID, time_s, digest))
+    def say(self, frames: Sequence[bytes], call: str) -> bool:
+        """Note a message that is going to be sent; while this is played compare it, and return False."""
+        digest = self._digest
+        for frame in frames:
+            digest = _mix(frame, digest)
+        if not self._owes:
+            self._digest = digest
+        elif self._next is None:
+            self._owes, self._digest = False, 0
+            self._waiting.append((_SAID, self.time_s, digest))
+        else:
+            if self._next.kind is not Kind.SAID:
+                raise self.differs(f"it says {call}, and says or waits for something else")
+            if self.take().payload != digest:
+                raise self.differs(f"it says {call} otherwise")
+            self._digest = 0
+        return not self.playing
 
     def flush(self) -> bool:
         """Write what was noted, so that what follows from it may leave; False if that was too much for a tape."""
-        if not self._waiting:
+        waiting = self._waiting
+        if not waiting:
             return True
-        at_once = self._size > len(wire.MAGIC)  # the first record is one that can be read without the others
-        data = wire.block(self._waiting) if at_once else _each(self._waiting)
-        self._waiting.clear()
+        usual = self._size > len(wire.MAGIC)  # the first record is one that can be read without the others
+        for kind, _, what in waiting:
+            if kind == _HEARD and len(what) > _FRAMES:
+                usual = False
+        data = [wire.framed(self._pack(waiting))] if usual else _each(waiting)
+        waiting.clear()
         if self._given_up or self._ended:
             return True
-        self._size += sum(map(len, data))
+        for piece in data:
+            self._size += len(piece)
         if self._size > TAPE_BYTES:
             self._given_up = True
             self._reel.replace(wire.MAGIC, *wire.block([wire.record(Kind.GIVEN_UP, 0.0)]))
@@ -219,7 +253,7 @@ class Tape:
         if self._ended:
             return
         data = [kept, *_each(records)]
-        self._given_up = False
+        self._given_up, self._owes, self._digest = False, True, 0
         self._size = sum(map(len, data))
         self._reel.replace(*data)
 
@@ -311,18 +345,8 @@ class Recorder:
                 tape.where = f"{found.head.call}{place}"
         return incoming
 
-    def compare(self, frames: Sequence[bytes], call: str) -> bytes | None:
-        """Return the digest of a message that is to be said; None if the predecessor has said the same here."""
-        digest = wire.digest(frames)
-        tape = self.tape
-        if not tape.playing or tape.peek() is None:
-            return digest
-        if self.play(Kind.SAID, f"says {call}").payload != digest:
-            raise tape.differs(f"it says {call} otherwise")
-        return None
-
     # -- beginning anew -----------------------------------------------------------------------------------------------
-    def begin(self, now_s: float, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any) -> None:
+    def begin(self, now_s: float, heard: Sequence[tuple[Request | Told, int | None]], state: Any) -> None:
         """Begin the tape with WELCOME, a base, and these messages with the digests of their answers."""
         records = [wire.heard_record(now_s, self.welcomed)]
         again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
@@ -349,10 +373,10 @@ class Recorder:
         self.tape.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
         return True
 
-    def answer_digest(self, request: Request) -> bytes | None:
+    def answer_digest(self, request: Request) -> int | None:
         """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
         answer = self._conversation.answered(request)
-        return None if answer is None else wire.digest(answer)
+        return None if answer is None else reduce(lambda digest, frame: _mix(frame, digest), answer, 0)
 
     def told(self) -> Iterator[Told]:
         """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
@@ -397,11 +421,11 @@ class Recorded(ABC):
         tape = self._tape
         return tape is not None and tape.playing and tape.peek() is None and not self._inbox
 
-    def answer_digest(self, request: Request) -> bytes | None:
+    def answer_digest(self, request: Request) -> int | None:
         """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
         return None if self._recorder is None else self._recorder.answer_digest(request)
 
-    def begin_tape(self, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any = None) -> bool:
+    def begin_tape(self, heard: Sequence[tuple[Request | Told, int | None]], state: Any = None) -> bool:
         """Forget what was heard before these requests: a successor needs to hear no more than them.
 
         With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what

@@ -24,7 +24,7 @@ from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
-MAGIC = b"ganglion tape 2\n"
+MAGIC = b"ganglion tape 3\n"
 _HEAD = struct.Struct("<III")
 _ONES = 0xFFFFFFFF
 _DIGEST_BYTES = 16
@@ -44,7 +44,7 @@ class Kind(IntEnum):
     HEARD = 1  # a message: its frames
     TICK = 2  # that there was nothing to hear, and the clock was looked at
     LATE = 3  # calls whose deadline has passed: their serials
-    SAID = 4  # a CALL or REPLY: its digest
+    SAID = 4  # a CALL or REPLY: a digest of all that were said since the last such record
     BASE = 5  # where the process stood when the tape was begun anew
     GIVEN_UP = 6  # that nothing more is written
 
@@ -67,9 +67,7 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
         LimitExceeded: They are too large for a block.
     """
     if not any(kind == Kind.BASE or (kind == Kind.HEARD and len(what) > _FRAMES) for kind, _, what in entries):
-        payload = _pack(entries)
-        size, check = len(payload), zlib.crc32(payload)
-        return [_HEAD.pack(size, check, size ^ check ^ _ONES) + payload]
+        return [framed(_pack(entries))]
     pieces: list[bytes | memoryview] = []
     packer = msgpack.Packer(autoreset=False)
     _cut(entries, packer, pieces)
@@ -80,6 +78,12 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
     for piece in pieces:
         check = zlib.crc32(piece, check)
     return [_HEAD.pack(size, check, size ^ check ^ _ONES), *pieces]
+
+
+def framed(payload: bytes) -> bytes:
+    """Return a block with this payload, which is a list of records in msgpack."""
+    size, check = len(payload), zlib.crc32(payload)
+    return _HEAD.pack(size, check, size ^ check ^ _ONES) + payload
 
 
 def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) -> None:

@@ -22,10 +22,8 @@ def test_a_successor_hears_and_compares() -> None:
     """What was heard comes again as it was; what is said is compared, and is new behind the end."""
     reel = MemoryReel()
     first = recorder(reel)
-    digest = first.compare([b"x", b"said"], "muscle.act")
-    assert digest is not None
     first.tape.heard(1.0, HEARD)
-    first.tape.said(2.0, digest)
+    assert first.tape.say([b"x", b"said"], "muscle.act")
     first.tape.flush()
     second, third = recorder(reel), recorder(reel)
     (heard,) = second.hear_again(None) or [None]
@@ -33,11 +31,48 @@ def test_a_successor_hears_and_compares() -> None:
     assert isinstance(heard, Request)
     assert ("muscle.act", b"body") == (heard.head.call, heard.body)
     assert "muscle.act (phase 0, worker 1, episode 2, step 4)" == second.tape.where
-    assert second.compare([b"x", b"said"], "muscle.act") is None
+    assert not second.tape.say([b"x", b"said"], "muscle.act")
     assert second.hear_again(None) is None
     third.hear_again(None)
     with pytest.raises(TapeDiffers, match=r"it says muscle\.act otherwise"):
-        third.compare([b"x", b"other"], "muscle.act")
+        third.tape.say([b"x", b"other"], "muscle.act")
+
+
+def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
+    """What was said beside the first word after a message is compared with the first word after the next one."""
+    reel = MemoryReel()
+    first = recorder(reel)
+    for word in (b"a", b"b"):
+        first.tape.heard(1.0, HEARD)
+        first.tape.say([word], "x")
+        first.tape.say([word, b"too"], "x")
+        first.tape.flush()
+    second = recorder(reel)
+    second.hear_again(None)
+    second.tape.say([b"a"], "x")
+    second.tape.say([b"a", b"others"], "x")
+    second.hear_again(None)
+
+    with pytest.raises(TapeDiffers, match="it says x otherwise"):
+        second.tape.say([b"b"], "x")
+
+
+def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
+    """What is said after the last message that was heard may have left: it is noted, and not sent."""
+    reel = MemoryReel()
+    first = recorder(reel)
+    first.tape.heard(1.0, HEARD)
+    first.tape.flush()
+    second = recorder(reel)
+    second.hear_again(None)
+
+    assert not second.tape.say([b"x"], "muscle.act")
+    second.tape.finish()
+    second.tape.flush()
+    third = recorder(reel)
+    third.hear_again(None)
+    with pytest.raises(TapeDiffers, match="otherwise"):
+        third.tape.say([b"y"], "muscle.act")
 
 
 def test_what_waits_for_something_else_differs() -> None:
@@ -45,7 +80,7 @@ def test_what_waits_for_something_else_differs() -> None:
     reel = MemoryReel()
     first = recorder(reel)
     first.tape.tick(1.0)
-    first.tape.said(2.0, b"d" * 16)
+    first.tape.say([b"x"], "muscle.act")
     first.tape.flush()
     second = recorder(reel)
 
@@ -56,3 +91,17 @@ def test_what_waits_for_something_else_differs() -> None:
         second.hear_again(None)
     with pytest.raises(TapeDiffers, match="it hears WELCOME, and says less"):
         second.play(Kind.HEARD, "hears WELCOME")
+
+
+def test_who_says_more_differs() -> None:
+    """Who speaks where its predecessor heard something else first does not do the same again."""
+    reel = MemoryReel()
+    first = recorder(reel)
+    first.tape.heard(1.0, HEARD)
+    first.tape.heard(1.0, HEARD)
+    first.tape.flush()
+    second = recorder(reel)
+    second.hear_again(None)
+
+    with pytest.raises(TapeDiffers, match="it says x, and says or waits for something else"):
+        second.tape.say([b"x"], "x")

@@ -22,7 +22,7 @@ from ganglion.broker import core
 from ganglion.broker.admission import Register
 from ganglion.broker.core import Broker
 from ganglion.errors import PeerLost
-from ganglion.peer import brain, environment, muscle
+from ganglion.peer import brain, environment, journal, muscle
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Conversation
@@ -31,7 +31,6 @@ from ganglion.peer.journal import Tape
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Cuts, Ordinals, Records
 from ganglion.peer.store import StoreHost
-from ganglion.wire import tape as wire_tape
 from ganglion.wire.envelope import packed_serial
 from ganglion.wire.messages import Done
 from ganglion.wire.verb import Verb
@@ -168,14 +167,14 @@ def overdue_unheard(patch: Patch) -> None:
 # -- conversations ----------------------------------------------------------------------------------------------------
 def no_memory_of_answers(patch: Patch) -> None:
     """Execute a repeated call again."""
-    answer = Conversation._answer
+    reply = Conversation.reply
 
-    def forget(self: Any, request: Any, frames: Any) -> Any:
-        found = answer(self, request, frames)
+    def forget(self: Any, *given: Any, **named: Any) -> Any:
+        found = reply(self, *given, **named)
         self._answers.clear()
         return found
 
-    patch.setattr(Conversation, "_answer", forget)
+    patch.setattr(Conversation, "reply", forget)
 
 
 def answers_forgotten_with_their_caller(patch: Patch) -> None:
@@ -191,13 +190,13 @@ def answers_forgotten_with_their_caller(patch: Patch) -> None:
 
 def done_twice(patch: Patch) -> None:
     """Take a repeat of what is being done for another request."""
-    request = Conversation._request
+    receive = Conversation.receive
 
-    def forget(self: Any, one: Any) -> Any:
+    def forget(self: Any, frames: Any, now_s: float) -> Any:
         self._doing.clear()
-        return request(self, one)
+        return receive(self, frames, now_s)
 
-    patch.setattr(Conversation, "_request", forget)
+    patch.setattr(Conversation, "receive", forget)
 
 
 def busy_dropped(patch: Patch) -> None:
@@ -285,8 +284,7 @@ def nothing_heard_is_written(patch: Patch) -> None:
 
 def replay_uncompared(patch: Patch) -> None:
     """Believe a successor whatever it says."""
-    digest = wire_tape.digest
-    patch.setattr(wire_tape, "digest", lambda frames: digest([frames[0]]))
+    patch.setattr(journal, "_mix", lambda frame, digest: 0)
 
 
 def looks_at_the_clock_not_written(patch: Patch) -> None:
