@@ -176,7 +176,7 @@ def tape_of(folder: Path, name: str) -> None:
         path.parent.mkdir(exist_ok=True)
         tape = Tape(FileReel(path))
         tape.tick(1.0)
-        tape.flush()
+        tape.say()
         tape.begin_anew([])
         assert path.is_file()
 

@@ -106,7 +106,7 @@ class Leave:
 Incoming = Request | Answer | Told | Gone | Leave
 
 _NONE: OrderedDict[tuple[int, str], tuple[bytes, ...]] = OrderedDict()
-_CALL = Verb.CALL.value
+_CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _pack = msgpack.Packer().pack
 _ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
 _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
@@ -203,11 +203,11 @@ class Conversation:
         return pending, frames
 
     def reply(
-        self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: Verb = Verb.REPLY
+        self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY
     ) -> tuple[bytes, ...]:
         """Answer a CALL; the answer is kept for a repeat of it."""
         serial = request.head.serial
-        frames = (request.peer.encode(), _pack([verb.value, serial]), body, *blobs)
+        frames = (request.peer.encode(), _pack([verb, serial]), body, *blobs)
         memory = self._answers.get(request.peer)
         if memory is None:
             memory = self._answers[request.peer] = OrderedDict()
@@ -219,7 +219,7 @@ class Conversation:
 
     def fail(self, request: Request, failure: Failure) -> tuple[bytes, ...]:
         """Answer a CALL with ERROR."""
-        return self.reply(request, codec_of(Failure).encode(failure), verb=Verb.ERROR)
+        return self.reply(request, codec_of(Failure).encode(failure), verb=Verb.ERROR.value)
 
     def tell(
         self, peer: str, name: str, body: bytes, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
@@ -256,7 +256,11 @@ class Conversation:
             self._doing.add(doing)
             return [request], []
         if verb is Verb.REPLY:
-            pending = self._settle(head.serial, peer, now_s)
+            pending = self._pending.get(head.serial)
+            if pending is not None and pending.peer == peer and not self._busy:
+                del self._pending[head.serial]
+            else:
+                pending = self._settle(head.serial, peer, now_s)
             return ([Answer(pending, body, tuple(frames[3:]))] if pending else []), []
         if verb is Verb.ERROR:
             return self._error(peer, head, body, now_s), []

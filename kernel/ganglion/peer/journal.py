@@ -107,12 +107,15 @@ class Tape:
 
     While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes. The first message
     that is said after something was heard is noted, by a digest of all that was said since the last such note.
+
+    Attributes:
+        given_up: It became too long, and is not written any more.
     """
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
         self._waiting: list[Entry] = []
-        self._given_up = self._ended = False
+        self.given_up = self._ended = False
         self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
         self._pack = msgpack.Packer().pack
         data = reel.read()
@@ -166,14 +169,9 @@ class Tape:
         """Return how long it is up to here; None where it cannot be parted here, or was given up."""
         if self.playing:
             return None if self._next is not None and self._next.end == self._size else self._size
-        return None if self._waiting or self._given_up else self._size
+        return None if self._waiting or self.given_up else self._size
 
     # -- writing ------------------------------------------------------------------------------------------------------
-    @property
-    def given_up(self) -> bool:
-        """Say whether it became too long, and is not written any more."""
-        return self._given_up
-
     @property
     def size_bytes(self) -> int:
         """Return how long it is."""
@@ -181,7 +179,7 @@ class Tape:
 
     def records(self) -> Iterator[Record]:
         """Yield what is on it, while nothing is being written."""
-        self.flush()
+        self.say()
         return wire.read_records(self._reel.read())
 
     def heard(self, time_s: float, frames: Sequence[bytes]) -> None:
@@ -199,44 +197,52 @@ class Tape:
         self.time_s, self._owes = time_s, True
         self._waiting.append(wire.late_record(time_s, serials))
 
-    def say(self, frames: Sequence[bytes], call: str) -> bool:
-        """Note a message that is going to be sent; while this is played compare it, and return False."""
-        digest = self._digest
-        for frame in frames:
-            digest = _mix(frame, digest)
-        if not self._owes:
-            self._digest = digest
-        elif self._next is None:
-            self._owes, self._digest = False, 0
-            self._waiting.append((_SAID, self.time_s, digest))
-        else:
-            if self._next.kind is not Kind.SAID:
-                raise self.differs(f"it says {call}, and says or waits for something else")
-            if self.take().payload != digest:
-                raise self.differs(f"it says {call} otherwise")
-            self._digest = 0
-        return not self.playing
+    def say(self, frames: Sequence[bytes] = (), call: str = "") -> bool:
+        """Note a message that is going to be sent, if one is given, and write what was noted, so that it may leave.
 
-    def flush(self) -> bool:
-        """Write what was noted, so that what follows from it may leave; False if that was too much for a tape."""
+        While this is played the message is compared instead, and False is returned. What is too long is given up.
+        """
         waiting = self._waiting
+        if frames:
+            digest = self._digest
+            for frame in frames:
+                digest = _mix(frame, digest)
+            if not self._owes:
+                self._digest = digest
+            elif self._next is None:
+                self._owes, self._digest = False, 0
+                waiting.append((_SAID, self.time_s, digest))
+            else:
+                if self._next.kind is not Kind.SAID:
+                    raise self.differs(f"it says {call}, and says or waits for something else")
+                if self.take().payload != digest:
+                    raise self.differs(f"it says {call} otherwise")
+                self._digest = 0
+        if self.playing:
+            return False
         if not waiting:
             return True
         usual = self._size > len(wire.MAGIC)  # the first record is one that can be read without the others
         for kind, _, what in waiting:
             if kind == _HEARD and len(what) > _FRAMES:
                 usual = False
-        data = [wire.framed(self._pack(waiting))] if usual else _each(waiting)
+        if usual:
+            payload = self._pack(waiting)
+            size, check = len(payload), zlib.crc32(payload)
+            data: list[bytes | memoryview] = [wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload]
+        else:
+            data = _each(waiting)
         waiting.clear()
-        if self._given_up or self._ended:
+        if self.given_up or self._ended:
             return True
         for piece in data:
             self._size += len(piece)
         if self._size > TAPE_BYTES:
-            self._given_up = True
-            self._reel.replace(wire.MAGIC, *wire.block([wire.record(Kind.GIVEN_UP, 0.0)]))
-            return False
-        self._reel.append(*data)
+            self.given_up = True
+            data = wire.block([wire.record(Kind.GIVEN_UP, 0.0)])
+            self._reel.replace(wire.MAGIC, *data)
+        else:
+            self._reel.append(*data)
         return True
 
     def end(self) -> None:
@@ -253,7 +259,7 @@ class Tape:
         if self._ended:
             return
         data = [kept, *_each(records)]
-        self._given_up, self._owes, self._digest = False, True, 0
+        self.given_up, self._owes, self._digest = False, True, 0
         self._size = sum(map(len, data))
         self._reel.replace(*data)
 

@@ -10,12 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from operator import itemgetter
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ganglion.errors import DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, RECONNECT_S, TAPE_BYTES
+from ganglion.errors import DeadlineExceeded, GanglionError, LocalProtocolError, PeerLost, RemoteProtocolError
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, PARCEL_BYTES, RECONNECT_S, TAPE_BYTES
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.journal import Recorded, Tape
@@ -270,6 +269,7 @@ class Participant(Recorded):
         )
         self._lock = threading.Lock()
         self._busy_since_s: float | None = None
+        self._gave_up = False  # whether it was told that the tape is too long
         self._now_s = 0.0  # when something was heard last, or nothing
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
@@ -368,10 +368,14 @@ class Participant(Recorded):
         """Answer a request that was deferred."""
         call = request.head.call
         content = self.contents.get(request.peer, Content.MSGPACK)
-        body, blobs = encoded(CODECS[CALL_BY_NAME[call].reply], message, blobs, content)
-        frames = self._conversation.reply(request, body, blobs)
-        if self._tape is None or self._tape.say(frames, call):
-            self._send(frames)
+        codec = CODECS[CALL_BY_NAME[call].reply]
+        try:
+            body = codec.encode(message, content)
+        except LocalProtocolError:
+            body = None
+        if body is None or len(body) > PARCEL_BYTES:
+            body, blobs = encoded(codec, message, blobs, content)
+        self._send(self._conversation.reply(request, body, blobs), call)
 
     def fail(self, request: Request, failure: Failure) -> None:
         """Answer a request with ERROR."""
@@ -392,11 +396,17 @@ class Participant(Recorded):
         if call in PARTS:
             message, parcels = detach(call, message)
             blobs = parcels or blobs
-        body, blobs = encoded(CODECS[CALL_BY_NAME[call].request], message, blobs, content)
-        now_s = self.clock() if self.playing else self._real_clock() - self._behind_s
+        codec = CODECS[CALL_BY_NAME[call].request]
+        try:
+            body = codec.encode(message, content)
+        except LocalProtocolError:
+            body = None
+        if body is None or len(body) > PARCEL_BYTES:
+            body, blobs = encoded(codec, message, blobs, content)
+        tape = self._tape
+        now_s = tape.time_s if tape is not None and tape.playing else self._real_clock() - self._behind_s
         pending, frames = self._conversation.call(peer, call, body, now_s, span_s, position, blobs)
-        if self._tape is None or self._tape.say(frames, call):
-            self._send(frames)
+        self._send(frames, call)
         return pending
 
     def ask_aside(self, peer: str, call: str, message: Any) -> int:
@@ -409,10 +419,10 @@ class Participant(Recorded):
 
     def gather(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[Any]:
         """Wait for the answers to these calls; return their messages in the order of `asked`."""
-        return list(map(itemgetter(0), self.collect(asked, mend)))
+        return self.collect(asked, mend, bare=True)
 
-    def collect(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[tuple[Any, tuple[bytes, ...]]]:
-        """Wait for the answers to these calls; return their messages and blobs in the order of `asked`.
+    def collect(self, asked: Sequence[Pending], mend: Mend | None = None, bare: bool = False) -> list[Any]:
+        """Wait for the answers to these calls; return (message, blobs) in the order of `asked`, or `bare` messages.
 
         Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
         Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
@@ -444,7 +454,7 @@ class Participant(Recorded):
                     self._hear(one)
                 else:
                     self._inbox.append(one)
-        found = []
+        found: list[Any] = []
         for first, pending in zip(given, asked, strict=True):
             answer = answers[pending.serial]
             first.answer = (answer.body, *answer.blobs)
@@ -454,7 +464,7 @@ class Participant(Recorded):
                     message = lower(message, answer.blobs)
             except RemoteProtocolError as error:  # who answered is to blame, not who asked
                 raise wrong_answer(pending.peer, pending.call, error) from error
-            found.append((message, answer.blobs))
+            found.append(message if bare else (message, answer.blobs))
         return found
 
     def call(self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None) -> Any:
@@ -536,13 +546,14 @@ class Participant(Recorded):
             self.on_return()
 
     # -- inside -------------------------------------------------------------------------------------------------------
-    def _send(self, frames: Sequence[bytes]) -> None:
-        """Send a message; while a tape is heard nothing leaves."""
-        if self._tape is not None:
-            if self._tape.playing:
+    def _send(self, frames: Sequence[bytes], call: str = "") -> None:
+        """Send a message; while a tape is heard nothing leaves, and what has a `call`, a CALL or REPLY, is compared."""
+        tape = self._tape
+        if tape is not None:
+            if not tape.say(frames if call else (), call):
                 return
-            if not self._tape.flush():
-                self._give_up_tape()
+            if tape.given_up != self._gave_up:
+                self._tell_given_up(tape)
         with self._lock:
             try:
                 self._link.send(frames)
@@ -555,12 +566,16 @@ class Participant(Recorded):
 
     def flush_tape(self) -> None:
         """Write what was noted; a tape that is too long then is given up, which is told."""
-        if self._tape is not None and self.tapes and not self._tape.flush():
-            self._give_up_tape()
+        if self._tape is not None and self.tapes:
+            self._tape.say()
+            if self._tape.given_up != self._gave_up:
+                self._tell_given_up(self._tape)
 
-    def _give_up_tape(self) -> None:
-        found = f"{self.name}: expected a tape of at most {TAPE_BYTES} bytes (tape_bytes), it is longer"
-        self.warn(f"{found}: if this process is lost, its phase begins again")
+    def _tell_given_up(self, tape: Tape) -> None:
+        self._gave_up = tape.given_up
+        if self._gave_up:
+            found = f"{self.name}: expected a tape of at most {TAPE_BYTES} bytes (tape_bytes), it is longer"
+            self.warn(f"{found}: if this process is lost, its phase begins again")
 
     def warn(self, text: str) -> None:
         """Tell those who look on what is not as it should be."""
@@ -645,7 +660,13 @@ class Participant(Recorded):
         incoming: list[Incoming] = []
         try:
             with self._lock:
-                frames = self._arrived.popleft() if self._arrived else self._hear_link(wait_s)
+                try:
+                    frames = self._arrived.popleft() if self._arrived else self._link.receive(wait_s)
+                except PeerLost:  # with a tape that is waited out
+                    if tape is None or self._closed.is_set():
+                        raise
+                    frames = None
+                    self._come_back()
                 self._now_s = now_s = self._real_clock() - self._behind_s
                 if frames is not None:
                     incoming, answers = conversation.receive(frames, now_s)
@@ -665,16 +686,6 @@ class Participant(Recorded):
             if busy:
                 self._busy_since_s = self._now_s
         return self._expire() if frames is None else incoming
-
-    def _hear_link(self, wait_s: float) -> list[bytes] | None:
-        """Return the next message; with a tape the loss of the broker is waited out. The lock is held."""
-        try:
-            return self._link.receive(wait_s)
-        except PeerLost:
-            if self._tape is None or self._closed.is_set():
-                raise
-            self._come_back()
-            return None
 
     def _expire(self) -> list[Incoming]:
         """Return the calls whose deadline has passed; with a tape, who is late is accused first."""

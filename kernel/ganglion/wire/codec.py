@@ -333,7 +333,7 @@ class Codec(typing.Generic[M]):
         self.decode: Callable[[bytes], M] = partial(self.from_map, None, "")
         """Return the message that a body holds."""
         self._required = frozenset(f.name for f in fields if f.default is MISSING)
-        self._checks = {f.name: (_usual_types(f.type), _check_of(f.type)) for f in fields}
+        self._checks = {f.name: (_usual_types(f.type), _check_of(_without_nil(f.type))) for f in fields}
         self._nested = frozenset(f.name for f in fields if _holds_message(f.type))
         self._pairs = tuple((f.name, f.default) for f in fields)
         self._word = kind.__name__.lower()
@@ -403,6 +403,12 @@ class Codec(typing.Generic[M]):
 
 
 _new, _pack, _MOST = object.__new__, msgpack.Packer().pack, INTEGER_MAX
+
+
+def _without_nil(annotation: Any) -> Any:
+    """Return what a value is that is there."""
+    arguments = typing.get_args(annotation)
+    return arguments[0] if arguments and arguments[-1] is types.NoneType else annotation
 
 
 def _usual_types(annotation: Any) -> frozenset[type] | None:

@@ -25,8 +25,8 @@ from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
 MAGIC = b"ganglion tape 3\n"
-_HEAD = struct.Struct("<III")
-_ONES = 0xFFFFFFFF
+HEAD = struct.Struct("<III")
+ONES = 0xFFFFFFFF
 _DIGEST_BYTES = 16
 _LARGE_BYTES = 1 << 20
 _PIECE_BYTES = 64 * 1024
@@ -67,23 +67,19 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
         LimitExceeded: They are too large for a block.
     """
     if not any(kind == Kind.BASE or (kind == Kind.HEARD and len(what) > _FRAMES) for kind, _, what in entries):
-        return [framed(_pack(entries))]
+        payload = _pack(entries)
+        size, check = len(payload), zlib.crc32(payload)
+        return [HEAD.pack(size, check, size ^ check ^ ONES) + payload]
     pieces: list[bytes | memoryview] = []
     packer = msgpack.Packer(autoreset=False)
     _cut(entries, packer, pieces)
     pieces.append(packer.bytes())
     size, check = sum(map(len, pieces)), 0
-    if size > _ONES:
+    if size > ONES:
         raise LimitExceeded(f"tape: expected a state of less than 4 GiB, found {size} bytes")
     for piece in pieces:
         check = zlib.crc32(piece, check)
-    return [_HEAD.pack(size, check, size ^ check ^ _ONES), *pieces]
-
-
-def framed(payload: bytes) -> bytes:
-    """Return a block with this payload, which is a list of records in msgpack."""
-    size, check = len(payload), zlib.crc32(payload)
-    return _HEAD.pack(size, check, size ^ check ^ _ONES) + payload
+    return [HEAD.pack(size, check, size ^ check ^ ONES), *pieces]
 
 
 def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) -> None:
@@ -161,10 +157,10 @@ def read_records(tape: Any) -> Iterator[Record]:
         return  # it was begun, and nothing was heard
     if bytes(tape[:place]) != MAGIC:
         raise RemoteProtocolError(f"expected a tape, found {bytes(tape[:16])!r}")
-    while place + _HEAD.size <= size:
-        start = place + _HEAD.size
-        length, check, both = _HEAD.unpack(tape[place:start])
-        if both != length ^ check ^ _ONES:
+    while place + HEAD.size <= size:
+        start = place + HEAD.size
+        length, check, both = HEAD.unpack(tape[place:start])
+        if both != length ^ check ^ ONES:
             raise RemoteProtocolError(f"tape: the head of the block at byte {place} of {size} is damaged")
         end = start + length
         if end > size:

@@ -24,7 +24,7 @@ def test_a_successor_hears_and_compares() -> None:
     first = recorder(reel)
     first.tape.heard(1.0, HEARD)
     assert first.tape.say([b"x", b"said"], "muscle.act")
-    first.tape.flush()
+    first.tape.say()
     second, third = recorder(reel), recorder(reel)
     (heard,) = second.hear_again(None) or [None]
 
@@ -46,7 +46,7 @@ def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
         first.tape.heard(1.0, HEARD)
         first.tape.say([word], "x")
         first.tape.say([word, b"too"], "x")
-        first.tape.flush()
+        first.tape.say()
     second = recorder(reel)
     second.hear_again(None)
     second.tape.say([b"a"], "x")
@@ -62,13 +62,13 @@ def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
     reel = MemoryReel()
     first = recorder(reel)
     first.tape.heard(1.0, HEARD)
-    first.tape.flush()
+    first.tape.say()
     second = recorder(reel)
     second.hear_again(None)
 
     assert not second.tape.say([b"x"], "muscle.act")
     second.tape.finish()
-    second.tape.flush()
+    second.tape.say()
     third = recorder(reel)
     third.hear_again(None)
     with pytest.raises(TapeDiffers, match="otherwise"):
@@ -81,7 +81,7 @@ def test_what_waits_for_something_else_differs() -> None:
     first = recorder(reel)
     first.tape.tick(1.0)
     first.tape.say([b"x"], "muscle.act")
-    first.tape.flush()
+    first.tape.say()
     second = recorder(reel)
 
     with pytest.raises(TapeDiffers, match="it waits for an answer"):
@@ -99,7 +99,7 @@ def test_who_says_more_differs() -> None:
     first = recorder(reel)
     first.tape.heard(1.0, HEARD)
     first.tape.heard(1.0, HEARD)
-    first.tape.flush()
+    first.tape.say()
     second = recorder(reel)
     second.hear_again(None)
 

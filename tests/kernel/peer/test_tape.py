@@ -38,11 +38,11 @@ def test_nothing_is_written_behind_its_end(reel: Any) -> None:
     """Who has lost his place for good leaves his tape as it was then, also where he would begin it anew."""
     tape = Tape(reel)
     tape.heard(1.0, [b"a"])
-    tape.flush()
+    tape.say()
     tape.end()
     tape.heard(3.0, [b"b"])
 
-    assert tape.flush()
+    assert tape.say()
     tape.begin_anew([base_record(4.0, 1, None, [])])
     assert [[b"a"]] == played(reel)
     assert Tape(reel).playing
@@ -52,13 +52,13 @@ def test_torn_end_is_cut_off(reel: Any) -> None:
     """What follows the last whole record is gone once the successor writes."""
     first = Tape(reel)
     first.heard(1.0, [b"a"])
-    first.flush()
+    first.say()
     reel.append(b"\x05\x00")
     second = Tape(reel)
     second.take()
     second.finish()
     second.heard(2.0, [b"b"])
-    second.flush()
+    second.say()
 
     assert [[b"a"], [b"b"]] == played(reel)
 
@@ -68,7 +68,7 @@ def test_damage_ends_the_process_by_its_status(reel: Any) -> None:
     first = Tape(reel)
     for word in (b"aaaa", b"bbbb"):
         first.heard(1.0, [word])
-    first.flush()
+    first.say()
     data = bytearray(reel.read())
     data[data.index(b"aaaa")] ^= 1
     reel.replace(bytes(data))
@@ -83,11 +83,12 @@ def test_too_long_a_tape_is_given_up(reel: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "TAPE_BYTES", 200)
     tape = Tape(reel)
     tape.heard(1.0, [b"x" * 150])
-    assert tape.flush()
+    assert tape.say()
     tape.heard(1.0, [b"y" * 150])
-    assert not tape.flush()
+    tape.say()
+    assert tape.given_up
     tape.heard(1.0, [b"z"])
-    assert tape.flush()
+    tape.say()
 
     with pytest.raises(TapeDiffers, match="given up"):
         Tape(reel)

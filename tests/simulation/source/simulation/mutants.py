@@ -257,15 +257,15 @@ def written_after_it_was_sent(patch: Patch) -> None:
     """Write down what was heard when what follows from it has been sent."""
     send = Participant._send
 
-    def late(self: Any, frames: Any) -> None:
+    def late(self: Any, frames: Any, call: str = "") -> None:
         tape = self._tape
         if tape is None or tape.playing:
-            send(self, frames)
+            send(self, frames, call)
             return
         waiting, tape._waiting = tape._waiting, []
-        send(self, frames)
+        send(self, frames, call)
         tape._waiting = [*waiting, *tape._waiting]
-        tape.flush()
+        tape.say()
 
     patch.setattr(Participant, "_send", late)
 
