@@ -189,7 +189,7 @@ class MuscleHost:
         assert self._setup.policy is not None
         span = span_s("brain.think", self._setup.deadlines_s or {})
         pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), span)
-        return thawed(*self.participant.collect([pending])[0])
+        return thawed(*self.participant.gather([pending], blobs=True)[0])
 
     # -- the tape -----------------------------------------------------------------------------------------------------
     def tick(self) -> None:
@@ -443,7 +443,7 @@ class MuscleHost:
         assert self._setup.brain is not None
         span = span_s("brain.think", self._setup.deadlines_s or {})
         pending = self.participant.ask(self._setup.brain, call, message, span, position, blobs)
-        return thawed(*self.participant.collect([pending])[0])
+        return thawed(*self.participant.gather([pending], blobs=True)[0])
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:

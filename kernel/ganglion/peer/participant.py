@@ -289,8 +289,8 @@ class Participant(Recorded):
             RemoteProtocolError: Says why the kernel refuses.
         """
         self._hello = hello
-        if self._recorder is not None and self.playing:
-            frames = wire_tape.frames_of(self._recorder.play(Kind.HEARD, "hears WELCOME").payload)
+        if self._tape is not None and self._tape.playing:
+            frames = wire_tape.frames_of(self._play(self._tape, Kind.HEARD, "hears WELCOME").payload)
             self.welcome = read_welcome(frames, hello, False)
             return self._begin(frames)
         frames = self._insist(lambda: self._greet(timeout_s))
@@ -305,9 +305,9 @@ class Participant(Recorded):
         self.name = welcome.name
         self.incarnation = welcome.incarnation
         self._conversation.begin(welcome.incarnation)
-        if self._recorder is not None:
-            self._recorder.welcomed = tuple(frames)
-            self._recorder.play_base()
+        self._welcomed = tuple(frames)
+        if self._tape is not None:
+            self._base = self._play_base(self._tape)
         if self._pulses:
             threading.Thread(target=pulse, args=(self, self._closed), name="pulse", daemon=True).start()
         return welcome
@@ -417,12 +417,8 @@ class Participant(Recorded):
         self._send([peer.encode(), encode_head(Head(Verb.CALL, serial, call)), body])
         return serial
 
-    def gather(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[Any]:
-        """Wait for the answers to these calls; return their messages in the order of `asked`."""
-        return self.collect(asked, mend, bare=True)
-
-    def collect(self, asked: Sequence[Pending], mend: Mend | None = None, bare: bool = False) -> list[Any]:
-        """Wait for the answers to these calls; return (message, blobs) in the order of `asked`, or `bare` messages.
+    def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
+        """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
         Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
         Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
@@ -464,7 +460,7 @@ class Participant(Recorded):
                     message = lower(message, answer.blobs)
             except RemoteProtocolError as error:  # who answered is to blame, not who asked
                 raise wrong_answer(pending.peer, pending.call, error) from error
-            found.append(message if bare else (message, answer.blobs))
+            found.append((message, answer.blobs) if blobs else message)
         return found
 
     def call(self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None) -> Any:
@@ -642,8 +638,7 @@ class Participant(Recorded):
                 return ready
         tape = self._tape
         if tape is not None and tape.playing:
-            assert self._recorder is not None
-            again = self._recorder.hear_again(awaited)
+            again = self._hear_again(tape, awaited)
             self._now_s = tape.time_s
             if again is not None:
                 return again

@@ -63,6 +63,10 @@ class StandingPeer:
         self.size_bytes += 1 << 30
         return self.size_bytes
 
+    def is_short(self, until_bytes: float, until_s: float) -> bool:
+        """Be long."""
+        return False
+
     def stand(self, anew: bool = False) -> bytes | None:
         """Return what a predecessor left."""
         return self.state

@@ -5,17 +5,35 @@ from typing import Any
 import pytest
 from fakepeer import MemoryReel
 
-from ganglion.peer.conversation import Conversation, Request
-from ganglion.peer.journal import Recorder, Tape, TapeDiffers
+from ganglion.peer.conversation import Request
+from ganglion.peer.journal import Recorded, Tape, TapeDiffers
 from ganglion.wire.envelope import encode_call
 from ganglion.wire.tape import Kind
 
 HEARD = [b"r/controller/0", encode_call(7, "muscle.act", (0, 1, 2, 0, 4, 0), None), b"body"]
 
 
-def recorder(reel: Any) -> Recorder:
-    """Return who writes on a reel, or plays it."""
-    return Recorder(Tape(reel), Conversation())
+class Writer(Recorded):
+    """Be who writes on a reel, or plays it."""
+
+    def __init__(self, reel: Any) -> None:
+        self.tape = Tape(reel)
+        super().__init__(self.tape)
+
+    def clock(self) -> float:
+        return 0.0
+
+    def flush_tape(self) -> None:
+        self.tape.say()
+
+    def hear_again(self, awaited: Any) -> Any:
+        return self._hear_again(self.tape, awaited)
+
+    def play(self, kind: Kind, what: str) -> Any:
+        return self._play(self.tape, kind, what)
+
+
+recorder = Writer
 
 
 def test_a_successor_hears_and_compares() -> None:
