@@ -111,11 +111,13 @@ class Tape:
     Attributes:
         given_up: It became too long, and is not written any more.
         size_bytes: How long it is.
+        note: Take a record of what was heard; it is written when something is said.
     """
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
         self._waiting: list[Entry] = []
+        self.note = self._waiting.append
         self.given_up = self._ended = False
         self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
         self._pack = msgpack.Packer().pack
@@ -178,27 +180,15 @@ class Tape:
         self.say()
         return wire.read_records(self._reel.read())
 
-    def heard(self, time_s: float, frames: Sequence[bytes]) -> None:
-        """Note a message that is going to be acted on."""
-        self.time_s, self._owes = time_s, True
-        self._waiting.append((_HEARD, time_s, frames))
-
-    def tick(self, time_s: float) -> None:
-        """Note that the clock was looked at."""
-        self.time_s, self._owes = time_s, True
-        self._waiting.append(wire.record(Kind.TICK, time_s))
-
-    def late(self, time_s: float, serials: Sequence[int]) -> None:
-        """Note calls whose deadline has passed."""
-        self.time_s, self._owes = time_s, True
-        self._waiting.append(wire.late_record(time_s, serials))
-
     def say(self, frames: Sequence[bytes] = (), call: str = "") -> bool:
         """Note a message that is going to be sent, if one is given, and write what was noted, so that it may leave.
 
         While this is played the message is compared instead, and False is returned. What is too long is given up.
         """
         waiting = self._waiting
+        if waiting:
+            kind, self.time_s, _ = waiting[-1]
+            self._owes = self._owes or kind != _SAID
         if frames:
             digest = self._digest
             for frame in frames:
@@ -235,7 +225,7 @@ class Tape:
             self.size_bytes += len(piece)
         if self.size_bytes > TAPE_BYTES:
             self.given_up = True
-            data = wire.block([wire.record(Kind.GIVEN_UP, 0.0)])
+            data = wire.block([(Kind.GIVEN_UP, 0.0, None)])
             self._reel.replace(wire.MAGIC, *data)
         else:
             self._reel.append(*data)
@@ -416,11 +406,11 @@ class Recorded(ABC):
         if tape is None or tape.playing or not self.idle or self._place is None or tape.given_up:
             return False
         now_s = self.clock()
-        base = wire.base_record(now_s, conversation.serial, state, conversation.remembered())
+        base = (Kind.BASE, now_s, (conversation.serial, state, conversation.remembered()))
         kept = tape.beginning(self._place)
         first = next(wire.read_records(kept))
         # By the time of its first record it is known how long a tape takes to be heard.
-        welcome = wire.heard_record(now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
+        welcome = (Kind.HEARD, now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
         tape.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
         return True
 
@@ -437,13 +427,13 @@ class Recorded(ABC):
         now_s = self.clock()
         again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
         answers = [one for one in conversation.remembered() if tuple(one[:3]) not in again]
-        records = [wire.heard_record(now_s, self._welcomed)]
-        records.append(wire.base_record(now_s, conversation.serial, state, answers))
+        records: list[Entry] = [(Kind.HEARD, now_s, self._welcomed)]
+        records.append((Kind.BASE, now_s, (conversation.serial, state, answers)))
         for request, answer in heard:
             frames = [request.peer.encode(), encode_head(request.head), request.body, *request.blobs]
-            records.append(wire.heard_record(now_s, frames))
+            records.append((Kind.HEARD, now_s, frames))
             if answer is not None:
-                records.append(wire.record(Kind.SAID, now_s, answer))
+                records.append((Kind.SAID, now_s, answer))
         self._place = None
         tape.begin_anew(records)
         return True

@@ -191,6 +191,7 @@ def insist(
         delay_s = min(2 * delay_s, _MOST_S)
 
 
+_HEARD = int(Kind.HEARD)
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _ASIDE = 1 << 52  # serials of calls that are on no tape begin here
@@ -295,7 +296,7 @@ class Participant(Recorded):
             return self._begin(frames)
         frames = self._insist(lambda: self._greet(timeout_s))
         if self._tape is not None:
-            self._tape.heard(self.clock(), frames)
+            self._tape.note((_HEARD, self.clock(), frames))
         return self._begin(frames)
 
     def _begin(self, frames: Sequence[bytes]) -> Welcome:
@@ -357,7 +358,7 @@ class Participant(Recorded):
                 elif incoming is not None:
                     self._take(incoming)
                 elif timed and self._tape is not None and not self._tape.playing:
-                    self._tape.tick(self.clock())
+                    self._tape.note((Kind.TICK, self.clock(), None))
                 if tick is not None:
                     tick()
             finally:
@@ -669,7 +670,7 @@ class Participant(Recorded):
                         self._send_known(answers)
                     if incoming:
                         if tape is not None:
-                            tape.heard(now_s, frames)
+                            tape.note((_HEARD, now_s, frames))
                     elif self._accusations.open:
                         self._accusations.hear(frames, now_s)
                 if conversation.nearest_s <= now_s:
@@ -689,7 +690,7 @@ class Participant(Recorded):
         if tape is not None and late:
             late = self._accusations.accuse(late, now_s)
             if late:
-                tape.late(now_s, [pending.serial for pending in late])
+                tape.note((Kind.LATE, now_s, [pending.serial for pending in late]))
         return list(conversation.give_up(late, now_s))
 
     def _ready(self, awaited: AbstractSet[int]) -> list[Incoming]:

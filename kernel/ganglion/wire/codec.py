@@ -271,13 +271,6 @@ def _map_of(inner: Check) -> Check:
     return check
 
 
-def _optional(inner: Check) -> Check:
-    def check(value: Any, path: str) -> Any:
-        return None if value is None else inner(value, path)
-
-    return check
-
-
 _PLAIN: dict[Any, Check] = {
     int: _check_int,
     float: _check_float,
@@ -297,8 +290,6 @@ def _check_of(annotation: Any) -> Check:
         return _list_of(_check_of(arguments[0]))
     if origin is dict:
         return _map_of(_check_of(arguments[1]))
-    if origin in (typing.Union, types.UnionType) and len(arguments) == 2 and arguments[1] is types.NoneType:
-        return _optional(_check_of(arguments[0]))
     if dataclasses.is_dataclass(annotation):
         nested = codec_of(typing.cast(type[Any], annotation))
         return nested.from_map

@@ -35,7 +35,7 @@ _BIN = struct.Struct(">BI")  # msgpack's head of bytes with a length of 32 bits
 _LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
 
 Entry: TypeAlias = tuple[int, float, Any]
-"""A record that is to be written: its kind, the time, and what is said of it."""
+"""A record that is to be written: its kind, the time, and what is said of it, as `Kind` has it."""
 
 
 class Kind(IntEnum):
@@ -45,7 +45,7 @@ class Kind(IntEnum):
     TICK = 2  # that there was nothing to hear, and the clock was looked at
     LATE = 3  # calls whose deadline has passed: their serials
     SAID = 4  # a CALL or REPLY: a digest of all that were said since the last such record
-    BASE = 5  # where the process stood when the tape was begun anew
+    BASE = 5  # where the process stood when the tape was begun anew: last serial, state of the host, last answers
     GIVEN_UP = 6  # that nothing more is written
 
 
@@ -98,26 +98,6 @@ def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) ->
         packer.reset()
     else:
         packer.pack(tree)
-
-
-def record(kind: Kind, time_s: float, payload: Any = None) -> Entry:
-    """Return a record."""
-    return kind, time_s, payload
-
-
-def heard_record(time_s: float, frames: Sequence[bytes]) -> Entry:
-    """Return the record of a message."""
-    return Kind.HEARD, time_s, frames
-
-
-def late_record(time_s: float, serials: Sequence[int]) -> Entry:
-    """Return the record of calls whose deadline has passed."""
-    return Kind.LATE, time_s, serials
-
-
-def base_record(time_s: float, serial: int, state: Any, answers: Any = ()) -> Entry:
-    """Return the record of where a process stood: its last serial, what its host wants to know again, last answers."""
-    return Kind.BASE, time_s, (serial, state, answers)
 
 
 def digest(frames: Sequence[bytes]) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.messages import RecordBatch
-from ganglion.wire.tape import MAGIC, block, heard_record
+from ganglion.wire.tape import MAGIC, Kind, block
 from ganglion.wire.verb import Verb
 
 Command = Callable[..., tuple[int, str, str]]
@@ -28,7 +28,7 @@ def _rows(episode: int, *steps: int) -> list[Any]:
 def _heard(number: int, *records: list[Any]) -> Any:
     """Return a batch as it is in a journal."""
     body = codec_of(RecordBatch).encode(RecordBatch(number, list(records)))
-    return heard_record(float(number), [WRITER, HEAD, body])
+    return Kind.HEARD, float(number), [WRITER, HEAD, body]
 
 
 @pytest.fixture

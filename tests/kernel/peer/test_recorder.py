@@ -40,7 +40,7 @@ def test_a_successor_hears_and_compares() -> None:
     """What was heard comes again as it was; what is said is compared, and is new behind the end."""
     reel = MemoryReel()
     first = recorder(reel)
-    first.tape.heard(1.0, HEARD)
+    first.tape.note((Kind.HEARD, 1.0, HEARD))
     assert first.tape.say([b"x", b"said"], "muscle.act")
     first.tape.say()
     second, third = recorder(reel), recorder(reel)
@@ -61,7 +61,7 @@ def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
     reel = MemoryReel()
     first = recorder(reel)
     for word in (b"a", b"b"):
-        first.tape.heard(1.0, HEARD)
+        first.tape.note((Kind.HEARD, 1.0, HEARD))
         first.tape.say([word], "x")
         first.tape.say([word, b"too"], "x")
         first.tape.say()
@@ -79,7 +79,7 @@ def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
     """What is said after the last message that was heard may have left: it is noted, and not sent."""
     reel = MemoryReel()
     first = recorder(reel)
-    first.tape.heard(1.0, HEARD)
+    first.tape.note((Kind.HEARD, 1.0, HEARD))
     first.tape.say()
     second = recorder(reel)
     second.hear_again(None)
@@ -97,7 +97,7 @@ def test_what_waits_for_something_else_differs() -> None:
     """Who hears where it spoke, or waits for an answer where it was idle, does not do the same again."""
     reel = MemoryReel()
     first = recorder(reel)
-    first.tape.tick(1.0)
+    first.tape.note((Kind.TICK, 1.0, None))
     first.tape.say([b"x"], "muscle.act")
     first.tape.say()
     second = recorder(reel)
@@ -115,8 +115,8 @@ def test_who_says_more_differs() -> None:
     """Who speaks where its predecessor heard something else first does not do the same again."""
     reel = MemoryReel()
     first = recorder(reel)
-    first.tape.heard(1.0, HEARD)
-    first.tape.heard(1.0, HEARD)
+    first.tape.note((Kind.HEARD, 1.0, HEARD))
+    first.tape.note((Kind.HEARD, 1.0, HEARD))
     first.tape.say()
     second = recorder(reel)
     second.hear_again(None)

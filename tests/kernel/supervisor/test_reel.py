@@ -8,7 +8,7 @@ import pytest
 
 from ganglion.supervisor.checkpoints import journal_age_s, journal_place, journal_position
 from ganglion.wire.envelope import Head, Position, encode_head
-from ganglion.wire.tape import MAGIC, Kind, block, heard_record, record
+from ganglion.wire.tape import MAGIC, Kind, block
 from ganglion.wire.verb import Verb
 
 
@@ -23,8 +23,8 @@ def tape(tmp_path: Path) -> Path:
     """Return the tape of a muscle that began a hundred seconds ago, and has heard two calls."""
     path = tmp_path / "muscle.tape"
     begun_s = time.monotonic() - 100.0
-    records = [heard_record(begun_s + n, act(7, 117 + n)) for n in range(2)]
-    records.append(record(Kind.SAID, begun_s + 2, bytes(16)))
+    records = [(Kind.HEARD, begun_s + n, act(7, 117 + n)) for n in range(2)]
+    records.append((Kind.SAID, begun_s + 2, bytes(16)))
     path.write_bytes(MAGIC + b"".join(piece for one in records for piece in block([one])))
     return path
 
