@@ -175,8 +175,8 @@ def tape_of(folder: Path, name: str) -> None:
         path = RunFolder("run", folder).tape(process)
         path.parent.mkdir(exist_ok=True)
         tape = Tape(FileReel(path))
-        tape.tick(1.0)
-        tape.flush()
+        tape.note((2, 1.0, None))
+        tape.say()
         tape.begin_anew([])
         assert path.is_file()
 

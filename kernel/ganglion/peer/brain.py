@@ -62,7 +62,7 @@ class BrainHost:
         self._loader = loader
         self._brain: Brain | None = None
         self._checkpoints: Checkpoints | None = None
-        self._answered: bytes | None = None  # what stands for the answer to the set-up
+        self._answered: int | None = None  # what stands for the answer to the set-up
         self._renewal: Renewal | None = None  # of the tape of a brain that does not export itself
         self._snapshot: Snapshot
         self._requests = 0  # between which the journal could have been begun anew

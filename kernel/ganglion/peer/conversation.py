@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgpack
+
 from ganglion.errors import CallFailed, DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
 from ganglion.limits import ANSWERS_PER_CALLER, RETRY_S
 from ganglion.wire.codec import codec_of, decode_map
-from ganglion.wire.envelope import Head, Position, decode_head, encode_call, encode_head, encode_reply
+from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import Failure, Lost
 from ganglion.wire.name import label
 from ganglion.wire.verb import Verb
@@ -103,6 +105,9 @@ class Leave:
 
 Incoming = Request | Answer | Told | Gone | Leave
 
+_NONE: OrderedDict[tuple[int, str], tuple[bytes, ...]] = OrderedDict()
+_CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
+_pack = msgpack.Packer().pack
 _ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
 _BEAT_HERE = encode_head(Head(Verb.BEAT, 0, "here"))
 
@@ -114,6 +119,9 @@ class Conversation:
     `tell` return frames to send. `late` returns the calls whose deadline has passed, `give_up` ends them. `repeat`
     returns what the kernel was too busy for and is to be said again: that a destination has too much to do is no
     answer, and who asked does not hear of it.
+
+    Attributes:
+        nearest_s: Nothing is late, and nothing is to be said again, before this time.
     """
 
     def __init__(self) -> None:
@@ -125,7 +133,7 @@ class Conversation:
         self._repeated: set[int] = set()  # serials that were said more than once
         self._said_before = 0  # serials up to here may have been, on a connection that is lost
         self._doubted: set[int] = set()  # those of them that were answered twice
-        self._nearest_s = math.inf  # no deadline is earlier; those that were settled may have been
+        self.nearest_s = math.inf  # nothing is to be done earlier; what was to be done may be settled
 
     def begin(self, incarnation: int) -> None:
         """Take serials that no earlier incarnation of ours has used: nobody is to take us for its repetition.
@@ -184,23 +192,34 @@ class Conversation:
         self._serial += 1
         deadline_s = None if span_s is None else now_s + span_s
         deadline_ms = None if span_s is None else int(span_s * 1000)
-        if deadline_s is not None and deadline_s < self._nearest_s:
-            self._nearest_s = deadline_s
-        head = encode_call(self._serial, call, position, deadline_ms)
-        frames = [peer.encode(), head, body, *blobs]
+        if deadline_s is not None and deadline_s < self.nearest_s:
+            self.nearest_s = deadline_s
+        head = [_CALL, self._serial, call] if position is None else [_CALL, self._serial, call, position]
+        if deadline_ms is not None:
+            head = [_CALL, self._serial, call, position, deadline_ms]
+        frames = [peer.encode(), _pack(head), body, *blobs]
         pending = Pending(self._serial, peer, call, now_s, deadline_s, position, tuple(frames), span_s=span_s)
         self._pending[self._serial] = pending
         return pending, frames
 
-    def reply(self, request: Request, body: bytes, blobs: Sequence[bytes] = ()) -> list[bytes]:
+    def reply(
+        self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY
+    ) -> tuple[bytes, ...]:
         """Answer a CALL; the answer is kept for a repeat of it."""
-        head = encode_reply(request.head.serial)
-        return self._answer(request, (request.peer.encode(), head, body, *blobs))
+        serial = request.head.serial
+        frames = (request.peer.encode(), _pack([verb, serial]), body, *blobs)
+        memory = self._answers.get(request.peer)
+        if memory is None:
+            memory = self._answers[request.peer] = OrderedDict()
+        memory[(serial, request.head.call)] = frames
+        while len(memory) > ANSWERS_PER_CALLER:
+            memory.popitem(last=False)
+        self._doing.discard((request.peer, serial, request.head.call))
+        return frames
 
-    def fail(self, request: Request, failure: Failure) -> list[bytes]:
+    def fail(self, request: Request, failure: Failure) -> tuple[bytes, ...]:
         """Answer a CALL with ERROR."""
-        head = encode_head(Head(Verb.ERROR, request.head.serial))
-        return self._answer(request, (request.peer.encode(), head, codec_of(Failure).encode(failure)))
+        return self.reply(request, codec_of(Failure).encode(failure), verb=Verb.ERROR.value)
 
     def tell(
         self, peer: str, name: str, body: bytes, verb: Verb = Verb.TELL, blobs: Sequence[bytes] = ()
@@ -213,7 +232,7 @@ class Conversation:
         return [b"", encode_head(Head(Verb.BYE, 1)), b""]
 
     # -- what we hear -------------------------------------------------------------------------------------------------
-    def receive(self, frames: Sequence[bytes], now_s: float) -> tuple[list[Incoming], list[list[bytes]]]:
+    def receive(self, frames: Sequence[bytes], now_s: float) -> tuple[list[Incoming], list[Sequence[bytes]]]:
         """Return what a message means, and the messages to send because of it.
 
         Raises RemoteProtocolError for a message that breaks the protocol; the books are as before.
@@ -230,9 +249,18 @@ class Conversation:
         if peer and self._busy:
             self._hasten(peer, now_s)
         if verb is Verb.CALL:
-            return self._request(Request(peer, head, body, tuple(frames[3:])))
+            request = Request(peer, head, body, tuple(frames[3:]))
+            doing = (peer, head.serial, head.call)
+            if doing in self._doing or doing[1:] in self._answers.get(peer, ()):
+                return [], self._repeated_request(request)
+            self._doing.add(doing)
+            return [request], []
         if verb is Verb.REPLY:
-            pending = self._settle(head.serial, peer, now_s)
+            pending = self._pending.get(head.serial)
+            if pending is not None and pending.peer == peer and not self._busy:
+                del self._pending[head.serial]
+            else:
+                pending = self._settle(head.serial, peer, now_s)
             return ([Answer(pending, body, tuple(frames[3:]))] if pending else []), []
         if verb is Verb.ERROR:
             return self._error(peer, head, body, now_s), []
@@ -258,12 +286,12 @@ class Conversation:
         """Let the whole time of a call begin again."""
         if pending.span_s is not None:
             pending.deadline_s = now_s + pending.span_s
-            self._nearest_s = min(self._nearest_s, pending.deadline_s)
+            self.nearest_s = min(self.nearest_s, pending.deadline_s)
 
     def wait_no_longer(self, pending: Pending, now_s: float) -> None:
         """Let the time of a call be over."""
         pending.deadline_s = now_s
-        self._nearest_s = min(self._nearest_s, now_s)
+        self.nearest_s = min(self.nearest_s, now_s)
 
     def give_up(self, late: Sequence[Pending], now_s: float) -> list[Answer]:
         """Return calls with the error of a deadline that has passed; they are forgotten."""
@@ -312,10 +340,10 @@ class Conversation:
 
     def deadline_before(self, until_s: float) -> float | None:
         """Return `next_deadline_s` if it is before `until_s`; cheap where nothing is near."""
-        if self._nearest_s >= until_s:
+        if self.nearest_s >= until_s:
             return None
         nearest_s = self.next_deadline_s()
-        self._nearest_s = math.inf if nearest_s is None else nearest_s
+        self.nearest_s = math.inf if nearest_s is None else nearest_s
         return nearest_s if nearest_s is not None and nearest_s < until_s else None
 
     def check(self) -> None:
@@ -324,7 +352,7 @@ class Conversation:
             assert serial == pending.serial
             assert serial <= self._serial, f"serial {serial} was given out after {self._serial}"
             assert pending.call, f"nobody knows what call {serial} waits for"
-            assert pending.deadline_s is None or pending.deadline_s >= self._nearest_s
+            assert pending.deadline_s is None or pending.deadline_s >= self.nearest_s
         for serial, pending in self._busy.items():
             assert self._pending.get(serial) is pending, f"call {serial} has an outcome, and is to be said again"
             assert pending.again_s is not None
@@ -332,26 +360,10 @@ class Conversation:
             assert (serial, call) not in self._answers.get(peer, {}), f"{call} of {peer} is answered, and is not"
 
     # -- inside -------------------------------------------------------------------------------------------------------
-    def _answer(self, request: Request, frames: tuple[bytes, ...]) -> list[bytes]:
-        memory = self._answers.get(request.peer)
-        if memory is None:
-            memory = self._answers[request.peer] = OrderedDict()
-        memory[(request.head.serial, request.head.call)] = frames
-        while len(memory) > ANSWERS_PER_CALLER:
-            memory.popitem(last=False)
-        self._doing.discard((request.peer, request.head.serial, request.head.call))
-        return list(frames)
-
-    def _request(self, request: Request) -> tuple[list[Incoming], list[list[bytes]]]:
-        memory = self._answers.get(request.peer)
-        known = memory.get((request.head.serial, request.head.call)) if memory else None
-        if known is not None:
-            return [], [list(known)]  # a repeat: answered from memory, not executed again
-        doing = (request.peer, request.head.serial, request.head.call)
-        if doing in self._doing:
-            return [], []  # a repeat of what we are at: its answer is on the way
-        self._doing.add(doing)
-        return [request], []
+    def _repeated_request(self, request: Request) -> list[Sequence[bytes]]:
+        """Return what answers a repeat: what was answered is not done again, what we are at is answered before long."""
+        known = self._answers.get(request.peer, _NONE).get((request.head.serial, request.head.call))
+        return [] if known is None else [known]
 
     def _settle(self, serial: int, peer: str, now_s: float) -> Pending | None:
         pending = self._pending.get(serial)
@@ -378,7 +390,7 @@ class Conversation:
             if pending.peer == peer and pending.serial not in self._busy:
                 pending.again_s = now_s + RETRY_S["duplicate"]
                 self._busy[pending.serial] = pending
-                self._nearest_s = min(self._nearest_s, pending.again_s)
+                self.nearest_s = min(self.nearest_s, pending.again_s)
 
     @staticmethod
     def _in_its_place(pending: Pending, peer: str) -> bool:
@@ -412,7 +424,7 @@ class Conversation:
             pending.accused = False
         pending.again_s = now_s + after_ms / 1000
         self._busy[serial] = pending
-        self._nearest_s = min(self._nearest_s, pending.again_s)
+        self.nearest_s = min(self.nearest_s, pending.again_s)
         return True
 
     def _hasten(self, peer: str, now_s: float) -> None:
@@ -422,7 +434,7 @@ class Conversation:
         """
         for pending in self._busy.values():
             if pending.absent and pending.peer == peer:
-                pending.again_s = now_s
+                pending.again_s = self.nearest_s = now_s
 
     def _lost(self, lost: Lost, now_s: float) -> list[Incoming]:
         found: list[Incoming] = [Gone(lost.peer, lost.incarnation, lost.reason, lost.returns, lost.idle)]

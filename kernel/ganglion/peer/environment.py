@@ -43,7 +43,7 @@ class EnvironmentHost:
         self._loader = loader
         self._own = plugin
         self._environment: Environment | None = None
-        self._answered: bytes | None = None  # what stands for the answer to the start
+        self._answered: int | None = None  # what stands for the answer to the start
         self._opened: Request | None = None  # the reset of this episode, as a successor should hear it
         self._snapshot: Snapshot | None = None  # of one that says itself what it is
         self._renewal: Renewal | None = None  # of its tape

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import mmap
 import os
+import zlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import reduce
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgpack
 
 from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS, TAPE_BYTES
@@ -20,6 +24,8 @@ from ganglion.wire.tape import Entry, Kind, Record
 from ganglion.wire.verb import Verb
 
 _HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
+_FRAMES = 3  # of a message without blobs
+_mix = zlib.crc32
 
 
 class TapeDiffers(SystemExit):
@@ -99,15 +105,24 @@ class FileReel:
 class Tape:
     """Write down what one participant hears and says; first, play what a predecessor wrote.
 
-    While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes.
+    While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes. The first message
+    that is said after something was heard is noted, by a digest of all that was said since the last such note.
+
+    Attributes:
+        given_up: It became too long, and is not written any more.
+        size_bytes: How long it is.
+        note: Take a record of what was heard; it is written when something is said.
     """
 
     def __init__(self, reel: Reel) -> None:
         self._reel = reel
         self._waiting: list[Entry] = []
-        self._given_up = self._ended = False
+        self.note = self._waiting.append
+        self.given_up = self._ended = False
+        self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
+        self._pack = msgpack.Packer().pack
         data = reel.read()
-        self._size = len(wire.MAGIC)
+        self.size_bytes = len(wire.MAGIC)
         self._records: Iterator[Record] = wire.read_records(data)
         self._next: Record | None = None
         self.time_s = 0.0  # of the last record that was taken
@@ -127,7 +142,10 @@ class Tape:
         found = self._next
         assert found is not None
         self.time_s = max(self.time_s, found.time_s)
-        self._size = found.end
+        self.size_bytes = found.end
+        self._owes = found.kind is not Kind.SAID
+        if found.kind is Kind.BASE:
+            self._digest = 0
         self._advance()
         return found
 
@@ -136,7 +154,7 @@ class Tape:
         assert self._next is None
         self.playing = False
         self._records = iter(())
-        self._reel.cut(self._size)
+        self._reel.cut(self.size_bytes)
 
     def differs(self, text: str) -> TapeDiffers:
         """Return what ends a process that does otherwise than is on its tape."""
@@ -153,56 +171,64 @@ class Tape:
     def place(self) -> int | None:
         """Return how long it is up to here; None where it cannot be parted here, or was given up."""
         if self.playing:
-            return None if self._next is not None and self._next.end == self._size else self._size
-        return None if self._waiting or self._given_up else self._size
+            return None if self._next is not None and self._next.end == self.size_bytes else self.size_bytes
+        return None if self._waiting or self.given_up else self.size_bytes
 
     # -- writing ------------------------------------------------------------------------------------------------------
-    @property
-    def given_up(self) -> bool:
-        """Say whether it became too long, and is not written any more."""
-        return self._given_up
-
-    @property
-    def size_bytes(self) -> int:
-        """Return how long it is."""
-        return self._size
-
     def records(self) -> Iterator[Record]:
         """Yield what is on it, while nothing is being written."""
-        self.flush()
+        self.say()
         return wire.read_records(self._reel.read())
 
-    def heard(self, time_s: float, frames: Sequence[bytes]) -> None:
-        """Note a message that is going to be acted on."""
-        self._waiting.append((_HEARD, time_s, frames))
+    def say(self, frames: Sequence[bytes] = (), call: str = "") -> bool:
+        """Note a message that is going to be sent, if one is given, and write what was noted, so that it may leave.
 
-    def tick(self, time_s: float) -> None:
-        """Note that the clock was looked at."""
-        self._waiting.append(wire.record(Kind.TICK, time_s))
-
-    def late(self, time_s: float, serials: Sequence[int]) -> None:
-        """Note calls whose deadline has passed."""
-        self._waiting.append(wire.late_record(time_s, serials))
-
-    def said(self, time_s: float, digest: bytes) -> None:
-        """Note a message that is going to be sent."""
-        self._waiting.append((_SAID, time_s, digest))
-
-    def flush(self) -> bool:
-        """Write what was noted, so that what follows from it may leave; False if that was too much for a tape."""
-        if not self._waiting:
-            return True
-        at_once = self._size > len(wire.MAGIC)  # the first record is one that can be read without the others
-        data = wire.block(self._waiting) if at_once else _each(self._waiting)
-        self._waiting.clear()
-        if self._given_up or self._ended:
-            return True
-        self._size += sum(map(len, data))
-        if self._size > TAPE_BYTES:
-            self._given_up = True
-            self._reel.replace(wire.MAGIC, *wire.block([wire.record(Kind.GIVEN_UP, 0.0)]))
+        While this is played the message is compared instead, and False is returned. What is too long is given up.
+        """
+        waiting = self._waiting
+        if waiting:
+            kind, self.time_s, _ = waiting[-1]
+            self._owes = self._owes or kind != _SAID
+        if frames:
+            digest = self._digest
+            for frame in frames:
+                digest = _mix(frame, digest)
+            if not self._owes:
+                self._digest = digest
+            elif self._next is None:
+                self._owes, self._digest = False, 0
+                waiting.append((_SAID, self.time_s, digest))
+            else:
+                if self._next.kind is not Kind.SAID:
+                    raise self.differs(f"it says {call}, and says or waits for something else")
+                if self.take().payload != digest:
+                    raise self.differs(f"it says {call} otherwise")
+                self._digest = 0
+        if self.playing:
             return False
-        self._reel.append(*data)
+        if not waiting:
+            return True
+        usual = self.size_bytes > len(wire.MAGIC)  # the first record is one that can be read without the others
+        for kind, _, what in waiting:
+            if kind == _HEARD and len(what) > _FRAMES:
+                usual = False
+        if usual:
+            payload = self._pack(waiting)
+            size, check = len(payload), zlib.crc32(payload)
+            data: list[bytes | memoryview] = [wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload]
+        else:
+            data = _each(waiting)
+        waiting.clear()
+        if self.given_up or self._ended:
+            return True
+        for piece in data:
+            self.size_bytes += len(piece)
+        if self.size_bytes > TAPE_BYTES:
+            self.given_up = True
+            data = wire.block([(Kind.GIVEN_UP, 0.0, None)])
+            self._reel.replace(wire.MAGIC, *data)
+        else:
+            self._reel.append(*data)
         return True
 
     def end(self) -> None:
@@ -219,8 +245,8 @@ class Tape:
         if self._ended:
             return
         data = [kept, *_each(records)]
-        self._given_up = False
-        self._size = sum(map(len, data))
+        self.given_up, self._owes, self._digest = False, True, 0
+        self.size_bytes = sum(map(len, data))
         self._reel.replace(*data)
 
 
@@ -229,66 +255,105 @@ def _each(records: Sequence[Entry]) -> list[bytes | memoryview]:
     return [piece for one in records for piece in wire.block([one])]
 
 
-class Recorder:
-    """Write down what one participant hears and says; first, let it hear and compare what its predecessor did.
+class Recorded(ABC):
+    """Be the part of a participant that has to do with its tape; without one nothing happens.
 
     Attributes:
-        welcomed: The frames of WELCOME, with which every tape begins.
+        takes_attributes: Whether snapshots may be taken of objects without `save_state`.
     """
 
-    def __init__(self, tape: Tape, conversation: Conversation) -> None:
-        self.tape = tape
-        self.welcomed: tuple[bytes, ...] = ()
-        self._conversation = conversation
+    def __init__(self, tape: Tape | None) -> None:
+        self.takes_attributes = True
+        self._tape = tape
+        self._conversation = Conversation()
+        self._inbox: deque[Incoming] = deque()
+        self._welcomed: Sequence[bytes] = ()  # the frames of WELCOME, with which every tape begins
         self._base: Any = None
         self._place: int | None = None  # what is on the tape up to here is heard before every base
         self._placed_s = 0.0  # when that was
 
-    # -- playing ------------------------------------------------------------------------------------------------------
-    def play(self, kind: Kind, what: str) -> wire.Record:
-        """Take the next record, which must be of this kind."""
-        found = self.tape.peek()
-        if found is not kind:
-            other = "says less" if found is Kind.SAID else "says or waits for something else"
-            raise self.tape.differs(f"it {what}, and {other}")
-        return self.tape.take()
+    @abstractmethod
+    def clock(self) -> float:
+        """Return monotonic seconds; while a tape is heard, those of its records."""
 
-    def play_base(self) -> None:
-        """Go on where the tape was begun anew, if it was."""
-        if self.tape.playing and self.tape.peek() is Kind.BASE:
-            serial, self._base, answers = wire.read_base(self.tape.take().payload)
-            self._conversation.go_on(serial, answers)
+    @abstractmethod
+    def flush_tape(self) -> None:
+        """Write what was noted; a tape that is too long then is given up, which is told."""
 
-    def stand(self) -> Any:
-        """Return the state with which the predecessor went on from here; None if it did not."""
-        if not self.tape.playing or self.tape.peek() is not Kind.BASE:
-            return None
-        self._place, self._placed_s = self.tape.place(), self.tape.time_s
-        serial, state, answers = wire.read_base(self.tape.take().payload)
-        self._conversation.go_on(serial, answers)
-        return state
+    # -- what there is ------------------------------------------------------------------------------------------------
+    @property
+    def playing(self) -> bool:
+        """Say whether what happens is heard from the tape of a predecessor, and nothing leaves."""
+        return self._tape is not None and self._tape.playing
 
     @property
-    def marked(self) -> bool:
-        """Say whether it is known up to which place everything is heard before a base."""
-        return self._place is not None
+    def played(self) -> bool:
+        """Say whether a tape has been heard to its end, and the bus is to be joined next."""
+        tape = self._tape
+        return tape is not None and tape.playing and tape.peek() is None and not self._inbox
 
-    def mark(self, now_s: float) -> None:
-        """Take this for the place up to which everything is heard before a base."""
-        self._place, self._placed_s = self.tape.place(), now_s
+    @property
+    def recorded(self) -> bool:
+        """Say whether there is a tape."""
+        return self._tape is not None
 
-    def unmark(self) -> None:
-        """Know of no such place."""
-        self._place = None
+    @property
+    def tapes(self) -> bool:
+        """Say whether a tape is being written."""
+        return self._tape is not None and not self._tape.playing
 
+    @property
+    def tape_bytes(self) -> int:
+        """Return how long the tape is that is being written; 0 without one."""
+        return self._tape.size_bytes if self._tape is not None and self.tapes else 0
+
+    def is_short(self, until_bytes: float, until_s: float) -> bool:
+        """Say whether no tape is there, or it is being written, no longer and no older, with a place to go back to."""
+        tape = self._tape
+        if tape is None:
+            return True
+        written = not tape.playing and self._place is not None
+        return written and tape.size_bytes <= until_bytes and tape.time_s < until_s
+
+    @property
+    def idle(self) -> bool:
+        """Say whether nothing is asked, and nothing heard that is not answered but for one request."""
+        return not self._inbox and self._conversation.idle
+
+    @property
+    def calm(self) -> bool:
+        """Say whether nothing is asked, and nothing heard that is not answered."""
+        return not self._inbox and self._conversation.calm
+
+    def differs(self, text: str) -> TapeDiffers:
+        """Return what ends a process that does otherwise than is on its tape."""
+        assert self._tape is not None
+        return self._tape.differs(text)
+
+    # -- playing ------------------------------------------------------------------------------------------------------
     def take_base(self) -> Any:
         """Return, once, the state with which a predecessor began its tape; None if there is none."""
         found, self._base = self._base, None
         return found
 
-    def hear_again(self, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
+    def _play(self, tape: Tape, kind: Kind, what: str) -> Record:
+        """Take the next record, which must be of this kind."""
+        found = tape.peek()
+        if found is not kind:
+            other = "says less" if found is Kind.SAID else "says or waits for something else"
+            raise tape.differs(f"it {what}, and {other}")
+        return tape.take()
+
+    def _play_base(self, tape: Tape) -> Any:
+        """Return the state with which a predecessor went on from here, which is on its tape; None if it is not."""
+        if not tape.playing or tape.peek() is not Kind.BASE:
+            return None
+        serial, state, answers = wire.read_base(tape.take().payload)
+        self._conversation.go_on(serial, answers)
+        return state
+
+    def _hear_again(self, tape: Tape, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
         """Return what was heard here before; None behind the end of the tape."""
-        tape = self.tape
         kind = tape.peek()
         if kind is None:
             return None
@@ -311,52 +376,76 @@ class Recorder:
                 tape.where = f"{found.head.call}{place}"
         return incoming
 
-    def compare(self, frames: Sequence[bytes], call: str) -> bytes | None:
-        """Return the digest of a message that is to be said; None if the predecessor has said the same here."""
-        digest = wire.digest(frames)
-        tape = self.tape
-        if not tape.playing or tape.peek() is None:
-            return digest
-        if self.play(Kind.SAID, f"says {call}").payload != digest:
-            raise tape.differs(f"it says {call} otherwise")
-        return None
-
     # -- beginning anew -----------------------------------------------------------------------------------------------
-    def begin(self, now_s: float, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any) -> None:
-        """Begin the tape with WELCOME, a base, and these messages with the digests of their answers."""
-        records = [wire.heard_record(now_s, self.welcomed)]
-        again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
-        answers = [one for one in self._conversation.remembered() if tuple(one[:3]) not in again]
-        records.append(wire.base_record(now_s, self._conversation.serial, state, answers))
-        for request, answer in heard:
-            frames = [request.peer.encode(), encode_head(request.head), request.body, *request.blobs]
-            records.append(wire.heard_record(now_s, frames))
-            if answer is not None:
-                records.append(wire.record(Kind.SAID, now_s, answer))
-        self._place = None
-        self.tape.begin_anew(records)
+    def stand(self, anew: bool = False) -> Any:
+        """Return the state with which a predecessor went on from here; None if it did not.
 
-    def rebase(self, now_s: float, state: Any) -> bool:
-        """Begin the tape anew with what is on it up to the marked place, and a base; False if none is marked."""
-        conversation = self._conversation
-        if self._place is None or self.tape.given_up:
+        Where this is called first with nothing open, or with `anew`, is the place that `rebase` returns to: a successor
+        hears what is on the tape up to there, and goes on from the state.
+        """
+        tape = self._tape
+        if tape is None:
+            return None
+        place, placed_s = tape.place(), tape.time_s
+        state = self._play_base(tape)
+        if state is not None:
+            self._place, self._placed_s = place, placed_s
+        elif anew or self._place is None:
+            self._place = None
+            if self.idle:
+                self.flush_tape()
+                self._place, self._placed_s = tape.place(), self.clock()
+        return state
+
+    def rebase(self, state: Any) -> bool:
+        """Forget what was heard since the place of `stand`; a successor goes on there with this state.
+
+        Nothing happens, and False is returned, without a tape or where something is open.
+        """
+        tape, conversation = self._tape, self._conversation
+        if tape is None or tape.playing or not self.idle or self._place is None or tape.given_up:
             return False
-        base = wire.base_record(now_s, conversation.serial, state, conversation.remembered())
-        kept = self.tape.beginning(self._place)
+        now_s = self.clock()
+        base = (Kind.BASE, now_s, (conversation.serial, state, conversation.remembered()))
+        kept = tape.beginning(self._place)
         first = next(wire.read_records(kept))
         # By the time of its first record it is known how long a tape takes to be heard.
-        welcome = wire.heard_record(now_s - max(0.0, self._placed_s - first.time_s), self.welcomed)
-        self.tape.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
+        welcome = (Kind.HEARD, now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
+        tape.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
         return True
 
-    def answer_digest(self, request: Request) -> bytes | None:
-        """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
-        answer = self._conversation.answered(request)
-        return None if answer is None else wire.digest(answer)
+    def begin_tape(self, heard: Sequence[tuple[Request | Told, int | None]], state: Any = None) -> bool:
+        """Forget what was heard before these requests: a successor needs to hear no more than them.
 
-    def told(self) -> Iterator[Told]:
+        With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what
+        `take_base` gives the successor. Nothing happens, and False is returned, without a tape or where something else
+        is open.
+        """
+        tape, conversation = self._tape, self._conversation
+        if tape is None or tape.playing or not self.idle:
+            return False
+        now_s = self.clock()
+        again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
+        answers = [one for one in conversation.remembered() if tuple(one[:3]) not in again]
+        records: list[Entry] = [(Kind.HEARD, now_s, self._welcomed)]
+        records.append((Kind.BASE, now_s, (conversation.serial, state, answers)))
+        for request, answer in heard:
+            frames = [request.peer.encode(), encode_head(request.head), request.body, *request.blobs]
+            records.append((Kind.HEARD, now_s, frames))
+            if answer is not None:
+                records.append((Kind.SAID, now_s, answer))
+        self._place = None
+        tape.begin_anew(records)
+        return True
+
+    def answer_digest(self, request: Request) -> int | None:
+        """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
+        answer = None if self._tape is None else self._conversation.answered(request)
+        return None if answer is None else reduce(lambda digest, frame: _mix(frame, digest), answer, 0)
+
+    def told_on_tape(self) -> Iterator[Told]:
         """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
-        for record in self.tape.records():
+        for record in () if self._tape is None else self._tape.records():
             if record.kind is Kind.HEARD:
                 peer, head, *rest = wire.frames_of(record.payload)
                 found = decode_head(head)
@@ -366,117 +455,3 @@ class Recorder:
 
 def _words(position: Position) -> str:
     return f" (phase {position[0]}, worker {position[1]}, episode {position[2]}, step {position[4]})"
-
-
-class Recorded(ABC):
-    """Be the part of a participant that has to do with its tape; without one nothing happens.
-
-    Attributes:
-        takes_attributes: Whether snapshots may be taken of objects without `save_state`.
-    """
-
-    def __init__(self, tape: Tape | None) -> None:
-        self.takes_attributes = True
-        self._tape = tape
-        self._conversation = Conversation()
-        self._recorder = None if tape is None else Recorder(tape, self._conversation)
-        self._inbox: deque[Incoming] = deque()
-
-    @abstractmethod
-    def clock(self) -> float:
-        """Return monotonic seconds; while a tape is heard, those of its records."""
-
-    @property
-    def playing(self) -> bool:
-        """Say whether what happens is heard from the tape of a predecessor, and nothing leaves."""
-        return self._tape is not None and self._tape.playing
-
-    @property
-    def played(self) -> bool:
-        """Say whether a tape has been heard to its end, and the bus is to be joined next."""
-        tape = self._tape
-        return tape is not None and tape.playing and tape.peek() is None and not self._inbox
-
-    def answer_digest(self, request: Request) -> bytes | None:
-        """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
-        return None if self._recorder is None else self._recorder.answer_digest(request)
-
-    def begin_tape(self, heard: Sequence[tuple[Request | Told, bytes | None]], state: Any = None) -> bool:
-        """Forget what was heard before these requests: a successor needs to hear no more than them.
-
-        With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what
-        `take_base` gives the successor. Nothing happens, and False is returned, without a tape or where something else
-        is open.
-        """
-        if self._recorder is None or self.playing or not self.idle:
-            return False
-        self._recorder.begin(self.clock(), heard, state)
-        return True
-
-    def stand(self, anew: bool = False) -> Any:
-        """Return the state with which a predecessor went on from here; None if it did not.
-
-        Where this is called first with nothing open, or with `anew`, is the place that `rebase` returns to: a successor
-        hears what is on the tape up to there, and goes on from the state.
-        """
-        if self._recorder is None:
-            return None
-        state = self._recorder.stand()
-        if state is None and (anew or not self._recorder.marked):
-            if self.idle:
-                self.flush_tape()
-                self._recorder.mark(self.clock())
-            else:
-                self._recorder.unmark()
-        return state
-
-    def rebase(self, state: Any) -> bool:
-        """Forget what was heard since the place of `stand`; a successor goes on there with this state.
-
-        Nothing happens, and False is returned, without a tape or where something is open.
-        """
-        if self._recorder is None or self.playing or not self.idle:
-            return False
-        return self._recorder.rebase(self.clock(), state)
-
-    def differs(self, text: str) -> TapeDiffers:
-        """Return what ends a process that does otherwise than is on its tape."""
-        assert self._tape is not None
-        return self._tape.differs(text)
-
-    @abstractmethod
-    def flush_tape(self) -> None:
-        """Write what was noted; a tape that is too long then is given up, which is told."""
-
-    @property
-    def recorded(self) -> bool:
-        """Say whether there is a tape."""
-        return self._tape is not None
-
-    @property
-    def tapes(self) -> bool:
-        """Say whether a tape is being written."""
-        return self._tape is not None and not self._tape.playing
-
-    @property
-    def tape_bytes(self) -> int:
-        """Return how long the tape is that is being written; 0 without one."""
-        return self._tape.size_bytes if self._tape is not None and self.tapes else 0
-
-    def told_on_tape(self) -> Iterator[Told]:
-        """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
-        return iter(()) if self._recorder is None else self._recorder.told()
-
-    @property
-    def idle(self) -> bool:
-        """Say whether nothing is asked, and nothing heard that is not answered but for one request."""
-        return not self._inbox and self._conversation.idle
-
-    @property
-    def calm(self) -> bool:
-        """Say whether nothing is asked, and nothing heard that is not answered."""
-        return not self._inbox and self._conversation.calm
-
-    def take_base(self) -> Any:
-        """Return, once, the state with which a predecessor began its tape; None if there is none."""
-        return None if self._recorder is None else self._recorder.take_base()

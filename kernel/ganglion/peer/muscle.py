@@ -205,7 +205,7 @@ class MuscleHost:
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
         pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
-        return thawed(*self.participant.collect([pending])[0])
+        return thawed(*self.participant.gather([pending], blobs=True)[0])
 
     # -- the tape -----------------------------------------------------------------------------------------------------
     def tick(self) -> None:
@@ -523,7 +523,7 @@ class MuscleHost:
             span_s *= self._together
         pending = participant.ask(self._setup.brain, call, message, span_s, position, blobs)
         thought: Thought
-        thought, parts = participant.collect([pending])[0]
+        thought, parts = participant.gather([pending], blobs=True)[0]
         self._together = thought.together
         if thought.filters is None and type(thought.update) in SIMPLE:
             return thought

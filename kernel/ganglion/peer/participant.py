@@ -10,22 +10,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ganglion.errors import DeadlineExceeded, GanglionError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, RECONNECT_S, TAPE_BYTES
+from ganglion.errors import DeadlineExceeded, GanglionError, LocalProtocolError, PeerLost, RemoteProtocolError
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, PARCEL_BYTES, RECONNECT_S, TAPE_BYTES
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.journal import Recorded, Tape
 from ganglion.peer.wait import Accusations, Reports
 from ganglion.wire import tape as wire_tape
-from ganglion.wire.codec import Content, codec_of, decode_map
+from ganglion.wire.codec import CODECS, Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, RunEvent, Welcome
 from ganglion.wire.name import topic
-from ganglion.wire.parcel import attach, detach, encoded, lower
+from ganglion.wire.parcel import PARTS, attach, detach, encoded, lower
 from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 
@@ -192,6 +191,7 @@ def insist(
         delay_s = min(2 * delay_s, _MOST_S)
 
 
+_HEARD = int(Kind.HEARD)
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _ASIDE = 1 << 52  # serials of calls that are on no tape begin here
@@ -270,6 +270,8 @@ class Participant(Recorded):
         )
         self._lock = threading.Lock()
         self._busy_since_s: float | None = None
+        self._gave_up = False  # whether it was told that the tape is too long
+        self._now_s = 0.0  # when something was heard last, or nothing
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
         self._reports = Reports()
@@ -288,13 +290,13 @@ class Participant(Recorded):
             RemoteProtocolError: Says why the kernel refuses.
         """
         self._hello = hello
-        if self._recorder is not None and self.playing:
-            frames = wire_tape.frames_of(self._recorder.play(Kind.HEARD, "hears WELCOME").payload)
+        if self._tape is not None and self._tape.playing:
+            frames = wire_tape.frames_of(self._play(self._tape, Kind.HEARD, "hears WELCOME").payload)
             self.welcome = read_welcome(frames, hello, False)
             return self._begin(frames)
         frames = self._insist(lambda: self._greet(timeout_s))
         if self._tape is not None:
-            self._tape.heard(self.clock(), frames)
+            self._tape.note((_HEARD, self.clock(), frames))
         return self._begin(frames)
 
     def _begin(self, frames: Sequence[bytes]) -> Welcome:
@@ -304,9 +306,9 @@ class Participant(Recorded):
         self.name = welcome.name
         self.incarnation = welcome.incarnation
         self._conversation.begin(welcome.incarnation)
-        if self._recorder is not None:
-            self._recorder.welcomed = tuple(frames)
-            self._recorder.play_base()
+        self._welcomed = tuple(frames)
+        if self._tape is not None:
+            self._base = self._play_base(self._tape)
         if self._pulses:
             threading.Thread(target=pulse, args=(self, self._closed), name="pulse", daemon=True).start()
         return welcome
@@ -346,21 +348,35 @@ class Participant(Recorded):
         PeerLost is raised when the broker is gone for good.
         """
         while self.leaving is None:
-            incoming = self._next(idle_s)
-            if incoming is not None:
-                self._work(partial(self._take, incoming))
-            elif timed and self._tape is not None and not self._tape.playing:
-                self._tape.tick(self.clock())
-            if tick is not None:
-                self._work(tick)
+            if not self._inbox:
+                self._inbox.extend(self._receive(idle_s, None))
+            self._busy_since_s = self._now_s  # what may take long begins: the pulse reads in our place meanwhile
+            try:
+                incoming = self._inbox.popleft() if self._inbox else None
+                if type(incoming) is Request:
+                    self._answer(incoming)
+                elif incoming is not None:
+                    self._take(incoming)
+                elif timed and self._tape is not None and not self._tape.playing:
+                    self._tape.note((Kind.TICK, self.clock(), None))
+                if tick is not None:
+                    tick()
+            finally:
+                self._busy_since_s = None
         return self.leaving
 
     def reply(self, request: Request, message: Any, blobs: Sequence[bytes] = ()) -> None:
         """Answer a request that was deferred."""
-        call = CALL_BY_NAME[request.head.call]
+        call = request.head.call
         content = self.contents.get(request.peer, Content.MSGPACK)
-        body, blobs = encoded(codec_of(call.reply), message, blobs, content)
-        self._say(self._conversation.reply(request, body, blobs), request.head.call)
+        codec = CODECS[CALL_BY_NAME[call].reply]
+        try:
+            body = codec.encode(message, content)
+        except LocalProtocolError:
+            body = None
+        if body is None or len(body) > PARCEL_BYTES:
+            body, blobs = encoded(codec, message, blobs, content)
+        self._send(self._conversation.reply(request, body, blobs), call)
 
     def fail(self, request: Request, failure: Failure) -> None:
         """Answer a request with ERROR."""
@@ -378,11 +394,20 @@ class Participant(Recorded):
     ) -> Pending:
         """Send a CALL; the answer goes to `on_answer`, or is collected by `gather`."""
         content = self.contents.get(peer, Content.MSGPACK)
-        message, parcels = detach(call, message)
-        blobs = parcels or blobs
-        body, blobs = encoded(codec_of(CALL_BY_NAME[call].request), message, blobs, content)
-        pending, frames = self._conversation.call(peer, call, body, self.clock(), span_s, position, blobs)
-        self._say(frames, call)
+        if call in PARTS:
+            message, parcels = detach(call, message)
+            blobs = parcels or blobs
+        codec = CODECS[CALL_BY_NAME[call].request]
+        try:
+            body = codec.encode(message, content)
+        except LocalProtocolError:
+            body = None
+        if body is None or len(body) > PARCEL_BYTES:
+            body, blobs = encoded(codec, message, blobs, content)
+        tape = self._tape
+        now_s = tape.time_s if tape is not None and tape.playing else self._real_clock() - self._behind_s
+        pending, frames = self._conversation.call(peer, call, body, now_s, span_s, position, blobs)
+        self._send(frames, call)
         return pending
 
     def ask_aside(self, peer: str, call: str, message: Any) -> int:
@@ -393,19 +418,17 @@ class Participant(Recorded):
         self._send([peer.encode(), encode_head(Head(Verb.CALL, serial, call)), body])
         return serial
 
-    def gather(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[Any]:
-        """Wait for the answers to these calls; return their messages in the order of `asked`."""
-        return [message for message, _ in self.collect(asked, mend)]
-
-    def collect(self, asked: Sequence[Pending], mend: Mend | None = None) -> list[tuple[Any, tuple[bytes, ...]]]:
-        """Wait for the answers to these calls; return their messages and blobs in the order of `asked`.
+    def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
+        """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
         Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
         Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
         is lost, and the error; it returns the call as it was asked anew, or raises.
         """
         given, asked = asked, list(asked)
-        open_serials = {pending.serial for pending in asked}
+        open_serials = set()
+        for pending in asked:
+            open_serials.add(pending.serial)
         answers: dict[int, Answer] = {}
         while open_serials:
             incoming = self._receive(_IDLE_S, open_serials)
@@ -413,31 +436,32 @@ class Participant(Recorded):
                 self._tell_wait(asked[0].since_s, open_serials)
             for i, one in enumerate(incoming):
                 if type(one) is Answer and one.pending.serial in open_serials:
-                    if one.error is not None:
-                        self._inbox.extendleft(reversed(incoming[i + 1 :]))  # not ours to lose
-                        if mend is None:
-                            raise one.error
-                        place = next(k for k, a in enumerate(asked) if a.serial == one.pending.serial)
-                        open_serials.discard(one.pending.serial)
-                        asked[place] = mend(place, one.error)
-                        open_serials.add(asked[place].serial)
-                        break
                     open_serials.discard(one.pending.serial)
-                    answers[one.pending.serial] = one
-                elif type(one) is Told or type(one) is Gone:
+                    if one.error is None:
+                        answers[one.pending.serial] = one
+                        continue
+                    self._inbox.extendleft(reversed(incoming[i + 1 :]))  # not ours to lose
+                    if mend is None:
+                        raise one.error
+                    place = next(k for k, a in enumerate(asked) if a.serial == one.pending.serial)
+                    asked[place] = mend(place, one.error)
+                    open_serials.add(asked[place].serial)
+                    break
+                if type(one) is Told or type(one) is Gone:
                     self._hear(one)
                 else:
                     self._inbox.append(one)
-        found = []
+        found: list[Any] = []
         for first, pending in zip(given, asked, strict=True):
             answer = answers[pending.serial]
             first.answer = (answer.body, *answer.blobs)
             try:
-                message = codec_of(CALL_BY_NAME[pending.call].reply).decode(answer.body)
-                message = lower(message, answer.blobs)
+                message = CODECS[CALL_BY_NAME[pending.call].reply].decode(answer.body)
+                if answer.blobs:
+                    message = lower(message, answer.blobs)
             except RemoteProtocolError as error:  # who answered is to blame, not who asked
                 raise wrong_answer(pending.peer, pending.call, error) from error
-            found.append((message, answer.blobs))
+            found.append((message, answer.blobs) if blobs else message)
         return found
 
     def call(self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None) -> Any:
@@ -474,9 +498,13 @@ class Participant(Recorded):
 
     # -- the tape -----------------------------------------------------------------------------------------------------
     def _go_live(self, tape: Tape) -> None:
-        """Join the bus: the tape has ended."""
+        """Join the bus: the tape has ended.
+
+        What was said since may have left, or not: calls are said again, answers are asked for again.
+        """
         self._behind_s = self._real_clock() - tape.time_s
         tape.finish()
+        self.flush_tape()
         with self._lock:
             self._come_back()
 
@@ -510,45 +538,39 @@ class Participant(Recorded):
 
     def _return(self) -> None:
         """Tell the host that what was on its way may be lost."""
-        if self._returned:
-            self._returned = False
-            if self.on_return is not None:
-                self.on_return()
+        self._returned = False
+        if self.on_return is not None:
+            self.on_return()
 
     # -- inside -------------------------------------------------------------------------------------------------------
-    def _say(self, frames: Sequence[bytes], call: str) -> None:
-        """Send a CALL or REPLY; while a tape is heard, compare it with what was said before."""
-        recorder = self._recorder
-        if recorder is not None:
-            digest = recorder.compare(frames, call)
-            if digest is None:
-                return
-            if recorder.tape.playing:
-                self._go_live(recorder.tape)
-            recorder.tape.said(self.clock(), digest)
-        self._send(frames)
-
-    def _send(self, frames: Sequence[bytes]) -> None:
+    def _send(self, frames: Sequence[bytes], call: str = "") -> None:
+        """Send a message; while a tape is heard nothing leaves, and what has a `call`, a CALL or REPLY, is compared."""
         tape = self._tape
-        if tape is None:
-            with self._lock:
-                self._link.send(frames)
-            return
-        if tape.playing:
-            return
-        self.flush_tape()
+        if tape is not None:
+            if not tape.say(frames if call else (), call):
+                return
+            if tape.given_up != self._gave_up:
+                self._tell_given_up(tape)
         with self._lock:
             try:
                 self._link.send(frames)
             except PeerLost:
-                if self._closed.is_set():
+                if self._tape is None or self._closed.is_set():
                     raise
                 self._come_back()
-        self._return()
+        if self._returned:
+            self._return()
 
     def flush_tape(self) -> None:
         """Write what was noted; a tape that is too long then is given up, which is told."""
-        if self._tape is not None and self.tapes and not self._tape.flush():
+        if self._tape is not None and self.tapes:
+            self._tape.say()
+            if self._tape.given_up != self._gave_up:
+                self._tell_given_up(self._tape)
+
+    def _tell_given_up(self, tape: Tape) -> None:
+        self._gave_up = tape.given_up
+        if self._gave_up:
             found = f"{self.name}: expected a tape of at most {TAPE_BYTES} bytes (tape_bytes), it is longer"
             self.warn(f"{found}: if this process is lost, its phase begins again")
 
@@ -574,24 +596,18 @@ class Participant(Recorded):
         else:
             self._hear(incoming)
 
-    def _work(self, act: Callable[[], None]) -> None:
-        """Do what may take long; the pulse reads in our place meanwhile."""
-        self._busy_since_s = self.clock()
-        try:
-            act()
-        finally:
-            self._busy_since_s = None
-
     def _answer(self, request: Request) -> None:
-        handler = self._handlers.get(request.head.call)
+        call = request.head.call
+        handler = self._handlers.get(call)
         if handler is None:
             known = ", ".join(sorted(self._handlers))
-            text = f"expected one of {known}, found {request.head.call[:80]!r}"
-            self.fail(request, Failure("unknown_call", text))
+            self.fail(request, Failure("unknown_call", f"expected one of {known}, found {call[:80]!r}"))
             return
         try:
-            message = codec_of(CALL_BY_NAME[request.head.call].request).decode(request.body)
-            reply = handler(request, attach(request.head.call, message, request.blobs))
+            message = CODECS[CALL_BY_NAME[call].request].decode(request.body)
+            if request.blobs or call in PARTS:
+                message = attach(call, message, request.blobs)
+            reply = handler(request, message)
             if reply is not DEFERRED:
                 self.reply(request, reply)
         except PeerLost as error:
@@ -603,7 +619,7 @@ class Participant(Recorded):
             show_failure(error, failure)
             self.fail(request, failure)
             if self.on_failure is not None:
-                self.on_failure(request.head.call, failure)
+                self.on_failure(call, failure)
 
     def _hear(self, incoming: Incoming) -> None:
         if type(incoming) is Told and self._told is not None:
@@ -621,41 +637,51 @@ class Participant(Recorded):
             ready = [] if awaited is None else self._ready(awaited)
             if ready or awaited is None:
                 return ready
-        if self._recorder is not None and self.playing:
-            again = self._recorder.hear_again(awaited)
+        tape = self._tape
+        if tape is not None and tape.playing:
+            again = self._hear_again(tape, awaited)
+            self._now_s = tape.time_s
             if again is not None:
                 return again
-            self._go_live(self._recorder.tape)  # from now on the bus is heard
-        self._return()
+            self._go_live(tape)  # from now on the bus is heard
+        if self._returned:
+            self._return()
         conversation = self._conversation
-        now_s = self.clock()
+        now_s = self._real_clock() - self._behind_s
         # The usual wait is always of the same length: another one would cost the link a system call.
-        deadline_s = conversation.deadline_before(now_s + wait_s)
-        if deadline_s is not None:
-            wait_s = max(0.0, deadline_s - now_s)
+        if conversation.nearest_s < now_s + wait_s:
+            deadline_s = conversation.deadline_before(now_s + wait_s)
+            wait_s = wait_s if deadline_s is None else max(0.0, deadline_s - now_s)
         busy, self._busy_since_s = self._busy_since_s is not None, None
+        incoming: list[Incoming] = []
         try:
             with self._lock:
-                frames = self._arrived.popleft() if self._arrived else self._hear_link(wait_s)
-                incoming = self._read(frames)
-                self._send_known(conversation.repeat(self.clock()))
+                try:
+                    frames = self._arrived.popleft() if self._arrived else self._link.receive(wait_s)
+                except PeerLost:  # with a tape that is waited out
+                    if tape is None or self._closed.is_set():
+                        raise
+                    frames = None
+                    self._come_back()
+                self._now_s = now_s = self._real_clock() - self._behind_s
+                if frames is not None:
+                    incoming, answers = conversation.receive(frames, now_s)
+                    if answers:
+                        self._send_known(answers)
+                    if incoming:
+                        if tape is not None:
+                            tape.note((_HEARD, now_s, frames))
+                    elif self._accusations.open:
+                        self._accusations.hear(frames, now_s)
+                if conversation.nearest_s <= now_s:
+                    self._send_known(conversation.repeat(now_s))
         except PeerLost as error:
             self._lost = error
             raise
         finally:
             if busy:
-                self._busy_since_s = self.clock()
+                self._busy_since_s = self._now_s
         return self._expire() if frames is None else incoming
-
-    def _hear_link(self, wait_s: float) -> list[bytes] | None:
-        """Return the next message; with a tape the loss of the broker is waited out. The lock is held."""
-        try:
-            return self._link.receive(wait_s)
-        except PeerLost:
-            if self._tape is None or self._closed.is_set():
-                raise
-            self._come_back()
-            return None
 
     def _expire(self) -> list[Incoming]:
         """Return the calls whose deadline has passed; with a tape, who is late is accused first."""
@@ -664,7 +690,7 @@ class Participant(Recorded):
         if tape is not None and late:
             late = self._accusations.accuse(late, now_s)
             if late:
-                tape.late(now_s, [pending.serial for pending in late])
+                tape.note((Kind.LATE, now_s, [pending.serial for pending in late]))
         return list(conversation.give_up(late, now_s))
 
     def _ready(self, awaited: AbstractSet[int]) -> list[Incoming]:
@@ -677,20 +703,6 @@ class Participant(Recorded):
         for one in found:
             self._inbox.remove(one)
         return found
-
-    def _read(self, frames: list[bytes] | None) -> list[Incoming]:
-        """Take one message into the books; the lock is held."""
-        if frames is None:
-            return []
-        now_s = self.clock()
-        incoming, answers = self._conversation.receive(frames, now_s)
-        self._send_known(answers)
-        if incoming:
-            if self._tape is not None:
-                self._tape.heard(now_s, frames)
-        elif self._accusations:
-            self._accusations.hear(frames, now_s)
-        return incoming
 
     def _send_known(self, messages: Sequence[Sequence[bytes]]) -> None:
         """Send what was said before, or belongs to no tape; the lock is held.

@@ -29,14 +29,15 @@ class Renewal:
 
     def __init__(self, participant: Participant, whose: str, check: Callable[[], None]) -> None:
         self._participant, self._whose, self._check = participant, whose, check
-        self._cost_s = 0.0
         self.refused = False  # a state could not be taken
         self._first = True  # nobody has stood yet
         self._begin()
 
-    def _begin(self) -> None:
-        self._since_s = self._participant.clock()
-        self._base_bytes = self._participant.tape_bytes
+    def _begin(self, cost_s: float = 0.0) -> None:
+        since_s, base_bytes = self._participant.clock(), self._participant.tape_bytes
+        self._base_bytes = base_bytes
+        self._until_bytes = base_bytes + max(TAPE_BEGIN_BYTES, _TIMES_SIZE * base_bytes)
+        self._until_s = since_s + max(TAPE_BEGIN_S, _TIMES_COST * cost_s)
 
     def stand(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
         """Go on where a predecessor went on from here, by `put`; else begin the tape anew with `take`, if it is due.
@@ -44,6 +45,8 @@ class Renewal:
         Returns whether somebody went on: what stands before is not to be done then.
         """
         participant = self._participant
+        if not self._first and participant.is_short(self._until_bytes, self._until_s):
+            return False
         if not participant.recorded:
             return False
         first, self._first = self._first, False
@@ -56,8 +59,7 @@ class Renewal:
         if self.due:
             began_s = participant.clock()
             self._try(lambda: participant.rebase(take()))
-            self._begin()
-            self._cost_s = self._since_s - began_s
+            self._begin(participant.clock() - began_s)
         return False
 
     @property
@@ -67,10 +69,9 @@ class Renewal:
         if not participant.tapes:
             self._begin()
             return False
-        more = participant.tape_bytes - self._base_bytes
-        long = more > max(TAPE_BEGIN_BYTES, _TIMES_SIZE * self._base_bytes)
-        late = participant.clock() - self._since_s >= max(TAPE_BEGIN_S, _TIMES_COST * self._cost_s)
-        return (long or late) and more > 0 and participant.idle and not self.refused
+        size_bytes = participant.tape_bytes
+        old = participant.clock() >= self._until_s and size_bytes > self._base_bytes
+        return (size_bytes > self._until_bytes or old) and participant.idle and not self.refused
 
     def restore(self, state: Any, put: Callable[[Any], None]) -> None:
         """Put back a state; what cannot go on from it ends as who does otherwise than before."""

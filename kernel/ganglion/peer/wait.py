@@ -42,10 +42,7 @@ class Accusations:
 
     def __init__(self, conversation: Conversation, ask: Callable[[Overdue], int]) -> None:
         self._conversation, self._ask = conversation, ask
-        self._accused: dict[int, Pending] = {}  # serial of what was told to the supervisor -> the late call
-
-    def __bool__(self) -> bool:
-        return bool(self._accused)
+        self.open: dict[int, Pending] = {}  # serial of what was told to the supervisor -> the late call
 
     def accuse(self, late: Sequence[Pending], now_s: float) -> list[Pending]:
         """Accuse whom nobody has accused yet, and wait on for them; return the calls that are given up."""
@@ -55,14 +52,14 @@ class Accusations:
             self._conversation.wait_on(pending, now_s)
             serial = self._ask(Overdue(pending.peer, pending.call, now_s - pending.since_s))
             # What became of an earlier accusation was lost with the broker, or is of no interest any more.
-            self._accused = {said: one for said, one in self._accused.items() if one is not pending}
-            self._accused[serial] = pending
+            self.open = {said: one for said, one in self.open.items() if one is not pending}
+            self.open[serial] = pending
         return [pending for pending in late if pending not in fresh]
 
     def hear(self, frames: Sequence[bytes], now_s: float) -> None:
         """Hear what the supervisor makes of somebody who is late."""
         head = decode_head(frames[1])
-        pending = self._accused.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
+        pending = self.open.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
         if pending is None or not pending.accused:
             return  # he was found to be lost meanwhile: his time has begun again, and he is to be asked again
         if head.verb is Verb.REPLY or _busy(frames):

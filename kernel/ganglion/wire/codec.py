@@ -9,9 +9,10 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -35,18 +36,20 @@ class Content(StrEnum):
 def encode_map(tree: Any, content: Content = Content.MSGPACK) -> bytes:
     """Return a tree of plain values as bytes; LocalProtocolError if something in it cannot travel."""
     try:
-        if content is Content.MSGPACK:
-            data = msgpack.packb(tree)
-        else:
-            data = _json_text(tree).encode()
+        data = msgpack.packb(tree) if content is Content.MSGPACK else _json_text(tree).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise LocalProtocolError(f"body: {error}") from error
+    _check_sent(tree, data)
+    return data
+
+
+def _check_sent(tree: Any, data: bytes) -> None:
     if len(data) > BODY_BYTES:
         raise LocalProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
-    excess = _excess(tree, data)
-    if excess:
-        raise LocalProtocolError(f"body: {excess}")
-    return data
+    if len(data) > BODY_KEYS or openings(data) > BODY_DEPTH:
+        excess = _excess(tree)
+        if excess:
+            raise LocalProtocolError(f"body: {excess}")
 
 
 def decode_map(data: bytes) -> dict[str, Any]:
@@ -66,10 +69,15 @@ def decode_map(data: bytes) -> dict[str, Any]:
         raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {why}") from error
     if type(tree) is not dict:
         raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
-    excess = _excess(tree, data)
-    if excess:
-        raise RemoteProtocolError(f"body: {excess}")
+    _check_received(tree, data)
     return tree
+
+
+def _check_received(tree: Any, data: bytes) -> None:
+    if openings(data) > BODY_DEPTH or len(data) > BODY_KEYS or any(sign in data for sign in _BYTES):
+        excess = _excess(tree)
+        if excess:
+            raise RemoteProtocolError(f"body: {excess}")
 
 
 _TOO_DEEP = f"expected at most {BODY_DEPTH} levels of maps and lists (body_depth)"
@@ -90,8 +98,9 @@ def _from_json(data: bytes) -> Any:
 
 
 def _from_msgpack(data: bytes) -> Any:
+    check_claims(data)
     if openings(data) <= BODY_CONTAINERS:
-        return _unpacked(data, _text_keys, None)
+        return _unpackb(data)
     left = BODY_CONTAINERS
 
     def count(container: Any) -> Any:
@@ -101,7 +110,7 @@ def _from_msgpack(data: bytes) -> Any:
             raise ValueError(_TOO_MANY)
         return container
 
-    return _unpacked(data, lambda found: count(_text_keys(found)), count)
+    return _unpackb(data, object_hook=count, list_hook=count)
 
 
 def check_claims(data: bytes) -> None:
@@ -121,56 +130,47 @@ _CLAIMS_MAX = 4
 _SHORT_BYTES = 4096
 
 
-def _unpacked(data: bytes, on_map: Callable[[Any], Any], on_list: Callable[[Any], Any] | None) -> Any:
-    check_claims(data)
-    return msgpack.unpackb(
-        data, object_hook=on_map, list_hook=on_list, ext_hook=_refuse_extension, max_ext_len=0, max_map_len=BODY_KEYS
-    )
-
-
 def openings(data: bytes) -> int:
     """Return how many bytes of a body may begin a map or a list: there are no more of these, and nothing is decoded."""
     return len(data) - len(data.translate(None, _JSON_OPENINGS if data[:1] == b"{" else _MSGPACK_OPENINGS))
 
 
-def _excess(tree: Any, data: bytes) -> str:
-    """Return which bound of maps and lists a body breaks, empty if none; one with few openings is not walked."""
-    if openings(data) <= BODY_DEPTH and len(data) <= BODY_KEYS:
-        return ""
+def _excess(tree: Any) -> str:
+    """Return which bound of maps and lists a tree breaks, or that a key is bytes; empty if none."""
     level = [tree]
     count = 0
     for _ in range(BODY_DEPTH):
         count += len(level)
         if count > BODY_CONTAINERS:
             return _TOO_MANY
-        if any(len(node) > BODY_KEYS and isinstance(node, dict) for node in level):
-            return _TOO_WIDE
-        level = [child for node in level for child in _containers(node)]
-        if not level:
+        below = []
+        for node in level:
+            children = node
+            if isinstance(node, dict):
+                if len(node) > BODY_KEYS:
+                    return _TOO_WIDE
+                if bytes in map(type, node):
+                    return "expected keys that are text, found bytes"
+                children = node.values()
+            if not _CONTAINERS.isdisjoint(map(type, children)):  # a row of plain numbers has none
+                for child in children:
+                    if type(child) in _CONTAINERS:
+                        below.append(child)
+        if not below:
             return ""
+        level = below
     return _TOO_DEEP
 
 
-def _containers(node: Any) -> Iterable[Any]:
-    """Return the maps and lists in a map or list; a row of plain numbers is seen to have none without a loop."""
-    children = node.values() if isinstance(node, dict) else node
-    if _CONTAINERS.isdisjoint(map(type, children)):
-        return ()
-    return [child for child in children if type(child) in _CONTAINERS]
-
-
 _CONTAINERS = frozenset({dict, list, tuple})
-
-
-def _text_keys(value: dict[Any, Any]) -> dict[str, Any]:
-    for key in value:
-        if type(key) is not str:
-            raise ValueError(f"expected keys that are text, found {type(key).__name__}")
-    return value
+_BYTES = (b"\xc4", b"\xc5", b"\xc6")  # without one of these signs of msgpack there are no bytes in a body
 
 
 def _refuse_extension(code: int, data: bytes) -> Any:
     raise ValueError(f"extension types do not travel, found type {code}")
+
+
+_unpackb = partial(msgpack.unpackb, ext_hook=_refuse_extension, max_ext_len=0, max_map_len=BODY_KEYS)
 
 
 def _refuse_constant(text: str) -> Any:
@@ -233,13 +233,19 @@ def _check_any(value: Any, path: str) -> Any:
     return value
 
 
+_INTEGERS = frozenset({int})
+
+
 def _list_of(inner: Check) -> Check:
     if inner is _check_any:
         return _exactly(list, "a list")
+    usual = _INTEGERS if inner is _check_int else frozenset()
 
     def check(value: Any, path: str) -> Any:
         if type(value) is not list:
             raise _fault(path, "a list", value)
+        if usual.issuperset(map(type, value)) and max(map(abs, value), default=0) <= INTEGER_MAX:
+            return value
         try:
             return [inner(element, path) for element in value]
         except RemoteProtocolError:  # once more, to say which: paths are made only where something is wrong
@@ -265,13 +271,6 @@ def _map_of(inner: Check) -> Check:
     return check
 
 
-def _optional(inner: Check) -> Check:
-    def check(value: Any, path: str) -> Any:
-        return None if value is None else inner(value, path)
-
-    return check
-
-
 _PLAIN: dict[Any, Check] = {
     int: _check_int,
     float: _check_float,
@@ -291,8 +290,6 @@ def _check_of(annotation: Any) -> Check:
         return _list_of(_check_of(arguments[0]))
     if origin is dict:
         return _map_of(_check_of(arguments[1]))
-    if origin in (typing.Union, types.UnionType) and len(arguments) == 2 and arguments[1] is types.NoneType:
-        return _optional(_check_of(arguments[0]))
     if dataclasses.is_dataclass(annotation):
         nested = codec_of(typing.cast(type[Any], annotation))
         return nested.from_map
@@ -324,9 +321,10 @@ class Codec(typing.Generic[M]):
         self.kind = kind
         fields = dataclasses.fields(typing.cast(Any, kind))
         self.names = tuple(f.name for f in fields)
-        self._required = tuple(f.name for f in fields if f.default is MISSING)
-        self._defaults = {f.name: f.default for f in fields if f.default is not MISSING}
-        self._checks = {f.name: _check_of(f.type) for f in fields}
+        self.decode: Callable[[bytes], M] = partial(self.from_map, None, "")
+        """Return the message that a body holds."""
+        self._required = frozenset(f.name for f in fields if f.default is MISSING)
+        self._checks = {f.name: (_usual_types(f.type), _check_of(_without_nil(f.type))) for f in fields}
         self._nested = frozenset(f.name for f in fields if _holds_message(f.type))
         self._pairs = tuple((f.name, f.default) for f in fields)
         self._word = kind.__name__.lower()
@@ -338,43 +336,82 @@ class Codec(typing.Generic[M]):
 
     def to_map(self, message: M) -> dict[str, Any]:
         """Return the message as a map, without the fields that have their default."""
-        tree = {
-            name: value
-            for (name, default), value in zip(self._pairs, self._values(message), strict=True)
-            if value is not default
-        }
-        for name in self._nested:
-            if name in tree:
-                tree[name] = _plain(tree[name])
+        tree = {}
+        for (name, default), value in zip(self._pairs, self._values(message), strict=True):
+            if value is not default:
+                tree[name] = _plain(value) if name in self._nested else value
         return tree
-
-    def from_map(self, tree: Any, path: str = "") -> M:
-        """Return the message that a map holds; RemoteProtocolError names the field that is wrong."""
-        if type(tree) is not dict:
-            raise _fault(path or self._word, "a map", tree)
-        values = dict(self._defaults)
-        checks = self._checks
-        for name, value in tree.items():
-            check = checks.get(name)
-            if check is None:
-                continue
-            try:
-                values[name] = check(value, name)
-            except RemoteProtocolError:
-                values[name] = check(value, f"{path or self._word}.{name}")
-        if len(values) != len(checks):
-            missing = [name for name in self._required if name not in values]
-            raise RemoteProtocolError(f"{path or self._word}.{missing[0]}: expected a value, found nothing")
-        return self.kind(**values)
 
     def encode(self, message: M, content: Content = Content.MSGPACK) -> bytes:
         """Return the message as a body; empty if every field has its default."""
-        tree = self.to_map(message)
-        return encode_map(tree, content) if tree or content is Content.JSON else b""
+        if content is not Content.MSGPACK:
+            return encode_map(self.to_map(message), content)
+        tree = {}
+        for (name, default), value in zip(self._pairs, self._values(message), strict=True):
+            if value is not default:
+                tree[name] = _plain(value) if name in self._nested else value
+        if not tree:
+            return b""
+        try:
+            data = _pack(tree)
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return encode_map(tree)  # says what is wrong
+        if len(data) > BODY_KEYS or len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
+            _check_sent(tree, data)
+        return data
 
-    def decode(self, data: bytes) -> M:
-        """Return the message that a body holds."""
-        return self.from_map(decode_map(data))
+    def from_map(self, tree: Any, path: str = "", data: bytes | None = None) -> M:
+        """Return the message that a map holds, or `data`; RemoteProtocolError names the field that is wrong."""
+        if data is not None:  # the usual body is read here, by one call of msgpack
+            try:
+                tree = None if not 0 < len(data) <= _SHORT_BYTES or data[:1] == b"{" else _unpackb(data)
+            except (ValueError, msgpack.UnpackException, RecursionError):
+                tree = None
+            if type(tree) is not dict:
+                tree = decode_map(data)
+            elif (
+                b"\xc4" in data
+                or b"\xc5" in data
+                or b"\xc6" in data
+                or len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH
+            ):
+                _check_received(tree, data)
+        elif type(tree) is not dict:
+            raise _fault(path or self._word, "a map", tree)
+        message = _new(self.kind)
+        checks = self._checks
+        for name, value in tree.items():
+            if name in checks:
+                usual, check = checks[name]
+                found = type(value)
+                if usual is not None and (found not in usual or (found is int and not -_MOST <= value <= _MOST)):
+                    value = check(value, f"{path or self._word}.{name}")
+                setattr(message, name, value)
+        if not self._required <= tree.keys():
+            missing = next(name for name in self.names if name in self._required and name not in tree)
+            raise RemoteProtocolError(f"{path or self._word}.{missing}: expected a value, found nothing")
+        return message
+
+
+_new, _pack, _MOST = object.__new__, msgpack.Packer().pack, INTEGER_MAX
+
+
+def _without_nil(annotation: Any) -> Any:
+    """Return what a value is that is there."""
+    arguments = typing.get_args(annotation)
+    return arguments[0] if arguments and arguments[-1] is types.NoneType else annotation
+
+
+def _usual_types(annotation: Any) -> frozenset[type] | None:
+    """Return the types of values that need no further look; None where any value will do."""
+    if annotation is Any:
+        return None
+    if annotation in _PLAIN:
+        return frozenset({annotation})
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return (_usual_types(arguments[0]) or frozenset()) | {types.NoneType}
+    return frozenset({origin} if arguments and arguments[-1] is Any else ())
 
 
 def _holds_message(annotation: Any) -> bool:
@@ -393,12 +430,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_codecs: dict[type[Any], Codec[Any]] = {}
+class _Codecs(dict[type[Any], Codec[Any]]):
+    def __missing__(self, kind: type[Any]) -> Codec[Any]:
+        codec = self[kind] = Codec(kind)
+        return codec
+
+
+CODECS = _Codecs()
+"""The codec of each message class; it is built once, when it is first used."""
 
 
 def codec_of(kind: type[M]) -> Codec[M]:
-    """Return the codec of a message class; it is built once."""
-    codec = _codecs.get(kind)
-    if codec is None:
-        codec = _codecs[kind] = Codec(kind)
-    return codec
+    """Return the codec of a message class."""
+    return CODECS[kind]

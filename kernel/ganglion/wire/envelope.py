@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -20,8 +20,7 @@ _VERBS = {verb.value: verb for verb in Verb}
 _pack = msgpack.Packer(autoreset=True).pack
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """Say what a message is.
 
     `serial` counts the CALLs of one caller and correlates REPLY and ERROR; `call` is a name of the table of calls;
@@ -92,14 +91,10 @@ def decode_head(data: bytes) -> Head:
         raise RemoteProtocolError(f"head: expected a msgpack array, found {data[:16].hex()}") from error
     if type(fields) is not tuple or not fields:
         raise RemoteProtocolError(f"head: expected an array that begins with a verb, found {type(fields).__name__}")
-    verb = _VERBS.get(fields[0]) if type(fields[0]) is int else None
+    number, serial, call, position, deadline_ms = (fields + _NOTHING[len(fields) :])[:5]
+    verb = _VERBS.get(number) if type(number) is int else None
     if verb is None:
-        raise RemoteProtocolError(f"head[0]: expected a verb 1 to {max(_VERBS)}, found {str(fields[0])[:40]}")
-    count = len(fields)
-    serial = fields[1] if count > 1 else 0
-    call = fields[2] if count > 2 else ""
-    position = fields[3] if count > 3 else None
-    deadline_ms = fields[4] if count > 4 else None
+        raise RemoteProtocolError(f"head[0]: expected a verb 1 to {max(_VERBS)}, found {str(number)[:40]}")
     if type(serial) is not int or not 0 <= serial <= INTEGER_MAX:
         raise RemoteProtocolError(f"head[1]: expected a serial 0 to 2**53 - 1, found {str(serial)[:40]}")
     if call is None:
@@ -107,18 +102,18 @@ def decode_head(data: bytes) -> Head:
     if type(call) is not str:
         raise RemoteProtocolError(f"head[2]: expected the name of a call, found {type(call).__name__}")
     if position is not None:
-        _check_position(position)
+        if type(position) is not tuple or len(position) != 6:
+            raise RemoteProtocolError("head[3]: expected [phase, worker, episode, attempt, step, leg] or nil")
+        for element in position:
+            if type(element) is not int or not 0 <= element <= INTEGER_MAX:
+                raise RemoteProtocolError(f"head[3]: expected six counts, found {str(element)[:40]}")
     if deadline_ms is not None and (type(deadline_ms) is not int or not 0 <= deadline_ms <= INTEGER_MAX):
         raise RemoteProtocolError(f"head[4]: expected milliseconds, found {str(deadline_ms)[:40]}")
-    return Head(verb, serial, call, position, deadline_ms)
+    return _tuple(Head, (verb, serial, call, position, deadline_ms))  # without its constructor: this is done so often
 
 
-def _check_position(position: Any) -> None:
-    if type(position) is not tuple or len(position) != 6:
-        raise RemoteProtocolError("head[3]: expected [phase, worker, episode, attempt, step, leg] or nil")
-    for element in position:
-        if type(element) is not int or not 0 <= element <= INTEGER_MAX:
-            raise RemoteProtocolError(f"head[3]: expected six counts, found {str(element)[:40]}")
+_NOTHING: tuple[Any, ...] = (0, 0, "", None, None)  # what the elements of a head are if they are left out
+_tuple = tuple.__new__
 
 
 def encode(envelope: Envelope) -> list[bytes]:

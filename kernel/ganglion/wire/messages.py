@@ -20,11 +20,12 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def message(kind: type[T]) -> type[T]:
-    """Make a class a message: a dataclass with slots, frozen for who checks types.
+    """Make a class a message: a dataclass, frozen for who checks types.
 
-    Not frozen at run time: that would take three times as long for each message of each step.
+    Not frozen at run time: that would take three times as long for each message of each step. It has no slots, so that
+    a field which did not come has its default from the class: a codec sets no more than has come.
     """
-    return dataclass(slots=True)(kind)
+    return dataclass(kind)
 
 
 class Call(NamedTuple):

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import msgpack
 
-from ganglion.errors import LimitExceeded, RemoteProtocolError
+from ganglion.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ganglion.limits import PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
 from ganglion.wire.codec import Codec, Content, check_claims
 from ganglion.wire.messages import Act, Acted, EnvironmentDeclared, EnvironmentUpdate, EnvironmentUpdated, Think
 
 M = TypeVar("M")
 
-_PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may travel as blobs
+PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may travel as blobs
     "governor.start": ("plan", "resume"),
     "controller.setup": ("controller", "conditions", "environments"),
     "controller.start": ("agents", "static_models"),
@@ -39,14 +39,22 @@ def encoded(
     codec: Codec[M], message: M, blobs: Sequence[bytes] = (), content: Content = Content.MSGPACK
 ) -> tuple[bytes, Sequence[bytes]]:
     """Return the body of a message and its blobs: those that are there already, then the large values of its rows."""
+    rows = _ROWS.get(codec.kind, ())
+    try:
+        body = codec.encode(message, content)
+        if not rows or len(body) <= PARCEL_BYTES:
+            return body, blobs
+    except LocalProtocolError:
+        if not rows:
+            raise
     lifted = list(blobs)
-    changes = {}
-    for name in _ROWS.get(codec.kind, ()):
-        rows = getattr(message, name)
-        if rows and any(type(row) is list and bytes in map(type, row) for row in rows):
-            changes[name] = [[_lifted(value, lifted) for value in row] if type(row) is list else row for row in rows]
-    if len(lifted) == len(blobs):
-        return codec.encode(message, content), blobs
+    changes = {
+        name: [
+            [_lifted(value, lifted) for value in row] if type(row) is list else row for row in getattr(message, name)
+        ]
+        for name in rows
+        if getattr(message, name)
+    }
     return codec.encode(dataclasses.replace(message, **changes), content), lifted  # type: ignore[type-var]
 
 
@@ -92,7 +100,7 @@ def detach(call: str, message: M) -> tuple[M, list[bytes]]:
     Raises:
         LimitExceeded: A part is larger than any message.
     """
-    names = _PARTS.get(call)
+    names = PARTS.get(call)
     if names is None or (call == "environment.start" and getattr(message, "plugin", None) is None):
         return message, []
     blobs: list[bytes] = []
@@ -119,7 +127,7 @@ def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
         return lower(message, blobs)
     changes: dict[str, Any] = {"parcels": None}
     for name, number in parcels.items():
-        if name not in _PARTS.get(call, ()):
+        if name not in PARTS.get(call, ()):
             raise RemoteProtocolError(f"{call}.parcels: {name[:40]!r} is no field that travels as a blob")
         if type(number) is not int or not 0 <= number < len(blobs):
             raise RemoteProtocolError(

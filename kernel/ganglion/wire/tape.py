@@ -24,9 +24,9 @@ from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
-MAGIC = b"ganglion tape 2\n"
-_HEAD = struct.Struct("<III")
-_ONES = 0xFFFFFFFF
+MAGIC = b"ganglion tape 3\n"
+HEAD = struct.Struct("<III")
+ONES = 0xFFFFFFFF
 _DIGEST_BYTES = 16
 _LARGE_BYTES = 1 << 20
 _PIECE_BYTES = 64 * 1024
@@ -35,7 +35,7 @@ _BIN = struct.Struct(">BI")  # msgpack's head of bytes with a length of 32 bits
 _LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
 
 Entry: TypeAlias = tuple[int, float, Any]
-"""A record that is to be written: its kind, the time, and what is said of it."""
+"""A record that is to be written: its kind, the time, and what is said of it, as `Kind` has it."""
 
 
 class Kind(IntEnum):
@@ -44,8 +44,8 @@ class Kind(IntEnum):
     HEARD = 1  # a message: its frames
     TICK = 2  # that there was nothing to hear, and the clock was looked at
     LATE = 3  # calls whose deadline has passed: their serials
-    SAID = 4  # a CALL or REPLY: its digest
-    BASE = 5  # where the process stood when the tape was begun anew
+    SAID = 4  # a CALL or REPLY: a digest of all that were said since the last such record
+    BASE = 5  # where the process stood when the tape was begun anew: last serial, state of the host, last answers
     GIVEN_UP = 6  # that nothing more is written
 
 
@@ -69,17 +69,17 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
     if not any(kind == Kind.BASE or (kind == Kind.HEARD and len(what) > _FRAMES) for kind, _, what in entries):
         payload = _pack(entries)
         size, check = len(payload), zlib.crc32(payload)
-        return [_HEAD.pack(size, check, size ^ check ^ _ONES) + payload]
+        return [HEAD.pack(size, check, size ^ check ^ ONES) + payload]
     pieces: list[bytes | memoryview] = []
     packer = msgpack.Packer(autoreset=False)
     _cut(entries, packer, pieces)
     pieces.append(packer.bytes())
     size, check = sum(map(len, pieces)), 0
-    if size > _ONES:
+    if size > ONES:
         raise LimitExceeded(f"tape: expected a state of less than 4 GiB, found {size} bytes")
     for piece in pieces:
         check = zlib.crc32(piece, check)
-    return [_HEAD.pack(size, check, size ^ check ^ _ONES), *pieces]
+    return [HEAD.pack(size, check, size ^ check ^ ONES), *pieces]
 
 
 def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) -> None:
@@ -98,26 +98,6 @@ def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) ->
         packer.reset()
     else:
         packer.pack(tree)
-
-
-def record(kind: Kind, time_s: float, payload: Any = None) -> Entry:
-    """Return a record."""
-    return kind, time_s, payload
-
-
-def heard_record(time_s: float, frames: Sequence[bytes]) -> Entry:
-    """Return the record of a message."""
-    return Kind.HEARD, time_s, frames
-
-
-def late_record(time_s: float, serials: Sequence[int]) -> Entry:
-    """Return the record of calls whose deadline has passed."""
-    return Kind.LATE, time_s, serials
-
-
-def base_record(time_s: float, serial: int, state: Any, answers: Any = ()) -> Entry:
-    """Return the record of where a process stood: its last serial, what its host wants to know again, last answers."""
-    return Kind.BASE, time_s, (serial, state, answers)
 
 
 def digest(frames: Sequence[bytes]) -> bytes:
@@ -157,10 +137,10 @@ def read_records(tape: Any) -> Iterator[Record]:
         return  # it was begun, and nothing was heard
     if bytes(tape[:place]) != MAGIC:
         raise RemoteProtocolError(f"expected a tape, found {bytes(tape[:16])!r}")
-    while place + _HEAD.size <= size:
-        start = place + _HEAD.size
-        length, check, both = _HEAD.unpack(tape[place:start])
-        if both != length ^ check ^ _ONES:
+    while place + HEAD.size <= size:
+        start = place + HEAD.size
+        length, check, both = HEAD.unpack(tape[place:start])
+        if both != length ^ check ^ ONES:
             raise RemoteProtocolError(f"tape: the head of the block at byte {place} of {size} is damaged")
         end = start + length
         if end > size:

@@ -137,8 +137,8 @@ class Life:
         """Take what comes, and look round."""
         incoming = self.peer._next(0.0)
         if incoming is not None:
-            self.peer._work(lambda: self.peer._take(incoming))
-        self.peer._work(self.host.tick)
+            self.peer._take(incoming)
+        self.host.tick()
 
     def close(self) -> None:
         """End the loops of async hooks, as the end of a process would."""

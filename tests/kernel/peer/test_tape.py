@@ -12,7 +12,7 @@ from ganglion.errors import DiskError
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.peer import journal as module
 from ganglion.peer.journal import FileReel, Tape, TapeDiffers
-from ganglion.wire.tape import Kind, base_record, frames_of, read_records
+from ganglion.wire.tape import Kind, frames_of, read_records
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -29,29 +29,28 @@ def played(reel: Any) -> list[Any]:
 def test_nothing_is_written_behind_its_end(reel: Any) -> None:
     """Who has lost his place for good leaves his tape as it was then, also where he would begin it anew."""
     tape = Tape(reel)
-    tape.said(1.0, b"d" * 16)
-    tape.flush()
+    tape.note((Kind.HEARD, 1.0, [b"a"]))
+    tape.say()
     tape.end()
-    tape.said(2.0, b"e" * 16)
-    tape.heard(3.0, [b"a"])
+    tape.note((Kind.HEARD, 3.0, [b"b"]))
 
-    assert tape.flush()
-    tape.begin_anew([base_record(4.0, 1, None, [])])
-    assert [b"d" * 16] == played(reel)
+    assert tape.say()
+    tape.begin_anew([(Kind.BASE, 4.0, (1, None, []))])
+    assert [[b"a"]] == played(reel)
     assert Tape(reel).playing
 
 
 def test_torn_end_is_cut_off(reel: Any) -> None:
     """What follows the last whole record is gone once the successor writes."""
     first = Tape(reel)
-    first.heard(1.0, [b"a"])
-    first.flush()
+    first.note((Kind.HEARD, 1.0, [b"a"]))
+    first.say()
     reel.append(b"\x05\x00")
     second = Tape(reel)
     second.take()
     second.finish()
-    second.heard(2.0, [b"b"])
-    second.flush()
+    second.note((Kind.HEARD, 2.0, [b"b"]))
+    second.say()
 
     assert [[b"a"], [b"b"]] == played(reel)
 
@@ -60,8 +59,8 @@ def test_damage_ends_the_process_by_its_status(reel: Any) -> None:
     """A tape that cannot be played ends its process with the status that makes the run begin its phase again."""
     first = Tape(reel)
     for word in (b"aaaa", b"bbbb"):
-        first.heard(1.0, [word])
-    first.flush()
+        first.note((Kind.HEARD, 1.0, [word]))
+    first.say()
     data = bytearray(reel.read())
     data[data.index(b"aaaa")] ^= 1
     reel.replace(bytes(data))
@@ -75,12 +74,13 @@ def test_too_long_a_tape_is_given_up(reel: Any, monkeypatch: pytest.MonkeyPatch)
     """Above its bound a tape tells so once, nothing more is written, and a successor is told."""
     monkeypatch.setattr(module, "TAPE_BYTES", 200)
     tape = Tape(reel)
-    tape.heard(1.0, [b"x" * 150])
-    assert tape.flush()
-    tape.heard(1.0, [b"y" * 150])
-    assert not tape.flush()
-    tape.heard(1.0, [b"z"])
-    assert tape.flush()
+    tape.note((Kind.HEARD, 1.0, [b"x" * 150]))
+    assert tape.say()
+    tape.note((Kind.HEARD, 1.0, [b"y" * 150]))
+    tape.say()
+    assert tape.given_up
+    tape.note((Kind.HEARD, 1.0, [b"z"]))
+    tape.say()
 
     with pytest.raises(TapeDiffers, match="given up"):
         Tape(reel)

@@ -2,7 +2,6 @@
 import json
 import re
 import tracemalloc
-from dataclasses import dataclass
 from typing import Any
 
 import msgpack
@@ -13,9 +12,10 @@ from hypothesis import strategies as st
 from ganglion.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 from ganglion.wire.codec import Content, codec_of, decode_map, encode_map, openings, type_text
+from ganglion.wire.messages import message
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Inner:
     """Stand inside another message."""
 
@@ -23,7 +23,7 @@ class Inner:
     word: str = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@message
 class Outer:
     """Have a field of every kind that can be declared."""
 
@@ -329,7 +329,7 @@ def test_type_in_words(annotation: Any, text: str) -> None:
 def test_undeclarable_field_is_refused_at_once() -> None:
     """A message with a field that cannot be checked is refused when its codec is built."""
 
-    @dataclass(frozen=True, slots=True)
+    @message
     class Odd:
         odd: set[int]
 

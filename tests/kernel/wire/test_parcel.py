@@ -12,7 +12,7 @@ from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, PARCEL_BYTES, PARCEL_DEPTH, PLAN_BYTES
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import CALL_BY_NAME, CALLS, TELLS, Act, EnvironmentStart, GovernorStart, RecordBatch
-from ganglion.wire.parcel import _PARTS, attach, detach, encoded, lower, plan_bytes
+from ganglion.wire.parcel import PARTS, attach, detach, encoded, lower, plan_bytes
 
 SMALL = {"name": "dummy", "params": {"size": 3}}
 LARGE = {"name": "dummy", "params": {"numbers": list(range(PARCEL_BYTES))}}
@@ -30,7 +30,7 @@ def test_every_part_is_a_field() -> None:
     """Each part is a field of the message that the call has, and that message says where its parcels are."""
     messages = {call.name: call.request for call in CALLS} | {tell.name: tell.body for tell in TELLS}
 
-    for call, names in _PARTS.items():
+    for call, names in PARTS.items():
         fields = {field.name for field in dataclasses.fields(messages[call])}
         assert {"parcels", *names} <= fields
 
@@ -96,7 +96,7 @@ def test_wrong_parcels_are_refused(parcels: dict[str, Any], blobs: list[bytes], 
 
 def test_calls_with_parcels_are_calls() -> None:
     """Only calls that there are, and the tell of rows, have parts."""
-    assert set(_PARTS) - set(CALL_BY_NAME) == {"record.batch"}
+    assert set(PARTS) - set(CALL_BY_NAME) == {"record.batch"}
 
 
 VALUES = st.one_of(

@@ -167,15 +167,15 @@ def _records() -> list[bytes]:
     """Return records whose bytes are judged, though their checks would be right."""
     call = encode_head(Head(Verb.CALL, 7, "muscle.act", (0, 1, 2, 3, 4, 5)))
     made = [
-        tape.heard_record(1.0, [b"run-1/controller/0", call, b"\x80"]),
-        tape.record(Kind.TICK, 2.0),
-        tape.late_record(3.0, [5, 6]),
-        tape.record(Kind.SAID, 3.5, tape.digest([call])),
-        tape.base_record(4.0, 9, {"a": [1]}, [["peer", 7]]),
-        tape.record(Kind.GIVEN_UP, 0.0),
+        (Kind.HEARD, 1.0, [b"run-1/controller/0", call, b"\x80"]),
+        (Kind.TICK, 2.0, None),
+        (Kind.LATE, 3.0, [5, 6]),
+        (Kind.SAID, 3.5, tape.digest([call])),
+        (Kind.BASE, 4.0, (9, {"a": [1]}, [["peer", 7]])),
+        (Kind.GIVEN_UP, 0.0, None),
     ]
     broken = [b"\xff\xff\xff\xff", [], ["a"], [1, 2, 3], [[], {}, []], [b"", b"\x01\0\0\0x"], {"a": 1}, None]
-    made += [tape.record(kind, 5.0, payload) for kind in Kind for payload in broken]
+    made += [(kind, 5.0, payload) for kind in Kind for payload in broken]
     shapes: list[Any] = [7, [7], [[1, 1.0]], [[0, 1.0, []]], [[1, float("nan"), []]], [[[], 1.0, None]]]
     payloads = [msgpack.packb(some) for some in (*([one] for one in made), made[:5], *shapes)]
     checks = [(len(one), zlib.crc32(one)) for one in payloads]

@@ -48,16 +48,13 @@ SOMETIMES = (
 @contextlib.contextmanager
 def counting(counts: Counter[str]) -> Iterator[None]:
     """Count what conversations and hosts do meanwhile."""
-    request, postpone, told = Conversation._request, Conversation._postpone, ControllerHost.told
+    repeated, postpone, told = Conversation._repeated_request, Conversation._postpone, ControllerHost.told
     comes_next, forward, nobody = StoreHost._comes_next, Broker._forward, Broker._nobody
 
-    def counted_request(self: Conversation, one: Any) -> Any:
-        incoming, answers = request(self, one)
-        if answers:
-            counts["answer from memory"] += 1
-        elif not incoming:
-            counts["repeat of what is being done"] += 1
-        return incoming, answers
+    def counted_repeat(self: Conversation, one: Any) -> Any:
+        answers = repeated(self, one)
+        counts["answer from memory" if answers else "repeat of what is being done"] += 1
+        return answers
 
     def counted_postpone(self: Conversation, serial: int, tree: dict[str, Any], now_s: float) -> bool:
         found = postpone(self, serial, tree, now_s)
@@ -86,7 +83,7 @@ def counting(counts: Counter[str]) -> Iterator[None]:
         return nobody(self, link, peer, head, to, now_s)
 
     replaced: list[tuple[type, str, Callable[..., Any]]] = [
-        (Conversation, "_request", counted_request),
+        (Conversation, "_repeated_request", counted_repeat),
         (Conversation, "_postpone", counted_postpone),
         (ControllerHost, "told", counted_told),
         (StoreHost, "_comes_next", counted_batch),

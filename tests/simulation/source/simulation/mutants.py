@@ -22,7 +22,7 @@ from ganglion.broker import core
 from ganglion.broker.admission import Register
 from ganglion.broker.core import Broker
 from ganglion.errors import PeerLost
-from ganglion.peer import brain, environment, muscle
+from ganglion.peer import brain, environment, journal, muscle
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Conversation
@@ -31,9 +31,9 @@ from ganglion.peer.journal import Tape
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Cuts, Ordinals, Records
 from ganglion.peer.store import StoreHost
-from ganglion.wire import tape as wire_tape
 from ganglion.wire.envelope import packed_serial
 from ganglion.wire.messages import Done
+from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 from simulation.bus import Simulation
 from simulation.campaign import Campaign
@@ -168,14 +168,14 @@ def overdue_unheard(patch: Patch) -> None:
 # -- conversations ----------------------------------------------------------------------------------------------------
 def no_memory_of_answers(patch: Patch) -> None:
     """Execute a repeated call again."""
-    answer = Conversation._answer
+    reply = Conversation.reply
 
-    def forget(self: Any, request: Any, frames: Any) -> Any:
-        found = answer(self, request, frames)
+    def forget(self: Any, *given: Any, **named: Any) -> Any:
+        found = reply(self, *given, **named)
         self._answers.clear()
         return found
 
-    patch.setattr(Conversation, "_answer", forget)
+    patch.setattr(Conversation, "reply", forget)
 
 
 def answers_forgotten_with_their_caller(patch: Patch) -> None:
@@ -191,13 +191,13 @@ def answers_forgotten_with_their_caller(patch: Patch) -> None:
 
 def done_twice(patch: Patch) -> None:
     """Take a repeat of what is being done for another request."""
-    request = Conversation._request
+    receive = Conversation.receive
 
-    def forget(self: Any, one: Any) -> Any:
+    def forget(self: Any, frames: Any, now_s: float) -> Any:
         self._doing.clear()
-        return request(self, one)
+        return receive(self, frames, now_s)
 
-    patch.setattr(Conversation, "_request", forget)
+    patch.setattr(Conversation, "receive", forget)
 
 
 def busy_dropped(patch: Patch) -> None:
@@ -258,40 +258,47 @@ def written_after_it_was_sent(patch: Patch) -> None:
     """Write down what was heard when what follows from it has been sent."""
     send = Participant._send
 
-    def late(self: Any, frames: Any) -> None:
+    def late(self: Any, frames: Any, call: str = "") -> None:
         tape = self._tape
         if tape is None or tape.playing:
-            send(self, frames)
+            send(self, frames, call)
             return
-        waiting, tape._waiting = tape._waiting, []
-        send(self, frames)
-        tape._waiting = [*waiting, *tape._waiting]
-        tape.flush()
+        waiting = [*tape._waiting]
+        tape._waiting.clear()
+        send(self, frames, call)
+        tape._waiting[:0] = waiting
+        tape.say()
 
     patch.setattr(Participant, "_send", late)
 
 
 def nothing_heard_is_written(patch: Patch) -> None:
     """Lose one message in sixteen on its way to the tape."""
-    heard, count = Tape.heard, [0]
+    say, count = Tape.say, [0]
 
-    def forgetful(self: Any, time_s: float, frames: Any) -> None:
-        count[0] += 1
-        if count[0] % 16:
-            heard(self, time_s, frames)
+    def forgetful(self: Any, frames: Any = (), call: str = "") -> bool:
+        count[0] += bool(self._waiting)
+        if self._waiting and count[0] % 16 == 0:
+            del self._waiting[0]
+        return say(self, frames, call)
 
-    patch.setattr(Tape, "heard", forgetful)
+    patch.setattr(Tape, "say", forgetful)
 
 
 def replay_uncompared(patch: Patch) -> None:
     """Believe a successor whatever it says."""
-    digest = wire_tape.digest
-    patch.setattr(wire_tape, "digest", lambda frames: digest([frames[0]]))
+    patch.setattr(journal, "_mix", lambda frame, digest: 0)
 
 
 def looks_at_the_clock_not_written(patch: Patch) -> None:
     """Keep a tape without the moments at which its writer looked at the clock."""
-    patch.setattr(Tape, "tick", lambda self, time_s: None)
+    say = Tape.say
+
+    def blind(self: Any, frames: Any = (), call: str = "") -> bool:
+        self._waiting[:] = [entry for entry in self._waiting if entry[0] != Kind.TICK]
+        return say(self, frames, call)
+
+    patch.setattr(Tape, "say", blind)
 
 
 def base_dropped(patch: Patch) -> None:
