@@ -167,8 +167,8 @@ def _check_parameters(cls: type[Any], params: Mapping[str, Any]) -> None:
 
 
 def _make(cls: type[Any], plugin: PluginPlan, phase: PhasePlan, seed: int) -> Any:
-    from ganglion.sdk.part import construct  # likewise
     from ganglion.sdk.flow import Mode
+    from ganglion.sdk.part import construct  # likewise
     from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 
     stream = words(seed, ["phase", phase.name, "condition", plugin.name])

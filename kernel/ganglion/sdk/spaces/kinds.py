@@ -218,7 +218,7 @@ class Box(Space):
 
     # -- chance -------------------------------------------------------------------------------------------------------
 
-    def sample(self, rng: Generator | None = None) -> Any:  # noqa: D102
+    def sample(self, rng: Generator | None = None) -> Any:
         if rng is None:
             rng = self._own_stream()
         if not self._plain:
