@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of --out, else table.")
 @click.option("--out", type=click.Path(path_type=Path), help="A new file; - is standard output.")
 @click.option("--sql", metavar="QUERY", help="A query in SQL, on a connection that cannot write.")
+@click.option(
+    "--open",
+    "unsealed",
+    is_flag=True,
+    help="Rows of open episodes [last run] that the store has heard of: without up to 200 steps of a worker, but all "
+    "of a paused one that shares its steps with no other.",
+)
 @click.pass_obj
 def command(
     settings: Settings,
@@ -45,6 +53,7 @@ def command(
     form: str | None,
     out: Path | None,
     sql: str | None,
+    unsealed: bool,
 ) -> None:
     """Show a table of results, of the named runs or of all; without TABLE the tables there are.
 
@@ -57,7 +66,12 @@ def command(
     chosen = _split(columns)
     narrowing: dict[str, Any] = {"where": where, "columns": chosen, "order": _split(order), "limit": limit}
     narrowing["wide"] = wide
-    with open_reader(settings) as reader:
+    opening: AbstractContextManager[StoreReader] = open_reader(settings)
+    if unsealed:
+        from ganglion.cli.unsealed import open_episodes
+
+        opening = open_episodes(settings, runs)
+    with opening as reader:
         if sql is not None:
             _refuse("--sql", [*runs, *([table] if table else [])], narrowing)
             shown, rows = _queried(reader, sql)
