@@ -17,7 +17,7 @@ from ganglion.supervisor.checkpoints import Moment, Moments, Way, journal_age_s,
 from ganglion.supervisor.folder import Census, Life, write_census
 from ganglion.supervisor.resume import prepare
 from ganglion.supervisor.runs import Run
-from ganglion.wire.tape import MAGIC, block, heard_record
+from ganglion.wire.tape import MAGIC, Kind, block
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
@@ -275,7 +275,7 @@ def test_a_planted_journal_is_neither_followed_nor_waited_for(tmp_path: Path, pl
     """What another user has put in the place of a journal tells nothing, at once."""
     path = tmp_path / "planted.tape"
     if planted == "link":
-        (tmp_path / "other").write_bytes(MAGIC + b"".join(block([heard_record(0.0, [b"", b"", b""])])))
+        (tmp_path / "other").write_bytes(MAGIC + b"".join(block([(Kind.HEARD, 0.0, [b"", b"", b""])])))
         path.symlink_to("other")
     elif planted == "pipe":
         os.mkfifo(path)
