@@ -45,13 +45,6 @@ _KINDS: dict[str, tuple[type, Any] | None] = {
     "additional_data": (object, None),
 }
 FIELDS = tuple(_KINDS)
-TABLES = {
-    "sensor_readings": "sensors",
-    "next_readings": "sensors",
-    "actuator_setpoints": "actuators",
-    "applied_setpoints": "applied",
-    "rewards": "rewards",
-}
 FLAT = ("observations", "actions")
 """Columns of one flat array per row: tables whose only id is their own name."""
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
@@ -345,9 +338,8 @@ class Memory:
         self._pending: list[list[Any]] = []
         self._start = self._end = self._capacity = 0
         self._layouts: dict[str, Layout] = {}
-        for name, kind in TABLES.items():
-            if kind in self._declared:
-                self._learn(name, self._declared[kind])
+        for name, layout in self._declared.items():
+            self._learn(name, layout)
 
     def declare(
         self,
@@ -360,15 +352,18 @@ class Memory:
 
         `applied` are the actuators after filters, where these are others than an agent's own; None: they are not.
         """
-        actuators = list(actuators)
-        kinds = {"sensors": sensors, "actuators": actuators, "rewards": rewards}
-        for kind, informations in {**kinds, "applied": actuators if applied is None else applied}.items():
-            given = list(informations)
+        actuators, sensors = list(actuators), list(sensors)
+        columns = {
+            "sensor_readings": sensors,
+            "next_readings": sensors,
+            "actuator_setpoints": actuators,
+            "applied_setpoints": actuators if applied is None else list(applied),
+            "rewards": list(rewards),
+        }
+        for name, given in columns.items():
             if given:
-                layout = Layout([it.uid for it in given], [it.space for it in given])
-                self._declared[kind] = layout
-                for name in (name for name, of in TABLES.items() if of == kind):
-                    self._learn(name, layout)
+                self._declared[name] = Layout([it.uid for it in given], [it.space for it in given])
+                self._learn(name, self._declared[name])
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -470,7 +465,7 @@ class Memory:
                 self._learn(name, layout)
             values = [it.value for it in values]
         else:
-            found = self._declared.get(TABLES[name], None if values else NOTHING)
+            found = self._declared.get(name, None if values else NOTHING)
             if found is None or len(found.uids) != len(values):
                 expected = "informations" if found is None else f"{len(found.uids)} values in declared order"
                 raise AuthorError(f"memory: {name}: expected {expected}, found {len(values)} values")
@@ -491,13 +486,10 @@ class Memory:
         return layout, [array.reshape(-1)]
 
     def _learn(self, name: str, layout: Layout) -> None:
-        self._table(name).learn(layout)
-        self._layouts[name] = layout
-
-    def _table(self, name: str) -> _TableColumn:
         column = self._columns[name]
         assert isinstance(column, _TableColumn)
-        return column
+        column.learn(layout)
+        self._layouts[name] = layout
 
     def _flush(self) -> None:
         """Write what waits into the blocks, and drop what is beyond the limit."""
@@ -530,11 +522,11 @@ class Memory:
             AuthorError: There are rows with ids that were not declared.
         """
         self._flush()
-        for name, kind in TABLES.items():
-            if self._table(name).layout.uids != self._declared.get(kind, NOTHING).uids:
-                raise AuthorError(f"memory: {name}: rows with ids that were not declared cannot be exported")
         columns: dict[str, Any] = {}
         for name, column in self._columns.items():
+            if isinstance(column, _TableColumn) and name not in FLAT:
+                if column.layout.uids != self._declared.get(name, NOTHING).uids:
+                    raise AuthorError(f"memory: {name}: rows with ids that were not declared cannot be exported")
             rows = None if column.array is None else column.fitted(0)[self._start : self._end]
             columns[name] = list(rows) if rows is not None and rows.dtype == object else rows
         return {"rows": self._end - self._start, "tags": list(self._tags), "columns": columns}
