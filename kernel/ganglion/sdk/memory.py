@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -246,14 +246,6 @@ class MemoryShard:
         self._read = read
         self._known: dict[str, Any] = {}
 
-    if not TYPE_CHECKING:  # a checker knows the columns from above, and that there are no others
-
-        def __getattr__(self, name: str) -> Any:
-            """Return a column, which is made when it is first asked for."""
-            if name in _KINDS:
-                return self.column(name)
-            raise AttributeError(f"a MemoryShard has no column {name!r}")
-
     @property
     def observations(self) -> Array:
         """Flat arrays, (n, columns): as given, else the vectors of the readings side by side."""
@@ -310,6 +302,14 @@ class MemoryShard:
 
     def __repr__(self) -> str:
         return f"MemoryShard({len(self)} rows)"
+
+
+def _read_by(name: str) -> property:
+    return property(lambda shard: shard.column(name))
+
+
+for _name in _KINDS.keys() - set(FLAT):
+    setattr(MemoryShard, _name, _read_by(_name))
 
 
 class Memory:
@@ -662,7 +662,7 @@ class Memory:
             count, has_newest = rows.stop - rows.start, rows.start < rows.stop == self._end
         else:
             count, has_newest = len(rows), bool((rows == self._end - 1).any())
-        copies = {name: np.array(array[rows]) for name in AMENDED if has_newest and (array := arrays[name]) is not None}
+        copies = {name: array[rows].copy() for name in AMENDED if has_newest and (array := arrays[name]) is not None}
 
         def read(name: str) -> Any:
             array = arrays[name]
