@@ -39,9 +39,7 @@ from typing import Any, ClassVar
 _CURES = {
     errno.ENOSPC: "free some space there",
     errno.EDQUOT: "free some space there, or ask for a larger quota",
-    errno.EROFS: "make it writable",
-    errno.EACCES: "make it writable",
-    errno.EPERM: "make it writable",
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make it writable"),
 }
 
 
@@ -153,15 +151,11 @@ class CallFailed(GanglionError):
         self.call = call
         self.remote_kind = str(error.get("kind", "failed"))
         self.remote_message = str(error.get("message", "no reason given"))
-        self.where = _text(error.get("where"))
-        self.remote_traceback = _text(error.get("traceback"))
+        told = (error.get("where"), error.get("traceback"))
+        self.where, self.remote_traceback = (it if isinstance(it, str) else None for it in told)
         blamed = (error.get("data") or {}).get("peer") if isinstance(error.get("data"), Mapping) else None
         self.culprit = str(blamed) if blamed else peer
         super().__init__(f"{peer} answered {call} with {self.remote_kind}: {self.remote_message}")
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 class PeerLost(GanglionError):

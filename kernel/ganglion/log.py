@@ -26,8 +26,7 @@ class Log:
 
     def say(self, level: str, event: str, **fields: Any) -> None:
         """Write one event; an unknown level is written as a warning."""
-        chosen = level if level in _LEVELS else "warning"
-        getattr(self._logger, chosen)(event, **fields)
+        getattr(self._logger, level if level in _LEVELS else "warning")(event, **fields)
 
     def close(self) -> None:
         """Close the file, if it is one."""

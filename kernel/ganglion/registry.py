@@ -23,7 +23,7 @@ from ganglion.run.plan import Plan, PluginPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class _Group:
     """Describe a group of plugins: its entry points, the class they must be, and what one is called."""
 
     entry_points: str
@@ -31,24 +31,24 @@ class Group:
     noun: str
 
 
-GROUPS: dict[str, Group] = {
-    "environment": Group("ganglion.environments", "ganglion.sdk:Environment", "environment"),
-    "muscle": Group("ganglion.muscles", "ganglion.sdk:Muscle", "muscle"),
-    "brain": Group("ganglion.brains", "ganglion.sdk:Brain", "brain"),
-    "objective": Group("ganglion.objectives", "ganglion.sdk:Objective", "objective"),
-    "reward": Group("ganglion.rewards", "ganglion.sdk:Reward", "reward"),
-    "transformer": Group("ganglion.transformers", "ganglion.sdk:StateTransformer", "state transformer"),
-    "filter": Group("ganglion.filters", "ganglion.sdk:Filter", "filter"),
-    "controller": Group("ganglion.controllers", "ganglion.sdk:Controller", "controller"),
-    "condition": Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
-    "observer": Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
-    "store": Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
-    "replay": Group("ganglion.replays", "", "replay of recordings"),
-    "document": Group("ganglion.documents", "", "document"),
-    "design": Group("ganglion.designs", "", "design of experiments"),
-    "schema": Group("ganglion.schemas", "", "schema"),
-    "command": Group("ganglion.commands", "", "command"),
-    "alias": Group("ganglion.aliases", "", "table of aliases"),
+GROUPS: dict[str, _Group] = {
+    "environment": _Group("ganglion.environments", "ganglion.sdk:Environment", "environment"),
+    "muscle": _Group("ganglion.muscles", "ganglion.sdk:Muscle", "muscle"),
+    "brain": _Group("ganglion.brains", "ganglion.sdk:Brain", "brain"),
+    "objective": _Group("ganglion.objectives", "ganglion.sdk:Objective", "objective"),
+    "reward": _Group("ganglion.rewards", "ganglion.sdk:Reward", "reward"),
+    "transformer": _Group("ganglion.transformers", "ganglion.sdk:StateTransformer", "state transformer"),
+    "filter": _Group("ganglion.filters", "ganglion.sdk:Filter", "filter"),
+    "controller": _Group("ganglion.controllers", "ganglion.sdk:Controller", "controller"),
+    "condition": _Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
+    "observer": _Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
+    "store": _Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
+    "replay": _Group("ganglion.replays", "", "replay of recordings"),
+    "document": _Group("ganglion.documents", "", "document"),
+    "design": _Group("ganglion.designs", "", "design of experiments"),
+    "schema": _Group("ganglion.schemas", "", "schema"),
+    "command": _Group("ganglion.commands", "", "command"),
+    "alias": _Group("ganglion.aliases", "", "table of aliases"),
 }
 
 STANDARD = "pip install 'ganglion[standard]', or in a checkout pip install . ./plugins/ganglion-*"

@@ -14,12 +14,8 @@ def written_beside(path: Path, mode: int = 0o644, follow: bool = False) -> Itera
     """Open a file beside its place; it is synced and renamed when the block ends, and removed when that raises.
 
     All of it happens below the descriptor of its folder, which must be there; a link in the place of a file is never
-    followed. OSError if it cannot be written: then the old file stays.
-
-    Args:
-        path: Where the file is to be.
-        mode: Its rights, less what the umask takes.
-        follow: Whether its folder may be a link.
+    followed. OSError if it cannot be written: then the old file stays. `mode` are the rights, less what the umask
+    takes; `follow` says whether the folder may be a link.
     """
     beside = f".{path.name}.{os.getpid()}.part"
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -46,13 +46,6 @@ _KINDS: dict[str, tuple[type, Any] | None] = {
     "additional_data": (object, None),
 }
 FIELDS = tuple(_KINDS)
-TABLES = {
-    "sensor_readings": "sensors",
-    "next_readings": "sensors",
-    "actuator_setpoints": "actuators",
-    "applied_setpoints": "applied",
-    "rewards": "rewards",
-}
 _TABLE_PLACES = [(FIELDS.index(name), name, kind) for name, kind in TABLES.items()]
 FLAT = ("observations", "actions")
 """Columns of one flat array per row: tables whose only id is their own name."""
@@ -258,14 +251,6 @@ class MemoryShard:
         self._read = read
         self._known: dict[str, Any] = {}
 
-    if not TYPE_CHECKING:  # a checker knows the columns from above, and that there are no others
-
-        def __getattr__(self, name: str) -> Any:
-            """Return a column, which is made when it is first asked for."""
-            if name in _KINDS:
-                return self.column(name)
-            raise AttributeError(f"a MemoryShard has no column {name!r}")
-
     @property
     def observations(self) -> Array:
         """Flat arrays, (n, columns): as given, else the vectors of the readings side by side."""
@@ -324,6 +309,14 @@ class MemoryShard:
         return f"MemoryShard({len(self)} rows)"
 
 
+def _read_by(name: str) -> property:
+    return property(lambda shard: shard.column(name))
+
+
+for _name in _KINDS.keys() - set(FLAT):
+    setattr(MemoryShard, _name, _read_by(_name))
+
+
 class Memory:
     """Keep whole decisions as rows; every column is aligned with them, whatever was given.
 
@@ -350,9 +343,8 @@ class Memory:
         self._pending: list[list[Any]] = []
         self._start = self._end = self._capacity = 0
         self._layouts: dict[str, Layout] = {}
-        for name, kind in TABLES.items():
-            if kind in self._declared:
-                self._learn(name, self._declared[kind])
+        for name, layout in self._declared.items():
+            self._learn(name, layout)
 
     def declare(
         self,
@@ -365,15 +357,18 @@ class Memory:
 
         `applied` are the actuators after filters, where these are others than an agent's own; None: they are not.
         """
-        actuators = list(actuators)
-        kinds = {"sensors": sensors, "actuators": actuators, "rewards": rewards}
-        for kind, informations in {**kinds, "applied": actuators if applied is None else applied}.items():
-            given = list(informations)
+        actuators, sensors = list(actuators), list(sensors)
+        columns = {
+            "sensor_readings": sensors,
+            "next_readings": sensors,
+            "actuator_setpoints": actuators,
+            "applied_setpoints": actuators if applied is None else list(applied),
+            "rewards": list(rewards),
+        }
+        for name, given in columns.items():
             if given:
-                layout = Layout([it.uid for it in given], [it.space for it in given])
-                self._declared[kind] = layout
-                for name in (name for name, of in TABLES.items() if of == kind):
-                    self._learn(name, layout)
+                self._declared[name] = Layout([it.uid for it in given], [it.space for it in given])
+                self._learn(name, self._declared[name])
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -488,7 +483,7 @@ class Memory:
                 self._learn(name, layout)
             values = [it.value for it in values]
         else:
-            found = self._declared.get(TABLES[name], None if values else NOTHING)
+            found = self._declared.get(name, None if values else NOTHING)
             if found is None or len(found.uids) != len(values):
                 expected = "informations" if found is None else f"{len(found.uids)} values in declared order"
                 raise AuthorError(f"memory: {name}: expected {expected}, found {len(values)} values")
@@ -509,13 +504,10 @@ class Memory:
         return layout, [array.reshape(-1)]
 
     def _learn(self, name: str, layout: Layout) -> None:
-        self._table(name).learn(layout)
-        self._layouts[name] = layout
-
-    def _table(self, name: str) -> _TableColumn:
         column = self._columns[name]
         assert isinstance(column, _TableColumn)
-        return column
+        column.learn(layout)
+        self._layouts[name] = layout
 
     def _flush(self) -> None:
         """Write what waits into the blocks, and drop what is beyond the limit."""
@@ -548,11 +540,11 @@ class Memory:
             AuthorError: There are rows with ids that were not declared.
         """
         self._flush()
-        for name, kind in TABLES.items():
-            if self._table(name).layout.uids != self._declared.get(kind, NOTHING).uids:
-                raise AuthorError(f"memory: {name}: rows with ids that were not declared cannot be exported")
         columns: dict[str, Any] = {}
         for name, column in self._columns.items():
+            if isinstance(column, _TableColumn) and name not in FLAT:
+                if column.layout.uids != self._declared.get(name, NOTHING).uids:
+                    raise AuthorError(f"memory: {name}: rows with ids that were not declared cannot be exported")
             rows = None if column.array is None else column.fitted(0)[self._start : self._end]
             columns[name] = list(rows) if rows is not None and rows.dtype == object else rows
         return {"rows": self._end - self._start, "tags": list(self._tags), "columns": columns}
@@ -690,7 +682,7 @@ class Memory:
             count, has_newest = rows.stop - rows.start, rows.start < rows.stop == self._end
         else:
             count, has_newest = len(rows), bool((rows == self._end - 1).any())
-        copies = {name: np.array(array[rows]) for name in AMENDED if has_newest and (array := arrays[name]) is not None}
+        copies = {name: array[rows].copy() for name in AMENDED if has_newest and (array := arrays[name]) is not None}
 
         def read(name: str) -> Any:
             array = arrays[name]

@@ -98,20 +98,11 @@ class _Hosted:
     """Call a host: requests and replies pass through the codec, as they would on the bus."""
 
     def __init__(self, host: Any, other: _Hosted | None = None) -> None:
-        self._link = _Link(other)
+        self.link = _Link(other)
         self._host = host
         self._handlers = host.handlers()
-        host.participant = Participant(lambda: self._link, self._handlers, pulse=False)
+        host.participant = Participant(lambda: self.link, self._handlers, pulse=False)
         self._serial = 0
-
-    @property
-    def other(self) -> _Hosted | None:
-        """Return the one that answers what the host asks."""
-        return self._link.other
-
-    @other.setter
-    def other(self, other: _Hosted) -> None:
-        self._link.other = other
 
     def ask(self, peer: str, call: str, message: Any) -> Any:
         """Return the answer to a request; what the author's code raises passes through."""
@@ -129,7 +120,7 @@ class _Hosted:
         message = attach(head.call, codec_of(row.request).decode(body), blobs)
         reply = self._handlers[head.call](request, message)
         if reply is DEFERRED:
-            return self._link.said.popleft()
+            return self.link.said.popleft()
         answer, beside = encoded(codec_of(row.reply), reply)
         return encode(Envelope(peer, Head(Verb.REPLY, head.serial), answer, tuple(beside)))
 
@@ -168,10 +159,7 @@ class StagedEnvironment:
         self._path: list[str | int] = ["environment", "world", "worker", worker]
         self._seed, self._params = seed, params
         self._worker, self._mode = worker, mode
-        self._parts = (
-            None if reward is None else _plugin("own", None),
-            None if transformer is None else _plugin("own", None),
-        )
+        self._parts = [None if it is None else _plugin("own", None) for it in (reward, transformer)]
         self._episode = 0
 
     @property
@@ -219,11 +207,6 @@ class StagedEnvironment:
         reset = EnvironmentReset(self._episode, integer_from_words(stream) >> _WIRE_BITS, stream, state)
         opened: EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.reset", reset)
         return opened
-
-    @property
-    def speaks(self) -> bool:
-        """Tell whether its class has `save_state` and `load_state`; known after `start`."""
-        return self._host.speaks
 
     def take_state(self) -> State:
         """Return all that another environment needs to go on from here, as a journal keeps it."""
@@ -428,7 +411,7 @@ class StagedAgent:
         state = export(brain, former._memory, former._generators, books)  # noqa: SLF001
         self._brain = self._begin_brain()
         self._brain_host._go_on(self._brain_host._brain, state)  # type: ignore[arg-type]  # noqa: SLF001
-        self._hosted.other = self._brain
+        self._hosted.link.other = self._brain
 
     def close(self) -> None:
         """End the phase."""

@@ -294,12 +294,10 @@ def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[
 
 def _integer_bound(array: Array, side: str, dtype: np.dtype[Any]) -> Array:
     limits = np.iinfo(dtype)
-    if array.dtype.kind == "f":
-        found = [limits.min if v == -math.inf else limits.max if v == math.inf else v for v in array.ravel().tolist()]
-        if any(v != int(v) for v in found):
-            raise SpaceError(f"{side} of a Box of {dtype}: expected integers, found {array.tolist()!r}")
-    else:
-        found = array.ravel().tolist()
+    ends = {-math.inf: int(limits.min), math.inf: int(limits.max)}
+    found = [ends.get(v, v) for v in array.ravel().tolist()]
+    if any(v != int(v) for v in found):
+        raise SpaceError(f"{side} of a Box of {dtype}: expected integers, found {array.tolist()!r}")
     if any(not limits.min <= v <= limits.max for v in found):
         raise SpaceError(f"{side} of a Box of {dtype}: {array.tolist()!r} does not fit into the dtype")
     return np.array([int(v) for v in found], dtype=dtype).reshape(array.shape)
