@@ -589,8 +589,8 @@ def _quoted(words: Sequence[str]) -> list[str]:
     return [f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:", *_indented(words)]
 
 
-def check_size(run: str, plan: Plan) -> None:
-    """Raise LaunchError if a phase needs more processes than a run may have, or the plan is larger than a message."""
+def check_plan(run: str, plan: Plan, store: str | None) -> None:
+    """Raise LaunchError for a plan or a phase that is too large, UsageError for recordings that no store can have."""
     size = plan_bytes(plan.to_map())
     if size > PLAN_BYTES:
         raise LaunchError(f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}")
@@ -601,10 +601,6 @@ def check_size(run: str, plan: Plan) -> None:
                 f"phase {phase.name!r}: expected at most {processes_per_run()} processes (processes_per_run), "
                 f"found {count} with {phase.workers} workers"
             )
-
-
-def check_store(plan: Plan, store: str | None) -> None:
-    """Raise UsageError if brains are to learn from recorded episodes and there is no store that has any."""
     faults = [
         f"{at}: recorded episodes are read from a store, and this run has none (--store none)"
         for agent in (agent for phase in plan.phases for agent in replaying(phase))

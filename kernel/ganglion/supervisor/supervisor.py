@@ -30,18 +30,7 @@ from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
 from ganglion.supervisor.restart import Restarter
 from ganglion.supervisor.resume import begin, prepare, rewind
-from ganglion.supervisor.runs import (
-    FINISHED,
-    Home,
-    Member,
-    Outcome,
-    Run,
-    check_size,
-    check_store,
-    definition,
-    start,
-    wait_gone,
-)
+from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
 from ganglion.supervisor.watchdog import Watchdog
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
@@ -206,8 +195,7 @@ class Supervisor:
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         run.checkpoints = Checkpoints(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:
-            await asyncio.to_thread(check_size, folder.run, plan)
-            check_store(plan, store)
+            await asyncio.to_thread(check_plan, folder.run, plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
