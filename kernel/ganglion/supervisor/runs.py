@@ -478,16 +478,14 @@ class Run:
         return RunEvent(news.event, fields, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------
-    def unjoined(self) -> list[Member]:
-        """Return the members that the governor does not await: itself, the store, successors, attached programs."""
-        states, roles = (State.PLANNED, State.STARTING, State.RUNNING), (Role.GOVERNOR, Role.STORE)
-        coming = [m for m in self.members.values() if not m.here.is_set() and m.child.state in states]
-        return [m for m in coming if m.place.attached or m.due_s is not None or m.place.role in roles]
-
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
         """Return the members whose wait is to be reported now, with its length in seconds."""
         due: list[tuple[Member, float]] = []
-        for member in self.unjoined():
+        states, roles = (State.PLANNED, State.STARTING, State.RUNNING), (Role.GOVERNOR, Role.STORE)
+        coming = [m for m in self.members.values() if not m.here.is_set() and m.child.state in states]
+        for member in coming:
+            if not (member.place.attached or member.due_s is not None or member.place.role in roles):
+                continue  # the governor reports this one
             first_s = ATTACH_WAIT_REPORT_S if member.place.attached else WAIT_REPORT_S
             length_s = now_s - member.since_s
             if length_s >= first_s and (member.report_s is None or now_s >= member.report_s):
