@@ -46,10 +46,10 @@ _KINDS: dict[str, tuple[type, Any] | None] = {
     "additional_data": (object, None),
 }
 FIELDS = tuple(_KINDS)
-_TABLE_PLACES = [(FIELDS.index(name), name, kind) for name, kind in TABLES.items()]
 FLAT = ("observations", "actions")
 """Columns of one flat array per row: tables whose only id is their own name."""
 _OBJECTIVE = FIELDS.index("objective")
+_TABLES = {name: FIELDS.index(name) for name, kind in _KINDS.items() if kind is None and name not in FLAT}
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
 """Columns in which a memory changes its newest row after it was appended."""
 
@@ -433,11 +433,11 @@ class Memory:
             None if actions is None else self._flat_cell("actions", actions),
             additional_data,
         ]
-        for place, name, kind in _TABLE_PLACES:
+        for name, place in _TABLES.items():
             values = row[place]
             if values is None:
                 continue
-            layout = self._declared.get(kind)
+            layout = self._declared.get(name)
             # The usual case without a call: a list of numbers in declared order.
             plain = type(values) is list and layout is not None and layout.scalar and len(values) == layout.width
             if plain and not isinstance(values[0], Information):
@@ -697,7 +697,7 @@ def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -
     """Return a column of rows that still wait in Python objects, made from the rows alone."""
     place = FIELDS.index(name)
     column = columns[name]
-    if len(rows) == 1 and name in TABLES and rows[0][place] is not None:
+    if len(rows) == 1 and name in _TABLES and rows[0][place] is not None:
         layout, values = rows[0][place]  # of the newest row, which every objective asks for
         if layout.scalar and None not in values:  # what is unknown has no place in an integer column
             only = np.array([values], dtype=layout.dtype)

@@ -34,6 +34,7 @@ from ganglion.limits import (
 from ganglion.supervisor.child import Restarts
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.launcher import Launcher, Process, end, within
+from ganglion.supervisor.operator import retry_after_s
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.wire.codec import Content, codec_of, decode_map
@@ -280,12 +281,12 @@ class Bus:
             pending.answer.set_result(body)
             return
         tree = decode_map(body)
-        after_ms = tree.get("retry_after_ms")
-        if peer == KERNEL and tree.get("kind") == "busy" and type(after_ms) is int and after_ms > 0:
+        again_s = retry_after_s(tree)
+        if peer == KERNEL and again_s is not None:
             data = tree.get("data")
             if type(data) is dict and data.get("absent"):
                 pending.extend(self._loop.time())
-            self._loop.call_later(after_ms / 1000, self._repeat, head.serial)
+            self._loop.call_later(again_s, self._repeat, head.serial)
         else:
             pending.answer.set_exception(CallFailed(pending.to or "the broker", pending.call, tree))
 
@@ -336,11 +337,10 @@ class Bus:
                 raise LocalProtocolError(f"the supervisor knows no call {head.call[:80]!r}")
             reply = await handler(peer, codec_of(row.request).decode(body))
             verb, data = Verb.REPLY, codec_of(row.reply).encode(reply, content)
-        except GanglionError as error:
-            failure = Failure(error.kind, str(error))
-            verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
         except Exception as error:  # noqa: BLE001 - the outermost frame of the task: a caller is answered always
             failure = Failure("internal", f"{type(error).__name__}: {error}")
+            if isinstance(error, GanglionError):
+                failure = Failure(error.kind, str(error))
             verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
         frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
         self._answers.end(peer, head.serial, head.call, frames)

@@ -94,13 +94,15 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
 
 def _longest(plan: Plan, environment: EnvironmentPlan, worker: int) -> tuple[int | None, str]:
     """Return the longest episode of an environment in a worker, and what its class did wrong when asked."""
+    from ganglion.sdk.part import check_parameters  # needs numpy, which the supervisor must not import
+
     if environment.plugin is None:
         return None, ""
     name = environment.plugin.name
     params = environment.params_of(worker)
     try:
         cls = registry.load("environment", name, plan.folder, plan.allow)
-        _check_parameters(cls, params)
+        check_parameters(cls, params)
     except PluginInvalid:
         return None, ""
     try:
@@ -158,12 +160,6 @@ def _of_all(conditions: Sequence[Any], spans: Sequence[Mapping[str, int | None]]
     found = [longest_episode(conditions, span) for span in spans]
     known = [span for span in found if span is not None]
     return max(known, default=None) if len(known) == len(found) else None
-
-
-def _check_parameters(cls: type[Any], params: Mapping[str, Any]) -> None:
-    from ganglion.sdk.part import check_parameters  # needs numpy, which the supervisor must not import
-
-    check_parameters(cls, params)
 
 
 def _make(cls: type[Any], plugin: PluginPlan, phase: PhasePlan, seed: int) -> Any:

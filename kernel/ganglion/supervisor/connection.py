@@ -261,10 +261,5 @@ def advertised(bound: str) -> str:
     return str(Endpoint(host=socket.gethostname(), port=endpoint.port))
 
 
-def remote_path(local: Path) -> Path:
-    """Return where the connection file for other machines belongs: beside the one for this machine."""
-    return local.with_name(REMOTE)
-
-
 def _sha256(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()

@@ -97,7 +97,7 @@ class RunFolder:
         """Write document, plan and manifest, with the packages that import paths may name; UsageError if that fails."""
         try:
             self.logs.mkdir(exist_ok=True)
-            origin = origin_bytes(plan, allow)
+            origin = msgpack.packb({"plan": plan.to_map(), "allow": list(allow)})
             write_synced(self.path / ORIGIN, origin)
             (self.path / "brains").mkdir(exist_ok=True)
             (self.path / "document.yml").write_text(plan.document)
@@ -382,12 +382,6 @@ def remove_connection(results: Path, run: str) -> None:
 ORIGIN = "plan.msgpack"
 
 
-def origin_bytes(plan: Plan, allow: Sequence[str]) -> bytes:
-    """Return the bytes of the file: the plan, and further packages that import paths may name."""
-    data: bytes = msgpack.packb({"plan": plan.to_map(), "allow": list(allow)})
-    return data
-
-
 def read_origin(folder: Path, sha256: object) -> tuple[Plan, tuple[str, ...]]:
     """Return plan and allowed packages of a run; UsageError if the file is damaged: its manifest says `sha256`."""
     path = folder / ORIGIN
@@ -449,12 +443,10 @@ def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str,
     with _rewritten(folder, "sealed") as manifest:
         manifest |= {"status": status, "reason": reason, "ended": ended}
         manifest["chain"] = None if chain is None else dict(chain)
-        manifest["files"] = {name: _row(folder / name) for name in _SEALED if (folder / name).exists()}
+        files = {name: folder / name for name in _SEALED if (folder / name).exists()}
+        rows = {name: {"bytes": path.stat().st_size, "sha256": file_digest(path)} for name, path in files.items()}
+        manifest["files"] = rows
         manifest[_SEAL] = _own_digest(manifest)
-
-
-def _row(path: Path) -> dict[str, Any]:
-    return {"bytes": path.stat().st_size, "sha256": file_digest(path)}
 
 
 def _own_digest(manifest: Mapping[str, Any]) -> str:

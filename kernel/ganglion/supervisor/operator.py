@@ -62,7 +62,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
                 return codec_of(row.reply).decode(body)
             if head_in.verb is Verb.ERROR:
                 tree = decode_map(body)
-                again_s = _again_s(tree)
+                again_s = retry_after_s(tree)
                 if again_s is None or time.monotonic() + again_s > until_s:
                     raise CallFailed("the kernel", call, tree)
             if again_s is not None:
@@ -95,7 +95,7 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
             return head, frames[2] if len(frames) > 2 else b""
 
 
-def _again_s(failure: dict[str, Any]) -> float | None:
+def retry_after_s(failure: dict[str, Any]) -> float | None:
     """Return after how long a CALL is repeated; None if the failure is its answer."""
     after_ms = failure.get("retry_after_ms")
     if failure.get("kind") != "busy" or type(after_ms) is not int or after_ms <= 0:

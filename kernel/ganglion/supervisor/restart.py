@@ -71,15 +71,17 @@ class Restarter:
                 member.joined = False
             self._without_broker.add(run.id)
             kind = how.removeprefix("was killed by ").removeprefix("ended with ")
-            self._tell_broker(run, event.PEER_LOST, "lost", how, reason=how, kind=kind)
+            self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, "lost", how, reason=how, kind=kind)
 
     def broker_back(self, took_s: float) -> None:
         """Tell the runs of another broker; see to the members that do not join it."""
         self._broker_number += 1
         for run in self._live():
             if run.id in self._without_broker:  # else it has begun meanwhile, and was never without a broker
-                took = round(took_s, 3)
-                self._tell_broker(run, event.PEER_RESTARTED, "restarted", f"after {took_s:.2f} s", took_s=took)
+                after, took = f"after {took_s:.2f} s", round(took_s, 3)
+                self._tell_part(
+                    run, _BROKER, self._broker_number, event.PEER_RESTARTED, "restarted", after, took_s=took
+                )
             for member in run.members.values():
                 if member.here.is_set() and not member.joined:
                     span_s = RECONNECT_S if member.place.attached else REJOIN_S
@@ -99,19 +101,18 @@ class Restarter:
     def _live(self) -> list[Run]:
         return [run for run in self._supervisor.runs.values() if not run.over.is_set()]
 
-    def _tell_broker(self, run: Run, name: str, incident: str, detail: str, **fields: object) -> None:
-        known = {"name": _BROKER, "label": _BROKER, "incarnation": self._broker_number}
-        self._supervisor.tell(run, name, {**known, **fields})
-        self.report(run, _BROKER, self._broker_number, incident, detail)
+    def _tell_part(
+        self, run: Run, part: str, number: int, name: str, incident: str, detail: str, **fields: object
+    ) -> None:
+        self._supervisor.tell(run, name, {"name": part, "label": part, "incarnation": number, **fields})
+        self.report(run, part, number, incident, detail)
 
     def warm_lost(self, how: str) -> None:
         """Tell all runs that the warm parent was lost; its successor is being started, and no participant notices."""
         self._warm_losses += 1
         kind, detail = how.removeprefix("killed by "), f"was {how}"
-        known = {"name": _WARM, "label": _WARM, "incarnation": self._warm_losses}
         for run in self._live():
-            self._supervisor.tell(run, event.PEER_LOST, {**known, "kind": kind, "reason": detail})
-            self.report(run, _WARM, self._warm_losses, "lost", detail)
+            self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, "lost", detail, kind=kind, reason=detail)
 
     # -- a process has ended ------------------------------------------------------------------------------------------
     def ended(self, member: Member) -> None:
@@ -260,7 +261,7 @@ class Restarter:
             raise RemoteProtocolError(f"expected a participant of your run, found {overdue.peer[:80]!r}")
         if not mended(run.plan.phases[run.phase], member.place):
             raise RemoteProtocolError(f"{member.label} is not started again")
-        if member.child.state is State.RUNNING and member.here.is_set() and self._supervisor.kills:
+        if member.child.state is State.RUNNING and member.here.is_set() and self._supervisor.watchdog.kills:
             member.kill_hung(f"it did not answer {overdue.call[:80]} within {overdue.waited_s:.1f} s")
         return Done()
 

@@ -478,16 +478,14 @@ class Run:
         return RunEvent(news.event, fields, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------
-    def unjoined(self) -> list[Member]:
-        """Return the members that the governor does not await: itself, the store, successors, attached programs."""
-        states, roles = (State.PLANNED, State.STARTING, State.RUNNING), (Role.GOVERNOR, Role.STORE)
-        coming = [m for m in self.members.values() if not m.here.is_set() and m.child.state in states]
-        return [m for m in coming if m.place.attached or m.due_s is not None or m.place.role in roles]
-
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:
         """Return the members whose wait is to be reported now, with its length in seconds."""
         due: list[tuple[Member, float]] = []
-        for member in self.unjoined():
+        states, roles = (State.PLANNED, State.STARTING, State.RUNNING), (Role.GOVERNOR, Role.STORE)
+        coming = [m for m in self.members.values() if not m.here.is_set() and m.child.state in states]
+        for member in coming:
+            if not (member.place.attached or member.due_s is not None or member.place.role in roles):
+                continue  # the governor reports this one
             first_s = ATTACH_WAIT_REPORT_S if member.place.attached else WAIT_REPORT_S
             length_s = now_s - member.since_s
             if length_s >= first_s and (member.report_s is None or now_s >= member.report_s):
@@ -589,8 +587,8 @@ def _quoted(words: Sequence[str]) -> list[str]:
     return [f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:", *_indented(words)]
 
 
-def check_size(run: str, plan: Plan) -> None:
-    """Raise LaunchError if a phase needs more processes than a run may have, or the plan is larger than a message."""
+def check_plan(run: str, plan: Plan, store: str | None) -> None:
+    """Raise LaunchError for a plan or a phase that is too large, UsageError for recordings that no store can have."""
     size = plan_bytes(plan.to_map())
     if size > PLAN_BYTES:
         raise LaunchError(f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}")
@@ -601,10 +599,6 @@ def check_size(run: str, plan: Plan) -> None:
                 f"phase {phase.name!r}: expected at most {processes_per_run()} processes (processes_per_run), "
                 f"found {count} with {phase.workers} workers"
             )
-
-
-def check_store(plan: Plan, store: str | None) -> None:
-    """Raise UsageError if brains are to learn from recorded episodes and there is no store that has any."""
     faults = [
         f"{at}: recorded episodes are read from a store, and this run has none (--store none)"
         for agent in (agent for phase in plan.phases for agent in replaying(phase))

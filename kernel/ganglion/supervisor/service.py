@@ -230,7 +230,7 @@ def _phase_index(run: Run, text: str) -> int:
 
 def _run_row(run: Run) -> dict[str, Any]:
     outcome = run.outcome
-    return _row(run.folder, run.plan, run.started_s) | {
+    return _queued_row(_Queued(run.plan, run.folder, run.started_s)) | {
         "status": outcome.status if outcome else run.status if run.begun else "starting",
         "reason": outcome.reason if outcome else None,
         "exit_status": outcome.exit_status if outcome else None,
@@ -240,14 +240,10 @@ def _run_row(run: Run) -> dict[str, Any]:
 
 
 def _queued_row(queued: _Queued) -> dict[str, Any]:
-    return _row(queued.folder, queued.plan, queued.since_s)
-
-
-def _row(folder: RunFolder, plan: Plan, since_s: float) -> dict[str, Any]:
-    """Return a run that waits for its turn, as it is listed."""
-    known: dict[str, Any] = {"run": folder.run, "uid": plan.uid, "seed": plan.seed, "status": "queued"}
+    known = {"run": queued.folder.run, "uid": queued.plan.uid, "seed": queued.plan.seed, "status": "queued"}
     outcome: dict[str, Any] = {"reason": None, "exit_status": None, "story": [], "phase": None}
-    return known | outcome | {"age_s": round(time.monotonic() - since_s, 1), "folder": str(folder.path)}
+    age_s = round(time.monotonic() - queued.since_s, 1)
+    return known | outcome | {"age_s": age_s, "folder": str(queued.folder.path)}
 
 
 def _state(run: Run, member: Member) -> str:

@@ -24,24 +24,13 @@ from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
 from ganglion.supervisor.checkpoints import Checkpoints, Moments, Way
 from ganglion.supervisor.child import Event, State
-from ganglion.supervisor.connection import Access, Connection, connection_path, endpoint_folder, remote_path
+from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
 from ganglion.supervisor.folder import RunFolder, forget, write_census
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
 from ganglion.supervisor.restart import Restarter
 from ganglion.supervisor.resume import begin, prepare, rewind
-from ganglion.supervisor.runs import (
-    FINISHED,
-    Home,
-    Member,
-    Outcome,
-    Run,
-    check_size,
-    check_store,
-    definition,
-    start,
-    wait_gone,
-)
+from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
 from ganglion.supervisor.watchdog import Watchdog
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
@@ -119,7 +108,7 @@ class Supervisor:
         self._folder: Path | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._spared: set[int] = set()
-        self._watchdog = Watchdog(self)
+        self.watchdog = Watchdog(self)
         self.restarter = Restarter(self)
         self._launcher.on_warm_lost = self.restarter.warm_lost
 
@@ -134,7 +123,7 @@ class Supervisor:
         ours["kernel.overdue"] = self.restarter.overdue
         self.bus = Bus({**self.settings.handlers, **ours}, self)
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self._watchdog.end_text, log)
+        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self.watchdog.end_text, log)
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
@@ -143,7 +132,7 @@ class Supervisor:
         except BaseException:
             await self.close()
             raise
-        self._watchdog.start()
+        self.watchdog.start()
         assert self.connection is not None
         return self.connection
 
@@ -157,12 +146,12 @@ class Supervisor:
         self.connection_file = connection_path(self._folder, self.settings.results, run)
         self.connection.write(self.connection_file)
         for endpoint in answer.get("remote", []):
-            self.remote_file = remote_path(self.connection_file)
+            self.remote_file = self.connection_file.with_name(REMOTE)
             self.access.remote(place, endpoint).write(self.remote_file)
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
-        self._watchdog.stop()
+        self.watchdog.stop()
         for run in self.runs.values():
             if run.outcome is None:
                 run.interrupted("the kernel ends")
@@ -206,8 +195,7 @@ class Supervisor:
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
         run.checkpoints = Checkpoints(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:
-            await asyncio.to_thread(check_size, folder.run, plan)
-            check_store(plan, store)
+            await asyncio.to_thread(check_plan, folder.run, plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
@@ -322,7 +310,7 @@ class Supervisor:
 
     def member(self, run: Run, place: Place) -> Member:
         """Return a new member for a place, the next incarnation of its name."""
-        return run.member(place, self._bid_leave, self.restarter.ended)
+        return run.member(place, lambda member: self.bus.bid_leave(member.name), self.restarter.ended)
 
     async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
         """Write the process table, admit members, and start their processes."""
@@ -421,13 +409,8 @@ class Supervisor:
 
     async def _withdraw(self, names: list[str]) -> None:
         """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
-        if not self.bus.closed:
-            with contextlib.suppress(GanglionError):
-                await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)
-
-    def _bid_leave(self, member: Member) -> None:
-        if not self.bus.closed:
-            self.bus.bid_leave(member.name)
+        with contextlib.suppress(GanglionError):
+            await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)
 
     # -- what happens -------------------------------------------------------------------------------------------------
     def peer_joined(self, joined: Joined) -> None:
@@ -530,11 +513,6 @@ class Supervisor:
     def broker(self) -> Process | None:
         """Return the broker's process."""
         return None if self._hub is None else self._hub.process
-
-    @property
-    def kills(self) -> bool:
-        """Say whether processes that are silent or stopped are killed."""
-        return self._watchdog.kills
 
     def disturbed_since(self, moment_s: float) -> bool:
         """Say whether there was a moment without a broker since then, by the loop's clock."""

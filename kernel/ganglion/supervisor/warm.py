@@ -50,10 +50,13 @@ def main(arguments: Sequence[str]) -> int:
     for argument in arguments[2:]:
         word, equals, place = argument.partition("=")
         if equals:
-            entries[word] = _entry(place)
+            module, _, name = place.partition(":")
+            entries[word] = getattr(importlib.import_module(module), name)
         else:
             importlib.import_module(argument)
-    _check_single_threaded()
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
+    if threads != 1:
+        raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise copy every page that it only looks at
     channel.send(msgpack.packb([0, os.getpid()]))
@@ -182,18 +185,6 @@ def enter(entry: Entry, variables: dict[str, str]) -> NoReturn:
             with contextlib.suppress(OSError, ValueError):  # the reader is gone: there is nobody to tell
                 stream.flush()
         os._exit(status)
-
-
-def _entry(place: str) -> Entry:
-    module, _, name = place.partition(":")
-    entry: Entry = getattr(importlib.import_module(module), name)
-    return entry
-
-
-def _check_single_threaded() -> None:
-    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
-    if threads != 1:
-        raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from ganglion.supervisor.connection import (
     find_connections,
     places,
     read_connection,
-    remote_path,
     write_private,
 )
 
@@ -105,7 +104,7 @@ def test_order() -> None:
 def test_a_file_for_other_machines_holds_all_that_is_needed(tmp_path: Path) -> None:
     """It names the kernel's public key and a pair for each right, and never the kernel's secret one."""
     access = Access(remote=True)
-    path = remote_path(tmp_path / "c.json")
+    path = tmp_path / "remote.json"
     access.remote(PLACE, "tcp://192.0.2.7:5555").write(path)
     read = read_connection(path)
     keys = read.keys("attach")

@@ -13,7 +13,7 @@ from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_store, variables_of
+from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_plan, variables_of
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
@@ -101,9 +101,9 @@ def test_without_a_store_nothing_is_learned_from_recordings() -> None:
     ada = AgentPlan("ada", DUMMY, DUMMY, DUMMY, [], [], replay=[{}], replay_at=["run.yml:3:4: replay.0"])
     plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, agents=[ada], mode="train")])
 
-    check_store(plan, "sqlite:///somewhere.db")
+    check_plan("r", plan, "sqlite:///somewhere.db")
     with pytest.raises(UsageError, match=r"run.yml:3:4: replay.0: recorded episodes .* \(--store none\)"):
-        check_store(plan, None)
+        check_plan("r", plan, None)
 
 
 async def test_participants_tell_waits_and_warnings_only() -> None:
