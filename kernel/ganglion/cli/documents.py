@@ -32,41 +32,29 @@ from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan, ProgramPla
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
 def check(
-    settings: Settings,
-    files: tuple[str, ...],
-    deep: bool,
-    strict: bool,
-    whole: bool,
-    form: str | None,
-    overrides: tuple[str, ...],
-    allow: tuple[str, ...],
+    settings: Settings, /, files: tuple[str, ...], deep: bool, strict: bool, whole: bool, form: str | None, **more: Any
 ) -> int:
     """Check run documents and print all faults at once, importing no plugin unless asked to."""
-    rows = []
+    rows: list[tuple[str, Plan | None, list[Fault]]] = []
     for file in map(document_file, files):
         notes: list[Fault] = []
-        plan, faults = _check(file, overrides, allow, deep, notes)
+        try:
+            plan, faults = load_document(file, plugins=registry, notes=notes, **more)
+        except DocumentError as error:
+            rows.append((file, None, list(error.faults)))
+        else:
+            rows.append((file, plan, _deeply(plan, faults) if deep else faults))
         if notes and settings.verbosity > 0:
             click.echo(gathered(notes), err=True)
-        rows.append((file, plan, faults))
     _print(rows, settings.json if form is None else form == "json", whole)
     severities = {fault.severity for _, _, faults in rows for fault in faults}
     return 2 if "error" in severities or (strict and severities) else 0
 
 
-def _check(
-    file: str, overrides: Sequence[str], allow: Sequence[str], deep: bool, notes: list[Fault]
-) -> tuple[Plan | None, list[Fault]]:
-    """Return the plan of a document, None where it has faults, and the faults and warnings; fill `notes`."""
-    try:
-        plan, faults = load_document(file, plugins=registry, overrides=overrides, allow=allow, notes=notes)
-    except DocumentError as error:
-        return None, list(error.faults)
-    if deep:
-        from ganglion.cli.child import deeply
+def _deeply(plan: Plan, faults: list[Fault]) -> list[Fault]:
+    from ganglion.cli.child import deeply
 
-        faults = settle([*faults, *deeply(plan)])
-    return plan, faults
+    return settle([*faults, *deeply(plan)])
 
 
 def _print(rows: list[tuple[str, Plan | None, list[Fault]]], as_json: bool, whole: bool) -> None:

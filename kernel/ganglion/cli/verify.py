@@ -24,18 +24,9 @@ if TYPE_CHECKING:
 
 # What counts as a result, in the order in which it is digested, and the columns that do not count: wall-clock times
 # and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
-DIGESTED: dict[str, frozenset[str]] = {
-    "phases": frozenset({"run"}),
-    "episodes": frozenset({"run"}),
-    "steps": frozenset({"run"}),
-    "actions": frozenset({"run"}),
-    "signals": frozenset({"run"}),
-    "evaluations": frozenset({"run", "completed", "brain"}),
-    "brains": frozenset({"run", "created", "path", "bytes"}),
-    "bodies": frozenset({"run"}),
-    "opponents": frozenset({"run"}),
-    "ratings": frozenset({"run"}),
-}
+_TABLES = ("phases", "episodes", "steps", "actions", "signals", "evaluations", "brains", "bodies", "opponents",
+           "ratings")  # fmt: skip
+_IGNORED = {"evaluations": {"run", "completed", "brain"}, "brains": {"run", "created", "path", "bytes"}}
 
 
 def canonical(value: Any) -> bytes:
@@ -61,10 +52,10 @@ def _shaped(value: Any) -> Any:
     raise StoreError(f"expected a plain value in a row, found {type(value).__name__}")
 
 
-def _digested(reader: StoreReader) -> list[tuple[str, frozenset[str]]]:
+def _digested(reader: StoreReader) -> list[tuple[str, set[str]]]:
     """Return the tables of a store that count as results, and the columns of each that do not."""
     known = reader.tables()
-    return [(table, ignored) for table, ignored in DIGESTED.items() if table in known]
+    return [(table, _IGNORED.get(table, {"run"})) for table in _TABLES if table in known]
 
 
 def results_digest(reader: StoreReader, run: str) -> str:
@@ -119,7 +110,7 @@ def first_difference(reader: StoreReader, first: str, second: str) -> Difference
 
 
 def _differ(
-    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: frozenset[str]
+    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: set[str]
 ) -> Difference | None:
     row = a or b or {}
     at = {key: row[key] for key in _KEYS if row.get(key) is not None}
