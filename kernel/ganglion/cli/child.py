@@ -288,10 +288,6 @@ def _loaded(rows: Sequence[Sequence[str]]) -> Iterator[tuple[Sequence[str], Any]
             yield row, error
 
 
-def _misfits(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
-    return [[*row, str(found)] for row, found in _loaded(rows) if isinstance(found, PluginInvalid)]
-
-
 def _forms(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
     found = []
     for row, cls in _loaded(rows):
@@ -399,7 +395,7 @@ def _child() -> None:
     answers: dict[str, Callable[[Any], Any]] = {
         "plan": plan,
         "trial": trial,
-        "misfits": _misfits,
+        "misfits": lambda rows: [[*r, str(it)] for r, it in _loaded(rows) if isinstance(it, PluginInvalid)],
         "forms": _forms,
         "seeds": _seeds,
         "pairs": lambda pairs: _unfit(question),

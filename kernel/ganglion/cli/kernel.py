@@ -163,7 +163,12 @@ def submit(
     """Hand documents to the kernel and print the ids of their runs."""
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
-    documents = [(file, _text(file)) for file in map(document_file, files)]
+    documents = []
+    for file in map(document_file, files):
+        try:
+            documents.append((file, sys.stdin.read() if file == "-" else Path(file).read_text()))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: cannot be read: {error}") from error
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
         runs = [_submit(operator, f, t, overrides, seed, name) for f, t in documents]
@@ -172,13 +177,6 @@ def submit(
             return 0
         progress = make_progress(settings)
         return max((_follow(operator, run, progress) for run in runs), key=(0, 1, INTERRUPTED).index)
-
-
-def _text(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot be read: {error}") from error
 
 
 def _submit(

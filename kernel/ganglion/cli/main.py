@@ -131,16 +131,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_ESCAPED, _escaped)
 
 
-def _fail(error: GanglionError, verbose: bool) -> int:
-    """Print an error that was raised on purpose and return its exit status."""
-    if verbose:
-        traceback.print_exception(error)
-    else:
-        text = "\n".join(printable(line) for line in str(error).split("\n"))  # others may have a word in it
-        click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
-    return error.exit_status
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command line and return its exit status.
 
@@ -163,7 +153,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except GanglionError as error:
-        return _fail(error, settings.verbosity > 0)
+        if settings.verbosity > 0:
+            traceback.print_exception(error)
+        else:
+            text = "\n".join(printable(line) for line in str(error).split("\n"))  # others may have a word in it
+            click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
+        return error.exit_status
     except BrokenPipeError:  # who read our output has gone; the interpreter would complain when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -166,15 +166,6 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
     return plans
 
 
-def faults_of(plan: Plan, rows: Sequence[dict[str, object]]) -> DocumentError:
-    """Return what the check of the plugins has found as faults of the document, with their lines."""
-    from ganglion.document.fault import Fault, placed, report, settle
-
-    lines = plan.document.split("\n")
-    faults = settle(placed(Fault(**row), plan.source, lines) for row in rows)  # type: ignore[arg-type]
-    return DocumentError(report(faults), faults)
-
-
 def store_text(settings: Settings) -> str:
     """Return in words where the rows of a run are."""
     if settings.store == "none":
@@ -255,6 +246,7 @@ class RunSession:
 
     async def _run(self, gate: asyncio.Semaphore, plan: Plan, first: RunFolder | None) -> None:
         """Check and carry out a plan; the folder of the first run holds the broker's log, and stays until the end."""
+        from ganglion.document.fault import placed, report, settle
         from ganglion.supervisor.folder import reserve
 
         async with gate:
@@ -264,10 +256,11 @@ class RunSession:
             if first is None:
                 self.progress.begin(folder.run, plan.seed, str(folder.path))
             try:
-                faults = faults_of(plan, await self.session.supervisor.check(plan))
-                if any(fault.severity == "error" for fault in faults.faults):
-                    raise faults
-                for warning in faults.faults:
+                lines = plan.document.split("\n")
+                found = settle(placed(fault, plan.source, lines) for fault in await self.session.check(plan))
+                if any(fault.severity == "error" for fault in found):
+                    raise DocumentError(report(found), found)
+                for warning in found:
                     self.progress.note(str(warning))
                 await self.execute(plan, folder)
             finally:
