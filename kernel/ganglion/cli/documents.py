@@ -13,7 +13,7 @@ import click
 from ganglion import registry
 from ganglion.cli.session import document_file
 from ganglion.cli.settings import Settings
-from ganglion.cli.table import counted, opened
+from ganglion.cli.table import counted, opened, visible
 from ganglion.document import load_document, resolved, schema
 from ganglion.document.config import config_schema
 from ganglion.document.fault import Fault, gathered, nearest, report, settle, summary
@@ -157,8 +157,7 @@ class Graph:
 
 def _escaped(text: str, table: dict[str, str]) -> str:
     """Return a label for a quoted text; what cannot be printed is shown, not obeyed."""
-    shown = (c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-    return "".join(table.get(c, c) for part in shown for c in part) or " "  # Mermaid takes no empty label
+    return "".join(table.get(c, c) for c in visible(text, "\n")) or " "  # Mermaid takes no empty label
 
 
 def _mermaid(graph: Graph) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -231,40 +231,24 @@ def show(settings: Settings, run: str, document: bool, plan: bool) -> None:
 def _value(found: StoredRun) -> dict[str, Any]:
     """Return all that is shown as one plain value."""
     versions = {key: found.manifest.get(key) for key in ("ganglion", "python", "packages", "git")}
-    return {
-        **found.row,
-        "folder": str(found.folder),
-        "versions": versions,
-        "phases": [{key: value for key, value in row.items() if key != "run"} for row in found.phases],
-        "brains": [{key: value for key, value in row.items() if key != "run"} for row in found.brains],
-        "files": found.files(),
-    }
+    phases, brains = (
+        [{key: value for key, value in row.items() if key != "run"} for row in rows]
+        for rows in (found.phases, found.brains)
+    )
+    more = {"versions": versions, "phases": phases, "brains": brains, "files": found.files()}
+    return {**found.row, "folder": str(found.folder), **more}
 
 
 def _print(found: StoredRun, terminal: bool) -> None:
     row = found.row
     status = row["status"] or "unknown: nothing was stored"
     reason = f" ({row['reason']})" if row["reason"] else ""
-    lines = {
-        "run": found.run,
-        "uid": row["uid"],
-        "experiment": row["experiment"],
-        "seed": row["seed"],
-        "status": f"{status}{reason}",
-        "started": row["started"],
-        "ended": row["ended"],
-        "ganglion": found.manifest.get("ganglion"),
-        "folder": found.folder,
-    }
-    for name, value in lines.items():
-        if value is not None:
-            click.echo(f"{name:<11}{printable(str(value))}")
+    shown = {**row, "status": f"{status}{reason}", "ganglion": found.manifest.get("ganglion"), "folder": found.folder}
+    for name in ("run", "uid", "experiment", "seed", "status", "started", "ended", "ganglion", "folder"):
+        if shown[name] is not None:
+            click.echo(f"{name:<11}{printable(str(shown[name]))}")
     phases = [{**phase, "episodes": _progress(phase)} for phase in found.phases]
-    tables: Sequence[tuple[str, Sequence[str], list[dict[str, Any]]]] = (
-        ("phases", _PHASES, phases),
-        ("brains", _BRAINS, found.brains),
-        ("files", _FILES, found.files()),
-    )
+    tables = (("phases", _PHASES, phases), ("brains", _BRAINS, found.brains), ("files", _FILES, found.files()))
     for title, columns, rows in tables:
         if rows:
             click.echo(f"\n{title}")
