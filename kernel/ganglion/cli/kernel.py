@@ -100,7 +100,7 @@ def _say(text: str) -> None:
 
 @command.command("status")
 @click.pass_obj
-def status(settings: Settings) -> int:
+def status(settings: Settings) -> None:
     """Print what the daemon is and what it runs."""
     path, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
@@ -110,19 +110,18 @@ def status(settings: Settings) -> int:
         row: dict[str, object] = {"endpoint": connection.endpoint, "tcp": connection.tcp, "connection_file": str(path)}
         row |= {"version": info.version, "pid": connection.pid, "peers": info.peers, "uptime_s": info.uptime_s}
         click.echo(json.dumps({**row, "runs": runs}, indent=2))
-        return 0
+        return
     click.echo(f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers")
     click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
     for run in runs:
         click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip())
-    return 0
 
 
 @command.command("env")
 @click.argument("uid")
 @click.option("--role", type=click.Choice(["environment", "muscle"]), default="environment", show_default=True)
 @click.pass_obj
-def environment(settings: Settings, uid: str, role: str) -> int:
+def environment(settings: Settings, uid: str, role: str) -> None:
     """Print the variables with which a program takes the place UID of a document that says `attach: true`.
 
     For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
@@ -130,19 +129,17 @@ def environment(settings: Settings, uid: str, role: str) -> int:
     _, connection = find_kernel(settings.results, settings.kernel)
     for name, value in place_variables(connection, role, uid, connection.tcp or connection.endpoint).items():
         click.echo(f"export {name}={shlex.quote(value)}")
-    return 0
 
 
 @command.command("stop")
 @click.option("--now", is_flag=True, help="cut the running episodes")
 @click.pass_obj
-def stop(settings: Settings, now: bool) -> int:
+def stop(settings: Settings, now: bool) -> None:
     """Let the daemon's runs finish their episode, then end it."""
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
         operator.ask("kernel.leave", RunRequest(now=now))
     click.echo(f"kernel {connection.pid} is leaving")
-    return 0
 
 
 @click.command("submit")

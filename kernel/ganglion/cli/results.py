@@ -138,22 +138,21 @@ def runs(context: click.Context, status: str | None, uid: str | None, limit: int
 @runs.command("diff")
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.pass_context
-def _diff(context: click.Context, first: str, second: str) -> None:
+@click.pass_obj
+def _diff(settings: Settings, first: str, second: str) -> int:
     """Show the first difference between the results of two runs; exit status 1 if there is one.
 
     Ids of runs and wall-clock times are no results.
     """
     from ganglion.cli.verify import first_difference
 
-    settings: Settings = context.obj
     with open_reader(settings) as reader:
         found = first_difference(reader, reader.resolve(first), reader.resolve(second))
     if settings.json:
         click.echo(json_text({"difference": found and asdict(found)}))
     else:
         click.echo(str(found) if found else "no difference")
-    context.exit(1 if found else 0)
+    return 1 if found else 0
 
 
 @runs.command("rm")

@@ -151,13 +151,12 @@ class _Verified:
 @click.command("verify")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @click.option("--digest", is_flag=True, help="Print the digest of the results; equal results have equal ones.")
-@click.pass_context
-def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None:
+@click.pass_obj
+def command(settings: Settings, runs: tuple[str, ...], digest: bool) -> int:
     """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.
 
     This finds accidents and careless edits; against who rewrites everything, keep the printed digest elsewhere.
     """
-    settings: Settings = context.obj
     found = []
     for verified in _verify(settings, runs, digest):
         found.append(verified)
@@ -165,7 +164,7 @@ def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None
             _print(verified, digest, alone=len(runs) == 1)
     if settings.json:
         click.echo(json_text({"runs": [asdict(verified) for verified in found]}))
-    context.exit(1 if any(verified.damages for verified in found) else 0)
+    return 1 if any(verified.damages for verified in found) else 0
 
 
 def _print(verified: _Verified, digest: bool, alone: bool) -> None:
@@ -192,8 +191,7 @@ def _verify(settings: Settings, names: tuple[str, ...], digest: bool) -> Iterato
     except StoreError as error:
         if digest or not names:
             raise
-        for name in names:
-            yield _of_folder(settings.results, name, error)
+        yield from (_of_folder(settings.results, name, error) for name in names)
         return
     with reader:
         runs = map(reader.resolve, names) if names else [row["run"] for row in reader.rows("runs", columns=["run"])]
