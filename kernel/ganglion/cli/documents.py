@@ -52,9 +52,9 @@ def check(
 
 
 def _deeply(plan: Plan, faults: list[Fault]) -> list[Fault]:
-    from ganglion.cli.child import deeply
+    from ganglion.cli.child import check_deeply
 
-    return settle([*faults, *deeply(plan)])
+    return settle([*faults, *check_deeply(plan)])
 
 
 def _print(rows: list[tuple[str, Plan | None, list[Fault]]], as_json: bool, whole: bool) -> None:
@@ -233,7 +233,7 @@ def _plan(settings: Settings, source: str, allow: Sequence[str]) -> Plan:
 
 
 def process_graph(plan: Plan) -> Graph:
-    """Return who asks whom in each phase; workers' copies are one node, which says how many there are."""
+    """Return the calls between the processes of each phase; the copies of workers are one node with their number."""
     graph = Graph()
     governor, store = graph.node("governor"), graph.node("store")
     graph.edge(governor, store, "records")
@@ -285,7 +285,7 @@ def _body(graph: Graph, agent: AgentPlan, muscle: int, environments: dict[str, i
 
 
 def _of(ids: Sequence[str], uid: str, uids: Collection[str]) -> str:
-    """Return how many ids are of an environment in words, empty for none; how many `*` is nobody knows before it runs.
+    """Return how many ids are of an environment in words, empty for none; `*` is `all`: its number is not known yet.
 
     Of two environments that could own an id it is the one with the longer uid.
     """

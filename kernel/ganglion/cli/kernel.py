@@ -14,7 +14,7 @@ import click
 
 from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
+from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, pin_processors
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
 from ganglion.errors import CallFailed, DocumentError, UsageError
@@ -34,7 +34,7 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
     if context.invoked_subcommand is not None:
         return 0
     where = checked_bind(bind, no_curve)
-    keep_to(context.obj)
+    pin_processors(context.obj)
     os.umask(context.obj.mask)
     from ganglion.transport import loop
 
@@ -67,12 +67,12 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
             await daemon.wait_idle()
     finally:
         os.close(held)
-    defects = session.tell_defects()
+    defects = session.report_defects()
     return INTERRUPTED if session.interrupts else int(defects)
 
 
 def _hold(path: Path) -> int:
-    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names who holds it."""
+    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names its holder."""
     held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,7 +88,7 @@ def _hold(path: Path) -> int:
 
 
 def _tell(run: str, news: RunEvent) -> None:
-    """Say for whom a run waits, and what is not as it should be: nobody else looks on."""
+    """Print what a run waits for, and its warnings: a daemon has no other view of its runs."""
     if news.event in (event.WAITING, event.WARNING):
         _say(f"run {run}: {printable(str(news.fields.get('text', '')))}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import carried_out, honest, open_reader, store_class, store_uri
+from ganglion.cli.stores import carrier_of, open_reader, store_class, store_uri, with_live_status
 from ganglion.cli.table import FORMATS, json_text, opened, write
 from ganglion.errors import StoreError, UsageError
 from ganglion.supervisor.output import printable, without_password
@@ -125,7 +125,7 @@ def runs(context: click.Context, status: str | None, uid: str | None, limit: int
         columns = reader.columns("runs")
         rows = [
             row
-            for row in (honest(settings, row) for row in reader.rows("runs"))
+            for row in (with_live_status(settings, row) for row in reader.rows("runs"))
             if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
         ]
     terminal = sys.stdout.isatty() and not settings.plain and not settings.json
@@ -166,7 +166,7 @@ def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
         ids = list(dict.fromkeys(reader.resolve(run) for run in runs))
         rows = {row["run"]: row for row in reader.rows("runs", ids)}
     for run in ids:
-        where = carried_out(settings, rows[run])
+        where = carrier_of(settings, rows[run])
         if where:
             raise UsageError(f"run {run} is {rows[run]['status']} ({where}); stop it first")
     if not yes and not sys.stdin.isatty():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
+from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, pin_processors
 from ganglion.cli.settings import Settings
 from ganglion.cli.table import counted
 from ganglion.errors import DocumentError, UsageError
@@ -123,7 +123,7 @@ def command(
     if only_plan:
         print_plans(load(files, options, settings.verbosity > 0), settings.json)
         return 0
-    keep_to(settings)
+    pin_processors(settings)
     os.umask(settings.mask)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we read the documents
@@ -269,7 +269,7 @@ class RunSession:
 
     def _status(self, planned: int) -> int:
         """Return what the command ends with: interruption before failure before what was left behind."""
-        defects = self.session.tell_defects()
+        defects = self.session.report_defects()
         whole = self.statuses == [0] * planned  # Ctrl-C came behind the last step
         if INTERRUPTED in self.statuses or (self.session.interrupts and not whole):
             return INTERRUPTED

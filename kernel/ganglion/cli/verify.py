@@ -218,7 +218,7 @@ def _check_files(verified: _Verified, folder: Path, reader: StoreReader) -> None
     try:
         heads = reader.heads(run)
     except StoreError:
-        heads = None  # the rows are damaged, and that is told already
+        heads = None  # the rows are damaged, which is noted already
     # Every run declares something before its first row: without rows a store has no more of it than its models.
     sealed = manifest.get("chain")
     if wrong:
