@@ -18,8 +18,8 @@ from system.results import Failed, fail, table
 
 from ganglion.supervisor.connection import find_connections
 from ganglion_conformance.bench import Bench, Order
-from ganglion_conformance.muscle import Body
 from ganglion_conformance.drivers import ProgramDriver
+from ganglion_conformance.muscle import Body
 from ganglion_conformance.recipes import Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are started and watched as on Linux")

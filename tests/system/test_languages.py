@@ -19,10 +19,10 @@ from ganglion.sdk import ActuatorInformation, Box, ResetRequest
 from ganglion.wire.envelope import decode_head
 from ganglion_conformance.bench import Bench, Order
 from ganglion_conformance.drivers import ProgramDriver
+from ganglion_conformance.environment import World
 from ganglion_conformance.kit import judge
 from ganglion_conformance.recipes import foreign_folder
 from ganglion_conformance.vectors import read
-from ganglion_conformance.environment import World
 from ganglion_toys.pendulum import SEED_SHIFT, Pendulum
 
 SEEDS = (0, 7, 3936898253221180)
