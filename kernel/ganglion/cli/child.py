@@ -148,7 +148,7 @@ def path_of(phase: PhasePlan, process: Process) -> list[str | int]:
     return ["phase", phase.name, mode, *place[process.role], "worker", -1 if process.worker is None else process.worker]
 
 
-def deeply(plan: Plan) -> list[Fault]:
+def check_deeply(plan: Plan) -> list[Fault]:
     """Return the faults of a plan that only its plugins can tell.
 
     Classes, parameters and conditions come first; then each environment is started once, if nothing is wrong with it
@@ -171,9 +171,9 @@ def deeply(plan: Plan) -> list[Fault]:
 def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs: Rows | None = None) -> Rows:
     """Start each environment of a plan once, in a process of its own, and return what is wrong as maps of faults.
 
-    Told are what the author's code raises, values outside their spaces, workers that declare otherwise, and ids that
-    nobody declares. An environment with `command` or `attach` is left out: its ids are unknown before it runs, and
-    pass. Tracebacks go to standard error.
+    Faults are what the author's code raises, values outside their spaces, workers that declare otherwise, and ids that
+    no environment declares. An environment with `command` or `attach` is left out: its ids are unknown before it
+    runs, and pass. Tracebacks go to standard error.
 
     Args:
         plan: Of a document without other faults.
@@ -288,10 +288,6 @@ def _loaded(rows: Sequence[Sequence[str]]) -> Iterator[tuple[Sequence[str], Any]
             yield row, error
 
 
-def _misfits(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
-    return [[*row, str(found)] for row, found in _loaded(rows) if isinstance(found, PluginInvalid)]
-
-
 def _forms(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
     found = []
     for row, cls in _loaded(rows):
@@ -316,7 +312,7 @@ def _unfit(question: dict[str, Any]) -> Rows:
         cls = registry.load("brain", pair["brain"], question["folder"], question["allow"])
         try:
             cls.check_spaces(*rows, **pair["params"])
-        except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it is told
+        except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it becomes a fault
             found.append(registry.fault(pair["at"], f"agent {pair['agent']}: {error}"))
     return found
 
@@ -399,7 +395,7 @@ def _child() -> None:
     answers: dict[str, Callable[[Any], Any]] = {
         "plan": plan,
         "trial": trial,
-        "misfits": _misfits,
+        "misfits": lambda rows: [[*r, str(it)] for r, it in _loaded(rows) if isinstance(it, PluginInvalid)],
         "forms": _forms,
         "seeds": _seeds,
         "pairs": lambda pairs: _unfit(question),

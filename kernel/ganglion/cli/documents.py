@@ -13,7 +13,7 @@ import click
 from ganglion import registry
 from ganglion.cli.session import document_file
 from ganglion.cli.settings import Settings
-from ganglion.cli.table import counted, opened
+from ganglion.cli.table import counted, opened, visible
 from ganglion.document import load_document, resolved, schema
 from ganglion.document.config import config_schema
 from ganglion.document.fault import Fault, gathered, nearest, report, settle, summary
@@ -32,41 +32,29 @@ from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan, ProgramPla
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
 def check(
-    settings: Settings,
-    files: tuple[str, ...],
-    deep: bool,
-    strict: bool,
-    whole: bool,
-    form: str | None,
-    overrides: tuple[str, ...],
-    allow: tuple[str, ...],
+    settings: Settings, /, files: tuple[str, ...], deep: bool, strict: bool, whole: bool, form: str | None, **more: Any
 ) -> int:
     """Check run documents and print all faults at once, importing no plugin unless asked to."""
-    rows = []
+    rows: list[tuple[str, Plan | None, list[Fault]]] = []
     for file in map(document_file, files):
         notes: list[Fault] = []
-        plan, faults = _check(file, overrides, allow, deep, notes)
+        try:
+            plan, faults = load_document(file, plugins=registry, notes=notes, **more)
+        except DocumentError as error:
+            rows.append((file, None, list(error.faults)))
+        else:
+            rows.append((file, plan, _deeply(plan, faults) if deep else faults))
         if notes and settings.verbosity > 0:
             click.echo(gathered(notes), err=True)
-        rows.append((file, plan, faults))
     _print(rows, settings.json if form is None else form == "json", whole)
     severities = {fault.severity for _, _, faults in rows for fault in faults}
     return 2 if "error" in severities or (strict and severities) else 0
 
 
-def _check(
-    file: str, overrides: Sequence[str], allow: Sequence[str], deep: bool, notes: list[Fault]
-) -> tuple[Plan | None, list[Fault]]:
-    """Return the plan of a document, None where it has faults, and the faults and warnings; fill `notes`."""
-    try:
-        plan, faults = load_document(file, plugins=registry, overrides=overrides, allow=allow, notes=notes)
-    except DocumentError as error:
-        return None, list(error.faults)
-    if deep:
-        from ganglion.cli.child import deeply
+def _deeply(plan: Plan, faults: list[Fault]) -> list[Fault]:
+    from ganglion.cli.child import check_deeply
 
-        faults = settle([*faults, *deeply(plan)])
-    return plan, faults
+    return settle([*faults, *check_deeply(plan)])
 
 
 def _print(rows: list[tuple[str, Plan | None, list[Fault]]], as_json: bool, whole: bool) -> None:
@@ -169,8 +157,7 @@ class Graph:
 
 def _escaped(text: str, table: dict[str, str]) -> str:
     """Return a label for a quoted text; what cannot be printed is shown, not obeyed."""
-    shown = (c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-    return "".join(table.get(c, c) for part in shown for c in part) or " "  # Mermaid takes no empty label
+    return "".join(table.get(c, c) for c in visible(text, "\n")) or " "  # Mermaid takes no empty label
 
 
 def _mermaid(graph: Graph) -> Iterator[str]:
@@ -246,7 +233,7 @@ def _plan(settings: Settings, source: str, allow: Sequence[str]) -> Plan:
 
 
 def process_graph(plan: Plan) -> Graph:
-    """Return who asks whom in each phase; workers' copies are one node, which says how many there are."""
+    """Return the calls between the processes of each phase; the copies of workers are one node with their number."""
     graph = Graph()
     governor, store = graph.node("governor"), graph.node("store")
     graph.edge(governor, store, "records")
@@ -298,7 +285,7 @@ def _body(graph: Graph, agent: AgentPlan, muscle: int, environments: dict[str, i
 
 
 def _of(ids: Sequence[str], uid: str, uids: Collection[str]) -> str:
-    """Return how many ids are of an environment in words, empty for none; how many `*` is nobody knows before it runs.
+    """Return how many ids are of an environment in words, empty for none; `*` is `all`: its number is not known yet.
 
     Of two environments that could own an id it is the one with the longer uid.
     """

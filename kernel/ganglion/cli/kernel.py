@@ -14,7 +14,7 @@ import click
 
 from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
+from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, pin_processors
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
 from ganglion.errors import CallFailed, DocumentError, UsageError
@@ -34,7 +34,7 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
     if context.invoked_subcommand is not None:
         return 0
     where = checked_bind(bind, no_curve)
-    keep_to(context.obj)
+    pin_processors(context.obj)
     os.umask(context.obj.mask)
     from ganglion.transport import loop
 
@@ -67,12 +67,12 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
             await daemon.wait_idle()
     finally:
         os.close(held)
-    defects = session.tell_defects()
+    defects = session.report_defects()
     return INTERRUPTED if session.interrupts else int(defects)
 
 
 def _hold(path: Path) -> int:
-    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names who holds it."""
+    """Hold the lock of a folder's kernel, and return its descriptor; UsageError names its holder."""
     held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,7 +88,7 @@ def _hold(path: Path) -> int:
 
 
 def _tell(run: str, news: RunEvent) -> None:
-    """Say for whom a run waits, and what is not as it should be: nobody else looks on."""
+    """Print what a run waits for, and its warnings: a daemon has no other view of its runs."""
     if news.event in (event.WAITING, event.WARNING):
         _say(f"run {run}: {printable(str(news.fields.get('text', '')))}")
 
@@ -100,7 +100,7 @@ def _say(text: str) -> None:
 
 @command.command("status")
 @click.pass_obj
-def status(settings: Settings) -> int:
+def status(settings: Settings) -> None:
     """Print what the daemon is and what it runs."""
     path, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
@@ -110,19 +110,18 @@ def status(settings: Settings) -> int:
         row: dict[str, object] = {"endpoint": connection.endpoint, "tcp": connection.tcp, "connection_file": str(path)}
         row |= {"version": info.version, "pid": connection.pid, "peers": info.peers, "uptime_s": info.uptime_s}
         click.echo(json.dumps({**row, "runs": runs}, indent=2))
-        return 0
+        return
     click.echo(f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers")
     click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
     for run in runs:
         click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip())
-    return 0
 
 
 @command.command("env")
 @click.argument("uid")
 @click.option("--role", type=click.Choice(["environment", "muscle"]), default="environment", show_default=True)
 @click.pass_obj
-def environment(settings: Settings, uid: str, role: str) -> int:
+def environment(settings: Settings, uid: str, role: str) -> None:
     """Print the variables with which a program takes the place UID of a document that says `attach: true`.
 
     For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
@@ -130,19 +129,17 @@ def environment(settings: Settings, uid: str, role: str) -> int:
     _, connection = find_kernel(settings.results, settings.kernel)
     for name, value in place_variables(connection, role, uid, connection.tcp or connection.endpoint).items():
         click.echo(f"export {name}={shlex.quote(value)}")
-    return 0
 
 
 @command.command("stop")
 @click.option("--now", is_flag=True, help="cut the running episodes")
 @click.pass_obj
-def stop(settings: Settings, now: bool) -> int:
+def stop(settings: Settings, now: bool) -> None:
     """Let the daemon's runs finish their episode, then end it."""
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
         operator.ask("kernel.leave", RunRequest(now=now))
     click.echo(f"kernel {connection.pid} is leaving")
-    return 0
 
 
 @click.command("submit")
@@ -163,7 +160,12 @@ def submit(
     """Hand documents to the kernel and print the ids of their runs."""
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
-    documents = [(file, _text(file)) for file in map(document_file, files)]
+    documents = []
+    for file in map(document_file, files):
+        try:
+            documents.append((file, sys.stdin.read() if file == "-" else Path(file).read_text()))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: cannot be read: {error}") from error
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
         runs = [_submit(operator, f, t, overrides, seed, name) for f, t in documents]
@@ -172,13 +174,6 @@ def submit(
             return 0
         progress = make_progress(settings)
         return max((_follow(operator, run, progress) for run in runs), key=(0, 1, INTERRUPTED).index)
-
-
-def _text(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot be read: {error}") from error
 
 
 def _submit(

@@ -101,7 +101,7 @@ def pause(settings: Settings, run: str, steps: int | None, phase: str | None, wo
 @_worker
 @_reason
 @click.pass_obj
-def go_on(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
+def unpause(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
     """Let the paused workers of RUN go on; with --steps return when they stand again, and print where each one is."""
     return _send(settings, RunSignal(run, "CONTINUE", phase, worker, reason, steps))
 

@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pipe": ("ganglion.cli.live:pipe", "Join a program that speaks in lines to a kernel."),
     "ps": ("ganglion.cli.live:ps", "List the processes of live runs."),
     "pause": ("ganglion.cli.live:pause", "Hold the workers of a live run at their step boundaries."),
-    "continue": ("ganglion.cli.live:go_on", "Let the paused workers of a live run go on."),
+    "continue": ("ganglion.cli.live:unpause", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.live:signal", "Send a flow signal to a live run."),
     "stop": ("ganglion.cli.live:stop", "Interrupt a live run."),
     "config": ("ganglion.cli.settings:config", "Show the settings, and where each comes from."),
@@ -131,16 +131,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_ESCAPED, _escaped)
 
 
-def _fail(error: GanglionError, verbose: bool) -> int:
-    """Print an error that was raised on purpose and return its exit status."""
-    if verbose:
-        traceback.print_exception(error)
-    else:
-        text = "\n".join(printable(line) for line in str(error).split("\n"))  # others may have a word in it
-        click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
-    return error.exit_status
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command line and return its exit status.
 
@@ -148,13 +138,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status, None for 0.
     """
     settings = Settings()
-    os.umask(mask := os.umask(0))  # commands narrow it; who calls us in a process of its own gets it back
+    os.umask(mask := os.umask(0))  # commands narrow it; a caller in this process gets it back
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_ESCAPED)
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         settings = Settings.load()
-        settings.hand_on()
+        settings.export_variables()
         status = ganglion.main(given, prog_name="ganglion", standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except click.ClickException as error:
@@ -163,8 +153,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except GanglionError as error:
-        return _fail(error, settings.verbosity > 0)
-    except BrokenPipeError:  # who read our output has gone; the interpreter would complain when it flushes
+        if settings.verbosity > 0:
+            traceback.print_exception(error)
+        else:
+            text = "\n".join(printable(line) for line in str(error).split("\n"))  # others may have a word in it
+            click.echo(text if getattr(error, "faults", ()) else f"ganglion: {text}", err=True)
+        return error.exit_status
+    except BrokenPipeError:  # the reader of our output has gone; the interpreter would complain at its flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     finally:

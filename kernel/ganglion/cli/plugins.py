@@ -59,16 +59,12 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     entries = _chosen(name)
     named = name is not None and _group(name) is None
     wrong = find_misfits(entries) if check else {}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for entry in entries:
-        row: dict[str, Any] = registry.describe(entry)
         said = manual(entry)
-        row["summary"] = (said or entry.summary).partition("\n")[0]
-        if named:
-            row["manual"] = said
-        if check:
-            row["fault"] = wrong.get((entry.group, entry.distribution, entry.name))
-        rows.append(row)
+        rows.append({**registry.describe(entry), "summary": (said or entry.summary).partition("\n")[0]})
+        rows[-1] |= {"manual": said} if named else {}
+        rows[-1] |= {"fault": wrong.get((entry.group, entry.distribution, entry.name))} if check else {}
     if settings.json:
         click.echo(json.dumps(rows, indent=2))
     else:

@@ -44,7 +44,7 @@ def _fields(fields: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _put(stream: TextIO, text: str) -> None:
-    """Write and flush; that who reads it has gone is no reason to end a run, or to forget the rest of it."""
+    """Write and flush; a reader that has gone is no reason to end a run, or to lose the rest of its output."""
     try:
         stream.write(text)
         stream.flush()

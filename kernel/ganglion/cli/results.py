@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import carried_out, honest, open_reader, store_class, store_uri
+from ganglion.cli.stores import carrier_of, open_reader, store_class, store_uri, with_live_status
 from ganglion.cli.table import FORMATS, json_text, opened, write
 from ganglion.errors import StoreError, UsageError
 from ganglion.supervisor.output import printable, without_password
@@ -59,7 +59,8 @@ def command(
 
     RUN is a run's id, a document's uid (its newest run), a beginning of either, or `last`.
     """
-    form = form or _form(out, settings.json)
+    suffix = out.suffix.removeprefix(".") if out else ""
+    form = form or (suffix if suffix in FORMATS else "json" if settings.json else "table")
     runs = list(names)
     if table is None and runs and sql is None:
         table = runs.pop(0)
@@ -79,7 +80,10 @@ def command(
             _refuse("the list of tables", [], narrowing)
             shown, rows = ["table", "rows", "columns"], _tables(reader, form)
         else:
-            _refuse_turned_round(table, runs, reader.tables())
+            tables = reader.tables()
+            named = [run for run in runs if run in tables]
+            if table not in tables and named:
+                raise UsageError(f"expected the table first: ganglion results {named[0]} {table}")
             ids = [reader.resolve(run) for run in runs]
             shown = reader.columns(table, ids, chosen, wide)
             rows = reader.rows(table, ids, **narrowing)
@@ -93,21 +97,9 @@ def command(
                 write(stream, form, shown, rows, terminal and out is None)
 
 
-def _form(out: Path | None, as_json: bool) -> str:
-    suffix = out.suffix.removeprefix(".") if out else ""
-    return suffix if suffix in FORMATS else "json" if as_json else "table"
-
-
 def _split(lists: Sequence[str]) -> list[str] | None:
     names = [name.strip() for text in lists for name in text.split(",") if name.strip()]
     return names or None
-
-
-def _refuse_turned_round(table: str, runs: Sequence[str], tables: Container[str]) -> None:
-    """Raise if a run stands where the table belongs: the usual slip."""
-    named = [run for run in runs if run in tables]
-    if table not in tables and named:
-        raise UsageError(f"expected the table first: ganglion results {named[0]} {table}")
 
 
 def _refuse(what: str, names: Sequence[str], narrowing: Mapping[str, Any]) -> None:
@@ -147,7 +139,7 @@ def runs(context: click.Context, status: str | None, uid: str | None, limit: int
         columns = reader.columns("runs")
         rows = [
             row
-            for row in (honest(settings, row) for row in reader.rows("runs"))
+            for row in (with_live_status(settings, row) for row in reader.rows("runs"))
             if (status is None or row["status"] == status) and (uid is None or row["uid"] == uid)
         ]
     terminal = sys.stdout.isatty() and not settings.plain and not settings.json
@@ -160,22 +152,21 @@ def runs(context: click.Context, status: str | None, uid: str | None, limit: int
 @runs.command("diff")
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.pass_context
-def _diff(context: click.Context, first: str, second: str) -> None:
+@click.pass_obj
+def _diff(settings: Settings, first: str, second: str) -> int:
     """Show the first difference between the results of two runs; exit status 1 if there is one.
 
     Ids of runs and wall-clock times are no results.
     """
     from ganglion.cli.verify import first_difference
 
-    settings: Settings = context.obj
     with open_reader(settings) as reader:
         found = first_difference(reader, reader.resolve(first), reader.resolve(second))
     if settings.json:
         click.echo(json_text({"difference": found and asdict(found)}))
     else:
         click.echo(str(found) if found else "no difference")
-    context.exit(1 if found else 0)
+    return 1 if found else 0
 
 
 @runs.command("rm")
@@ -189,8 +180,13 @@ def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
         ids = list(dict.fromkeys(reader.resolve(run) for run in runs))
         rows = {row["run"]: row for row in reader.rows("runs", ids)}
     for run in ids:
-        _refuse_live(settings, rows[run])
-    _ask(ids, yes)
+        where = carrier_of(settings, rows[run])
+        if where:
+            raise UsageError(f"run {run} is {rows[run]['status']} ({where}); stop it first")
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(f"expected --yes to remove {', '.join(ids)} without a terminal to ask at")
+    if not yes:
+        click.confirm(f"Remove {', '.join(ids)} with all results and models?", abort=True)
     removed = store_class(uri).remove(uri, ids)
     for run in ids:
         _remove_folder(settings.results, run)
@@ -199,21 +195,6 @@ def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
     else:
         for run, episodes in removed.items():
             click.echo(f"removed {run} ({episodes} episodes)")
-
-
-def _ask(runs: list[str], yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"expected --yes to remove {', '.join(runs)} without a terminal to ask at")
-    click.confirm(f"Remove {', '.join(runs)} with all results and models?", abort=True)
-
-
-def _refuse_live(settings: Settings, row: Mapping[str, Any]) -> None:
-    """Raise if a run may still be going on: its status is open, and a kernel is alive that may carry it out."""
-    where = carried_out(settings, row)
-    if where:
-        raise UsageError(f"run {row['run']} is {row['status']} ({where}); stop it first")
 
 
 def _remove_folder(results: Path, run: str) -> None:

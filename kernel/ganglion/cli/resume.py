@@ -12,7 +12,7 @@ import click
 
 from ganglion.cli.progress import make_progress
 from ganglion.cli.run import Options, RunSession
-from ganglion.cli.session import bind_options, checked_bind, keep_to
+from ganglion.cli.session import bind_options, checked_bind, pin_processors
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
@@ -66,7 +66,7 @@ def command(
     census = read_census(folder.path)
     if census is not None and census.ended is not None and census.ended.status == _FINISHED:
         return _complete(settings, folder, manifest, census, census.ended)
-    keep_to(settings)
+    pin_processors(settings)
     os.umask(settings.mask)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we look at what is there

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, keep_to
+from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, pin_processors
 from ganglion.cli.settings import Settings
 from ganglion.cli.table import counted
 from ganglion.errors import DocumentError, UsageError
@@ -123,7 +123,7 @@ def command(
     if only_plan:
         print_plans(load(files, options, settings.verbosity > 0), settings.json)
         return 0
-    keep_to(settings)
+    pin_processors(settings)
     os.umask(settings.mask)
     launcher = Launcher()
     launcher.warm_up()  # its imports run while we read the documents
@@ -164,15 +164,6 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
     if faults:
         raise DocumentError(report(faults), faults)
     return plans
-
-
-def faults_of(plan: Plan, rows: Sequence[dict[str, object]]) -> DocumentError:
-    """Return what the check of the plugins has found as faults of the document, with their lines."""
-    from ganglion.document.fault import Fault, placed, report, settle
-
-    lines = plan.document.split("\n")
-    faults = settle(placed(Fault(**row), plan.source, lines) for row in rows)  # type: ignore[arg-type]
-    return DocumentError(report(faults), faults)
 
 
 def store_text(settings: Settings) -> str:
@@ -255,6 +246,7 @@ class RunSession:
 
     async def _run(self, gate: asyncio.Semaphore, plan: Plan, first: RunFolder | None) -> None:
         """Check and carry out a plan; the folder of the first run holds the broker's log, and stays until the end."""
+        from ganglion.document.fault import placed, report, settle
         from ganglion.supervisor.folder import reserve
 
         async with gate:
@@ -264,10 +256,11 @@ class RunSession:
             if first is None:
                 self.progress.begin(folder.run, plan.seed, str(folder.path))
             try:
-                faults = faults_of(plan, await self.session.supervisor.check(plan))
-                if any(fault.severity == "error" for fault in faults.faults):
-                    raise faults
-                for warning in faults.faults:
+                lines = plan.document.split("\n")
+                found = settle(placed(fault, plan.source, lines) for fault in await self.session.check(plan))
+                if any(fault.severity == "error" for fault in found):
+                    raise DocumentError(report(found), found)
+                for warning in found:
                     self.progress.note(str(warning))
                 await self.execute(plan, folder)
             finally:
@@ -276,7 +269,7 @@ class RunSession:
 
     def _status(self, planned: int) -> int:
         """Return what the command ends with: interruption before failure before what was left behind."""
-        defects = self.session.tell_defects()
+        defects = self.session.report_defects()
         whole = self.statuses == [0] * planned  # Ctrl-C came behind the last step
         if INTERRUPTED in self.statuses or (self.session.interrupts and not whole):
             return INTERRUPTED

@@ -60,7 +60,7 @@ class _Phase:
 
 
 class LiveProgress(Progress):
-    """Draw one line per phase, and below it for whom a run waits."""
+    """Draw one line per phase, and below it what a run waits for."""
 
     def __init__(
         self, settings: Settings, out: TextIO, err: TextIO, clock: Callable[[], float] = time.monotonic
@@ -167,7 +167,7 @@ class LiveProgress(Progress):
         elif what == event.STEPS_TAKEN:
             self._waiting = ""
             episode = int(fields.get("episode", 0))
-            if episode >= phase.next.get(worker, 0):  # else its end was told before
+            if episode >= phase.next.get(worker, 0):  # else its end came before
                 phase.next[worker], phase.open[worker] = episode, int(fields.get("steps", 0))
         elif what == event.EPISODE_ENDED:
             self._waiting = ""

@@ -56,7 +56,7 @@ def bind_options(command: Command) -> Command:
 
 
 def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
-    """Return what a supervisor is told about `--bind`; UsageError if that would be open to other machines.
+    """Return the settings of a supervisor for `--bind`; UsageError if that would be open to other machines.
 
     The result has `remote`, where connections are encrypted, or `bind`, where the system keeps others away, or
     nothing: there is an endpoint for this machine in any case.
@@ -93,7 +93,7 @@ def processors(text: str, there: set[int]) -> set[int]:
     return found
 
 
-def keep_to(settings: Settings) -> None:
+def pin_processors(settings: Settings) -> None:
     """Keep this process, and what it will start, on the processors of the settings; without any do nothing."""
     if settings.cpus is None:
         return
@@ -198,7 +198,7 @@ class Session:
             *([] if remote is None else [f"connection file for other machines {remote}"]),
         ]
 
-    def tell_defects(self) -> bool:
+    def report_defects(self) -> bool:
         """Say on standard error what had to be ended behind the end; return whether there was anything."""
         for text in self.found:
             click.echo(f"defect: {text} was left behind and has been ended", err=True)
@@ -219,7 +219,7 @@ class Session:
         return [Fault(**row) for row in await self.supervisor.check(plan)]
 
     async def execute(self, plan: Plan, begin: Callable[[str], None] = lambda run: None) -> Outcome:
-        """Carry out a run that has been checked, to its end; `begin` is told its id before anything is started."""
+        """Carry out a run that has been checked, to its end; `begin` is called with its id before its start."""
         from ganglion.supervisor.folder import reserve
 
         folder = reserve(self._results, plan.uid)

@@ -1,6 +1,6 @@
-"""What every command is told: where results, store and kernel are, how much is said, and in which form.
+"""Settings of every command: where results, store and kernel are, how much is printed, and in which form.
 
-Settings come from where they were said last: built in, `/etc/ganglion/config.yml`, `~/.config/ganglion/config.yml`,
+A setting has the value that was given last: built in, `/etc/ganglion/config.yml`, `~/.config/ganglion/config.yml`,
 `.ganglion.yml` of the working folder, GANGLION_* variables, options. They are merged key by key; a file is checked like
 a document. Nothing is imported for files that are not there.
 """
@@ -76,7 +76,7 @@ class Settings:
                 settings._set(key, _value(key, text), f"variable GANGLION_{key.upper()}")
         return settings
 
-    def hand_on(self) -> None:
+    def export_variables(self) -> None:
         """Put into variables what other processes take from there."""
         for name, value in (
             ("ALLOW", ",".join(self.allow)),
@@ -91,7 +91,7 @@ class Settings:
 
     @property
     def mask(self) -> int:
-        """Return the umask of runs: who may not read what they write."""
+        """Return the umask of runs, by which their files may be read or not."""
         return _CHOICES["readers"][self.readers]
 
     def origin(self, key: str) -> str:

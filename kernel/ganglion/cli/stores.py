@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +114,7 @@ class StoredRun:
 
     def _planned(self) -> list[tuple[str, dict[str, Any]]]:
         """Return (name, configuration) of each phase of the resolved document."""
-        from ganglion.document.marks import Source, compose  # YAML is for those who have a document
+        from ganglion.document.marks import Source, compose  # late: not every run has a document
 
         try:
             text = self.text(RESOLVED)
@@ -142,7 +142,7 @@ def find_stored(settings: Settings, run: str) -> StoredRun:
         except UsageError as error:
             return _of_folder(settings.results, run, str(error))
         [row] = reader.rows("runs", [identity])
-        return StoredRun(settings.results / identity, honest(settings, row), reader)
+        return StoredRun(settings.results / identity, with_live_status(settings, row), reader)
 
 
 def _of_folder(results: Path, run: str, why: str) -> StoredRun:
@@ -172,8 +172,8 @@ def newest_folder(results: Path, run: str) -> Path | None:
 _OPEN = frozenset({"queued", "running", "paused"})
 
 
-def carried_out(settings: Settings, row: Mapping[str, Any]) -> str:
-    """Return who may be carrying out a run whose status is open; empty if nobody is left who could."""
+def carrier_of(settings: Settings, row: Mapping[str, Any]) -> str:
+    """Return the process that may carry out a run whose status is open; empty if there is none."""
     if row["status"] not in _OPEN:
         return ""
     from ganglion.supervisor.connection import find_connections  # late: most runs have ended
@@ -184,13 +184,13 @@ def carried_out(settings: Settings, row: Mapping[str, Any]) -> str:
     return ""
 
 
-def honest(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
+def with_live_status(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a run with the status that its kernel tells; lost, where no kernel carries it out."""
     if row["status"] not in _OPEN:
         return row
     from ganglion.supervisor.operator import find_run  # late: most runs have ended
 
-    if not carried_out(settings, row):
+    if not carrier_of(settings, row):
         return {**row, "status": "lost"}
     try:
         with find_run(settings.results, None, row["run"]) as operator:
@@ -231,40 +231,24 @@ def show(settings: Settings, run: str, document: bool, plan: bool) -> None:
 def _value(found: StoredRun) -> dict[str, Any]:
     """Return all that is shown as one plain value."""
     versions = {key: found.manifest.get(key) for key in ("ganglion", "python", "packages", "git")}
-    return {
-        **found.row,
-        "folder": str(found.folder),
-        "versions": versions,
-        "phases": [{key: value for key, value in row.items() if key != "run"} for row in found.phases],
-        "brains": [{key: value for key, value in row.items() if key != "run"} for row in found.brains],
-        "files": found.files(),
-    }
+    phases, brains = (
+        [{key: value for key, value in row.items() if key != "run"} for row in rows]
+        for rows in (found.phases, found.brains)
+    )
+    more = {"versions": versions, "phases": phases, "brains": brains, "files": found.files()}
+    return {**found.row, "folder": str(found.folder), **more}
 
 
 def _print(found: StoredRun, terminal: bool) -> None:
     row = found.row
     status = row["status"] or "unknown: nothing was stored"
     reason = f" ({row['reason']})" if row["reason"] else ""
-    lines = {
-        "run": found.run,
-        "uid": row["uid"],
-        "experiment": row["experiment"],
-        "seed": row["seed"],
-        "status": f"{status}{reason}",
-        "started": row["started"],
-        "ended": row["ended"],
-        "ganglion": found.manifest.get("ganglion"),
-        "folder": found.folder,
-    }
-    for name, value in lines.items():
-        if value is not None:
-            click.echo(f"{name:<11}{printable(str(value))}")
+    shown = {**row, "status": f"{status}{reason}", "ganglion": found.manifest.get("ganglion"), "folder": found.folder}
+    for name in ("run", "uid", "experiment", "seed", "status", "started", "ended", "ganglion", "folder"):
+        if shown[name] is not None:
+            click.echo(f"{name:<11}{printable(str(shown[name]))}")
     phases = [{**phase, "episodes": _progress(phase)} for phase in found.phases]
-    tables: Sequence[tuple[str, Sequence[str], list[dict[str, Any]]]] = (
-        ("phases", _PHASES, phases),
-        ("brains", _BRAINS, found.brains),
-        ("files", _FILES, found.files()),
-    )
+    tables = (("phases", _PHASES, phases), ("brains", _BRAINS, found.brains), ("files", _FILES, found.files()))
     for title, columns, rows in tables:
         if rows:
             click.echo(f"\n{title}")

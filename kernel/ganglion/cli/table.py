@@ -45,13 +45,9 @@ def _marked(value: Any) -> Any:
 
 def cell(value: Any) -> str:
     """Return a value as the text of one cell: nothing for None, JSON for lists and maps, hexadecimal for bytes."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bytes):
-        return value.hex()
-    return json_text(value)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return value.hex() if isinstance(value, bytes) else json_text(value)
 
 
 def counted(number: int, word: str) -> str:
@@ -90,13 +86,13 @@ def _write_csv(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> N
 
 
 def _cells(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[list[str]]:
-    # A line is a row: what would break it is shown, not obeyed; that goes for sequences to the terminal too.
     for row in rows:
-        yield [_visible(cell(row[name])) for name in columns]
+        yield [visible(cell(row[name])) for name in columns]
 
 
-def _visible(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+def visible(text: str, kept: str = "") -> str:
+    """Return text in which all that is no character to be seen, but what is `kept`, is shown and not obeyed."""
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
 
 
 def aligned(lines: Iterable[Sequence[str]], first: int | None = None) -> Iterator[str]:

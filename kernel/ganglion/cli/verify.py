@@ -24,18 +24,9 @@ if TYPE_CHECKING:
 
 # What counts as a result, in the order in which it is digested, and the columns that do not count: wall-clock times
 # and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
-DIGESTED: dict[str, frozenset[str]] = {
-    "phases": frozenset({"run"}),
-    "episodes": frozenset({"run"}),
-    "steps": frozenset({"run"}),
-    "actions": frozenset({"run"}),
-    "signals": frozenset({"run"}),
-    "evaluations": frozenset({"run", "completed", "brain"}),
-    "brains": frozenset({"run", "created", "path", "bytes"}),
-    "bodies": frozenset({"run"}),
-    "opponents": frozenset({"run"}),
-    "ratings": frozenset({"run"}),
-}
+_TABLES = ("phases", "episodes", "steps", "actions", "signals", "evaluations", "brains", "bodies", "opponents",
+           "ratings")  # fmt: skip
+_IGNORED = {"evaluations": {"run", "completed", "brain"}, "brains": {"run", "created", "path", "bytes"}}
 
 
 def canonical(value: Any) -> bytes:
@@ -61,10 +52,10 @@ def _shaped(value: Any) -> Any:
     raise StoreError(f"expected a plain value in a row, found {type(value).__name__}")
 
 
-def _digested(reader: StoreReader) -> list[tuple[str, frozenset[str]]]:
+def _digested(reader: StoreReader) -> list[tuple[str, set[str]]]:
     """Return the tables of a store that count as results, and the columns of each that do not."""
     known = reader.tables()
-    return [(table, ignored) for table, ignored in DIGESTED.items() if table in known]
+    return [(table, _IGNORED.get(table, {"run"})) for table in _TABLES if table in known]
 
 
 def results_digest(reader: StoreReader, run: str) -> str:
@@ -119,7 +110,7 @@ def first_difference(reader: StoreReader, first: str, second: str) -> Difference
 
 
 def _differ(
-    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: frozenset[str]
+    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: set[str]
 ) -> Difference | None:
     row = a or b or {}
     at = {key: row[key] for key in _KEYS if row.get(key) is not None}
@@ -160,13 +151,12 @@ class _Verified:
 @click.command("verify")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @click.option("--digest", is_flag=True, help="Print the digest of the results; equal results have equal ones.")
-@click.pass_context
-def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None:
+@click.pass_obj
+def command(settings: Settings, runs: tuple[str, ...], digest: bool) -> int:
     """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.
 
     This finds accidents and careless edits; against who rewrites everything, keep the printed digest elsewhere.
     """
-    settings: Settings = context.obj
     found = []
     for verified in _verify(settings, runs, digest):
         found.append(verified)
@@ -174,7 +164,7 @@ def command(context: click.Context, runs: tuple[str, ...], digest: bool) -> None
             _print(verified, digest, alone=len(runs) == 1)
     if settings.json:
         click.echo(json_text({"runs": [asdict(verified) for verified in found]}))
-    context.exit(1 if any(verified.damages for verified in found) else 0)
+    return 1 if any(verified.damages for verified in found) else 0
 
 
 def _print(verified: _Verified, digest: bool, alone: bool) -> None:
@@ -201,8 +191,7 @@ def _verify(settings: Settings, names: tuple[str, ...], digest: bool) -> Iterato
     except StoreError as error:
         if digest or not names:
             raise
-        for name in names:
-            yield _of_folder(settings.results, name, error)
+        yield from (_of_folder(settings.results, name, error) for name in names)
         return
     with reader:
         runs = map(reader.resolve, names) if names else [row["run"] for row in reader.rows("runs", columns=["run"])]
@@ -229,7 +218,7 @@ def _check_files(verified: _Verified, folder: Path, reader: StoreReader) -> None
     try:
         heads = reader.heads(run)
     except StoreError:
-        heads = None  # the rows are damaged, and that is told already
+        heads = None  # the rows are damaged, which is noted already
     # Every run declares something before its first row: without rows a store has no more of it than its models.
     sealed = manifest.get("chain")
     if wrong:

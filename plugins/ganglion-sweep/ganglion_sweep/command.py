@@ -77,8 +77,8 @@ def command(
 
 def _read(file: str, overrides: Sequence[str]) -> tuple[Any, list[Point]]:
     """Return the experiment and its points, all documents checked; warnings are printed."""
+    from ganglion_sweep.experiment import read_experiment
     from ganglion_sweep.point import check_points, points_of
-    from ganglion_sweep.reader import read_experiment
 
     experiment = read_experiment(file, overrides)
     points = points_of(experiment)
@@ -146,8 +146,7 @@ class _Sweep:
         self, launcher: Launcher, parallel: int | None, resume: bool, retry_failed: bool, stop_on_failure: bool
     ) -> int:
         """Carry out what is not done; return the exit status."""
-        from ganglion_sweep.resumption import check_begun, todo
-        from ganglion_sweep.runner import Runner, cores
+        from ganglion_sweep.runner import Runner, check_begun, cores, todo
 
         uri = store_uri(self.settings)
         files = self.folder.files(self.points)
@@ -168,7 +167,7 @@ class _Sweep:
 
     def _settle(self, book: PointBook) -> None:
         """Find out what became of runs whose command was killed."""
-        from ganglion_sweep.resumption import settled
+        from ganglion_sweep.runner import settled
 
         known = book.points()
         if not any(row["state"] == "running" for row in known):
@@ -202,7 +201,7 @@ class _Sweep:
 
     def _end(self, book: PointBook, runner: Runner) -> int:
         """Show what came of it; return the exit status."""
-        from ganglion_sweep.summary import table_rows
+        from ganglion_sweep.progress import table_rows
 
         known = [row for row in book.points() if row["point"] < len(self.points)]
         done = {row["point"]: row["run"] for row in known if row["state"] == "done"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -20,20 +21,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_paths(value: Any) -> bool:
-    return _is_text(value) or (isinstance(value, list) and bool(value) and all(map(_is_text, value)))
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
-def _is_rows(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
-
-
-def _is_seeds(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(seed) is int and seed >= 0 for seed in value)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
+def _is_seed(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _is_bound(value: Any) -> bool:
@@ -41,7 +34,16 @@ def _is_bound(value: Any) -> bool:
 
 
 def _is_old_bound(value: Any) -> bool:
-    return value is None or (type(value) is int and (value >= 1 or value == -1))
+    return _is_bound(value) or (type(value) is int and value == -1)
+
+
+def _list_of(is_item: Callable[[Any], bool] = lambda value: True) -> Callable[[Any], bool]:
+    """Return what says whether a value is a list of such items, not empty."""
+    return lambda value: isinstance(value, list) and bool(value) and all(map(is_item, value))
+
+
+def _is_paths(value: Any) -> bool:
+    return _is_text(value) or _list_of(_is_text)(value)
 
 
 _TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
@@ -49,25 +51,30 @@ _NUMBER: dict[str, Any] = {"type": "number"}
 _LIST: dict[str, Any] = {"type": "array", "minItems": 1}
 _MAP: dict[str, Any] = {"type": "object"}
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}
+_SEED: dict[str, Any] = {"type": "integer", "minimum": 0}
 
 Number = Annotated[float, Expect("a finite number", _is_number, _NUMBER)]
 Spread = Annotated[float, Expect("a number > 0", lambda v: _is_number(v) and v > 0, {**_NUMBER, "exclusiveMinimum": 0})]
-Paths = Annotated[Any, Expect("a path or a list of paths", _is_paths, {"anyOf": [_TEXT, {**_LIST, "items": _TEXT}]})]
-Levels = Annotated[list[Any], Expect("a list of values, not empty", _is_list, _LIST)]
-Rows = Annotated[list[Any], Expect("a list of maps, not empty", _is_rows, {**_LIST, "items": _MAP})]
+Paths = Annotated[
+    Any,
+    Expect(
+        "a path or a list of paths",
+        lambda v: _is_text(v) or _list_of(_is_text)(v),
+        {"anyOf": [_TEXT, {**_LIST, "items": _TEXT}]},
+    ),
+]
+Levels = Annotated[list[Any], Expect("a list of values, not empty", _list_of(), _LIST)]
+Rows = Annotated[list[Any], Expect("a list of maps, not empty", _list_of(_is_map), {**_LIST, "items": _MAP})]
 Seeds = Annotated[
-    list[int],
-    Expect("a list of integers >= 0, not empty", _is_seeds, {**_LIST, "items": {"type": "integer", "minimum": 0}}),
+    list[int], Expect("a list of integers >= 0, not empty", _list_of(_is_seed), {**_LIST, "items": _SEED})
 ]
 Run = Annotated[
-    Any,
-    Expect("a run document or the path of one", lambda v: isinstance(v, dict) or _is_text(v), {"anyOf": [_MAP, _TEXT]}),
+    Any, Expect("a run document or the path of one", lambda v: _is_map(v) or _is_text(v), {"anyOf": [_MAP, _TEXT]})
 ]
 Bound = Annotated[Any, Expect("an integer >= 1 or null", _is_bound, {"anyOf": [_COUNT, {"type": "null"}]})]
 OldBound = Annotated[Any, Expect("an integer >= 1, or -1 for none", _is_old_bound, {"type": "integer"})]
 DesignName = Annotated[str, Expect("the name of a design", _is_text, _TEXT)]
-Params = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), _MAP)]
-Map = Annotated[dict[str, Any], Expect("a map", lambda v: isinstance(v, dict), _MAP)]
+Map = Annotated[dict[str, Any], Expect("a map", _is_map, _MAP)]
 
 
 class Range(Form):
@@ -101,7 +108,7 @@ class DesignForm(Form):
 
     name: DesignName = Field("full", description="full, list, random, lhs, sobol, halton or that of a plugin")
     rows: Rows = Field(_ABSENT, description="of `list`: the points, each a map factor -> value")
-    params: Params = Field({}, description="arguments of a plugin's design")
+    params: Map = Field({}, description="arguments of a plugin's design")
 
 
 class ExperimentForm(Form):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Optional
 import pytest
 
 from ganglion import registry
-from ganglion.cli.child import Children, deeply, find_misfits, form_of, schema_of, try_environments
+from ganglion.cli.child import Children, check_deeply, find_misfits, form_of, schema_of, try_environments
 from ganglion.errors import LaunchError
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
@@ -159,7 +159,7 @@ def test_a_warning_beside_an_error_is_left_out(plan: Any, tmp_path: Path, capsys
         "    @classmethod\n"
         "    def longest_episode(cls): raise ValueError('no such game')\n"
     )
-    (fault,) = deeply(plan([EnvironmentPlan("hill", PluginPlan("mine:World", at="run.yml:2:3: hill"))]))
+    (fault,) = check_deeply(plan([EnvironmentPlan("hill", PluginPlan("mine:World", at="run.yml:2:3: hill"))]))
 
     assert ("error", 2) == (fault.severity, fault.line)
     assert fault.message.endswith("no such game")
@@ -171,7 +171,7 @@ def test_child_that_dies_is_named(plan: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import os\nos._exit(7)\n")
 
     with pytest.raises(LaunchError, match="exit status 7"):
-        deeply(plan([EnvironmentPlan("hill", PluginPlan("mine:World"))]))
+        check_deeply(plan([EnvironmentPlan("hill", PluginPlan("mine:World"))]))
 
 
 def test_installed_plugins_fit() -> None:

@@ -23,7 +23,9 @@ def test_status_and_processes_of_the_daemon(daemon: Path, capsys: pytest.Capture
     assert row["tcp"].startswith("tcp://127.0.0.1:")
     assert not [key for key in row if "token" in key]
     assert 0 == main(["kernel", "status", *where])
-    assert f"endpoint {row['endpoint']}\n" in capsys.readouterr().out
+    head, endpoint, _ = capsys.readouterr().out.splitlines()
+    assert head.startswith(f"kernel {row['version']} · process {row['pid']} · up ")
+    assert f"endpoint {row['endpoint']}" == endpoint
 
     assert 0 == main(["ps", *where, "--json"])
     [process] = json.loads(capsys.readouterr().out)

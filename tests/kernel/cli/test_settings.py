@@ -88,7 +88,7 @@ def test_what_others_take_from_variables_is_handed_on(place: Path, monkeypatch: 
     for name in names:
         monkeypatch.setenv(f"GANGLION_{name}", "")
     write(place, project="allow: [one, two]\nblock: [sarsa]\ncommands: deny\nprocesses_per_run: 300\n")
-    Settings.load().hand_on()
+    Settings.load().export_variables()
 
     assert ["one,two", "sarsa", "deny", "300", ""] == [os.environ[f"GANGLION_{name}"] for name in names]
     assert 300 == processes_per_run()

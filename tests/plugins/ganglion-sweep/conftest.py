@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ganglion.cli.extension import DocumentError
-from ganglion_sweep.experiment import Experiment
-from ganglion_sweep.reader import read_experiment
+from ganglion_sweep.experiment import Experiment, read_experiment
 
 RUN = """
   schedule:

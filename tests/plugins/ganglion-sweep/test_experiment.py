@@ -8,8 +8,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ganglion.cli.extension import DocumentError, Node, Source
-from ganglion_sweep.experiment import CANDIDATES_MAX, RUNS_MAX, Experiment, bounded
-from ganglion_sweep.reader import read_experiment
+from ganglion_sweep.experiment import CANDIDATES_MAX, RUNS_MAX, Experiment, bounded, read_experiment
 from ganglion_sweep.schema import schema
 
 Faults = Callable[..., list[str]]

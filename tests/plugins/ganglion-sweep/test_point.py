@@ -13,7 +13,7 @@ from ganglion.sdk.seed import integer_from_words, words
 from ganglion_sweep.experiment import Experiment
 from ganglion_sweep.folder import Folder
 from ganglion_sweep.point import Point, check_points, points_of, rows_of, seed_of
-from ganglion_sweep.resumption import changed, check_begun, settled, todo
+from ganglion_sweep.runner import changed, check_begun, settled, todo
 
 Read = Callable[..., Experiment]
 

@@ -12,8 +12,7 @@ import pytest
 from ganglion.cli.extension import Outcome, RunEvent, Settings, store_class
 from ganglion_sweep.experiment import Experiment
 from ganglion_sweep.point import points_of
-from ganglion_sweep.progress import Progress
-from ganglion_sweep.summary import Mean, returns_of, table_rows, table_text
+from ganglion_sweep.progress import Mean, Progress, returns_of, table_rows, table_text
 
 Read = Callable[..., Experiment]
 
