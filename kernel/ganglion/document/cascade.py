@@ -202,18 +202,6 @@ class Expanded:
         """Return what stands at a key of `phase_config`, None where that is nothing, or null."""
         return None if self.config is None else self.config.get(key)
 
-    def plain(self) -> dict[str, object]:
-        """Return the phase as plain values."""
-        parts = (self.simulation, self.config, self.recovery)
-        simulation, config, recovery = (None if part is None else part.plain() for part in parts)
-        return {
-            "environments": [node.plain() for node in self.environments.values()],
-            "agents": [node.plain() for node in self.agents.values()],
-            "simulation": simulation,
-            "phase_config": config,
-            "recovery": recovery,
-        }
-
 
 def cascade(phases: list[tuple[Node, Node]], replace: bool) -> list[Expanded]:
     """Return every phase expanded from the one before and what the document gives for it.
