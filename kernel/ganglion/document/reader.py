@@ -144,9 +144,9 @@ def load_tree(
     if notes is not None:
         notes += settle(translation.notes)
     phases = cascade(phases_of(root), root.text("cascade") == "replace")
-    crowd = [phase.crowd for phase in phases if phase.crowd is not None]
-    if crowd:  # what else is wrong would be said a thousand times
-        raise _error([*faults, *crowd])
+    excess = [phase.excess for phase in phases if phase.excess is not None]
+    if excess:  # what else is wrong would be said a thousand times
+        raise _error([*faults, *excess])
     found = [*faults, *translation.faults, *validate(root)]
     found += numbers(root)
     found += check(root, phases, _lookup(plugins, folder, allow, local))

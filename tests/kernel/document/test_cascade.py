@@ -236,9 +236,9 @@ def test_too_many_phases_end_the_cascade() -> None:
     found = cascade(given, replace=False)
 
     assert PHASES_PER_RUN + 1 == len(found)
-    assert [None] * PHASES_PER_RUN == [phase.crowd for phase in found[:-1]]
-    assert found[-1].crowd is not None
-    assert ("a.yml:1001:3", True) == (found[-1].crowd.place, "phases_per_run" in found[-1].crowd.message)
+    assert [None] * PHASES_PER_RUN == [phase.excess for phase in found[:-1]]
+    assert found[-1].excess is not None
+    assert ("a.yml:1001:3", True) == (found[-1].excess.place, "phases_per_run" in found[-1].excess.message)
 
 
 def test_too_many_agents_end_the_cascade() -> None:
@@ -246,5 +246,5 @@ def test_too_many_agents_end_the_cascade() -> None:
     found = expanded(*({"agents": [agent(f"a{i}-{j}") for j in range(10)]} for i in range(60)))
 
     assert 1 + (PROCESSES_PER_RUN - 1) // 10 == len(found)
-    assert found[-1].crowd is not None
-    assert "processes_per_run" in found[-1].crowd.message
+    assert found[-1].excess is not None
+    assert "processes_per_run" in found[-1].excess.message
