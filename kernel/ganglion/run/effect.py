@@ -190,7 +190,7 @@ def placed(report: WorkerFailed) -> Failure:
     kind = "evaluation worker" if report.evaluation else "worker"
     place = f"{kind} {report.worker}, episode {report.episode}, step {report.step}"
     where = report.failure.where
-    return replace(report.failure, where=f"{where} ({place})" if where else place)
+    return replace(report.failure, where=f"{where} ({place})" if where else place, retry_after_ms=None)
 
 
 def failed(failure: Failure, peer: str | None, stepped: bool, faulty: bool) -> Finish:
