@@ -191,7 +191,7 @@ class Expanded:
     recovery: Node | None = None
     faults: list[Fault] = field(default_factory=list)
     vain: list[Fault] = field(default_factory=list)  # of removals of what is not there
-    crowd: Fault | None = None  # too much for a run: the phases behind this one are not expanded
+    excess: Fault | None = None  # too much for a run: the phases behind this one are not expanded
 
     @property
     def name(self) -> str:
@@ -202,36 +202,24 @@ class Expanded:
         """Return what stands at a key of `phase_config`, None where that is nothing, or null."""
         return None if self.config is None else self.config.get(key)
 
-    def plain(self) -> dict[str, object]:
-        """Return the phase as plain values."""
-        parts = (self.simulation, self.config, self.recovery)
-        simulation, config, recovery = (None if part is None else part.plain() for part in parts)
-        return {
-            "environments": [node.plain() for node in self.environments.values()],
-            "agents": [node.plain() for node in self.agents.values()],
-            "simulation": simulation,
-            "phase_config": config,
-            "recovery": recovery,
-        }
-
 
 def cascade(phases: list[tuple[Node, Node]], replace: bool) -> list[Expanded]:
     """Return every phase expanded from the one before and what the document gives for it.
 
     With `replace` each key that a phase gives takes the place of the inherited one as a whole. The last one has a
-    `crowd` where the bounds on phases and processes end the expansion.
+    `excess` where the bounds on phases and processes end the expansion.
     """
     done: list[Expanded] = []
     for mark, given in phases:
         phase = expand(done[-1] if done else None, mark, given, replace)
-        phase.crowd = _crowd(phase, len(done))
+        phase.excess = _excess(phase, len(done))
         done.append(phase)
-        if phase.crowd is not None:
+        if phase.excess is not None:
             break
     return done
 
 
-def _crowd(phase: Expanded, index: int) -> Fault | None:
+def _excess(phase: Expanded, index: int) -> Fault | None:
     """Return what is wrong with a phase that is one too many, or has more in it than could be started."""
     if index >= PHASES_PER_RUN:
         message = f"expected at most {PHASES_PER_RUN} phases, found more (limit phases_per_run)"

@@ -46,14 +46,14 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     """
     faults = [*_schedule(root), *recovery_faults([root.map.get("recovery")])]
     names = [phase.name for phase in phases]
-    entries, blurred = root.entries("schedule"), False
+    entries, unclear = root.entries("schedule"), False
     sound = next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
     said: set[tuple[str, str]] = set()
     for index, phase in enumerate(phases):
         # From the first part on that could not be read nobody knows which environments and agents there are.
-        blurred = blurred or index >= sound or _blurred(phase.given)
-        found = _Phase(root, index, phase, names, lookup, blurred).check()
-        found += [] if blurred else _loads(phases[:index], phase)
+        unclear = unclear or index >= sound or _is_unclear(phase.given)
+        found = _Phase(root, index, phase, names, lookup, unclear).check()
+        found += [] if unclear else _loads(phases[:index], phase)
         # What is wrong where it was given is as wrong in every phase that inherits it, and said once.
         faults += [fault for fault in found if (fault.place, fault.path) not in said]
         said |= {(fault.place, fault.path) for fault in found if fault.severity == "error"}
@@ -111,7 +111,7 @@ def _schedule(root: Node) -> list[Fault]:
     return faults
 
 
-def _blurred(given: Node) -> bool:
+def _is_unclear(given: Node) -> bool:
     """Say whether it cannot be told which environments and agents a phase gives."""
     lists = [given.map[key] for key in ("environments", "agents") if key in given.map]
     if not _clean(given, model.Phase) or not all(isinstance(part.value, list) for part in lists):
@@ -138,7 +138,7 @@ class _Phase:
     phase: Expanded
     names: list[str]
     lookup: Lookup
-    blurred: bool
+    unclear: bool
     faults: list[Fault] = field(default_factory=list)
 
     def _wrong(self, node: Node, message: str) -> None:
@@ -148,7 +148,7 @@ class _Phase:
         """Return the faults of the phase."""
         phase = self.phase
         self.faults += phase.faults
-        if not self.blurred:
+        if not self.unclear:
             self.faults += phase.vain
             for kind, entities in (("environment", phase.environments), ("agent", phase.agents)):
                 if not entities:
@@ -172,7 +172,7 @@ class _Phase:
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""
         worker = self.phase.setting("worker")
-        if worker is None or not isinstance(worker.value, int) or self.blurred:
+        if worker is None or not isinstance(worker.value, int) or self.unclear:
             return
         each = 1 + len(self.phase.environments) + len(self.phase.agents)
         needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
@@ -273,7 +273,7 @@ class _Phase:
                 self._wrong(item, f"`{item.value}` stands twice in `{key}`")
             elif within is not None:
                 self._wrong(item, f"`{item.value}` stands twice in `{key}`: `{within}` has it too")
-            elif not self.blurred:
+            elif not self.unclear:
                 self._id(item, item.value, key)
             seen.add(item.value)
 

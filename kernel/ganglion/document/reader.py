@@ -144,9 +144,9 @@ def load_tree(
     if notes is not None:
         notes += settle(translation.notes)
     phases = cascade(phases_of(root), root.text("cascade") == "replace")
-    crowd = [phase.crowd for phase in phases if phase.crowd is not None]
-    if crowd:  # what else is wrong would be said a thousand times
-        raise _error([*faults, *crowd])
+    excess = [phase.excess for phase in phases if phase.excess is not None]
+    if excess:  # what else is wrong would be said a thousand times
+        raise _error([*faults, *excess])
     found = [*faults, *translation.faults, *validate(root)]
     found += numbers(root)
     found += check(root, phases, _lookup(plugins, folder, allow, local))
@@ -166,36 +166,26 @@ def _error(faults: Sequence[Fault]) -> DocumentError:
 
 def _read(name: str, text: str | None, local: bool) -> str:
     """Return the text of a document, which is given or stands in a file."""
-    if text is not None:
-        _check_size(name, len(text.encode(errors="replace")), DOCUMENT_BYTES if local else DOCUMENT_BYTES_REMOTE)
-        return text
-    data = _bytes(name)
-    _check_size(name, len(data), DOCUMENT_BYTES)
+    bound = DOCUMENT_BYTES if local or text is None else DOCUMENT_BYTES_REMOTE
+    line = column = 0
     try:
-        return data.decode()
+        if text is not None:
+            data = text.encode(errors="replace")
+        elif name == "-":
+            data = sys.stdin.buffer.read(bound + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(bound + 1)
+        if len(data) <= bound:
+            return data.decode() if text is None else text
+        message = f"expected at most {bound} bytes, found more (limit document_bytes)"
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         message = f"expected UTF-8, found the byte 0x{data[error.start]:02x}"
-        raise _error([Fault("error", name, line, column, "", message)]) from error
-
-
-def _check_size(name: str, size: int, bound: int) -> None:
-    if size > bound:
-        message = f"expected at most {bound} bytes, found more (limit document_bytes)"
-        raise _error([Fault("error", name, 0, 0, "", message)])
-
-
-def _bytes(name: str) -> bytes:
-    """Return what is in a file, at most one byte more than a document may have."""
-    if name == "-":
-        return sys.stdin.buffer.read(DOCUMENT_BYTES + 1)
-    try:
-        with Path(name).open("rb") as file:
-            return file.read(DOCUMENT_BYTES + 1)
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        raise _error([Fault("error", name, 0, 0, "", message)]) from error
+    raise _error([Fault("error", name, line, column, "", message)])
 
 
 def _prepared(root: Node, overrides: Sequence[str], seed: int | None, sync: str | None) -> tuple[Node, list[Fault]]:

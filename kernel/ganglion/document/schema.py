@@ -22,13 +22,9 @@ _USES = {  # definition and key -> kind of plugin that is named there
     ("Agent", "filters"): "filter",
     ("Entry", "reward"): "reward",
     ("Entry", "state_transformer"): "transformer",
-    ("RunConfig", "conditions"): "condition",
-    ("RunConfig", "condition"): "condition",
-    ("PhaseConfig", "conditions"): "condition",
-    ("PhaseConfig", "condition"): "condition",
-    ("Simulation", "conditions"): "condition",
-    ("Simulation", "condition"): "condition",
 }
+for _form in ("RunConfig", "PhaseConfig", "Simulation"):
+    _USES |= {(_form, "conditions"): "condition", (_form, "condition"): "condition"}
 PARAMETERISED = ("environment", "controller", *dict.fromkeys(_USES.values()))
 """Kinds of plugins whose parameters stand in a document."""
 
@@ -44,7 +40,10 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
     definitions: dict[str, Any] = {**tree["$defs"], "Document": document}
     for name, place in PLACE_OF.items():
         _spellings(definitions[name], PLACES[place].spellings)
-        _examples(definitions[name], name, installed or {})
+    for (owner, key), kinds in _EXAMPLES.items():
+        names = [short for kind in kinds for short in (installed or {}).get(kind, ())]
+        if names:
+            definitions[owner]["properties"][key]["examples"] = list(dict.fromkeys(names))
     _shorthands(definitions)
     whole = definitions.pop("Document")
     whole["patternProperties"] = {"^x-": {"description": "ignored: a place for anchors"}}
@@ -67,13 +66,6 @@ def _spellings(definition: dict[str, Any], spellings: Mapping[str, str]) -> None
             definition.setdefault("anyOf", []).extend([{"required": [key]}, {"required": [other]}])
     if not required:
         definition.pop("required", None)
-
-
-def _examples(definition: dict[str, Any], name: str, installed: Mapping[str, Sequence[str]]) -> None:
-    for (owner, key), kinds in _EXAMPLES.items():
-        names = [short for kind in kinds for short in installed.get(kind, ())]
-        if owner == name and names:
-            definition["properties"][key]["examples"] = list(dict.fromkeys(names))
 
 
 def _shorthands(definitions: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -164,27 +164,22 @@ Effect = Ask | Await | Answer | Steer | Record | Declare | Cut | Recall | Event 
 
 
 def record_of(
-    excuse: Mapping[str, Any], phase: int, place: Sequence[int | None], moment: Sequence[int], mode: str | None = None
+    error: Mapping[str, Any], phase: int, place: Sequence[int | None], moment: Sequence[int], mode: str | None = None
 ) -> list[Any]:
-    """Return the row of `signals` that tells of an excuse.
+    """Return the row of `signals` that tells of a tolerated error {issuer, hook, reason}.
 
-    Args:
-        excuse: As it travels: {issuer, hook, reason}.
-        phase: Its index.
-        place: Worker, episode and step; None where it concerns no one of them.
-        moment: Round, and steps of the evaluation within it.
-        mode: If it is not the phase's own.
+    `place` is worker, episode and step, or None for each; `moment` the round, and the steps of the evaluation within
+    it; `mode` None is that of the phase.
     """
-    data = {"hook": str(excuse.get("hook", ""))} | ({} if mode is None else {"mode": mode})
-    issuer, reason = str(excuse.get("issuer", "")), str(excuse.get("reason", ""))
+    data = {"hook": str(error.get("hook", ""))} | ({} if mode is None else {"mode": mode})
+    issuer, reason = str(error.get("issuer", "")), str(error.get("reason", ""))
     return ["signal", phase, *place, "CONTINUE", issuer, reason, data, *moment]
 
 
-def records_of_excuses(replies: Iterable[BrainPretrained | BrainStored], phase: int, position: int) -> list[Effect]:
-    """Return the records of excuses that concern no worker: of brains, before or behind their episodes."""
-    place, moment = (None, None, None), (position, 0)
-    excuses = (excuse for reply in replies for excuse in reply.excused or ())
-    return [Record(record_of(excuse, phase, place, moment)) for excuse in excuses]
+def records_of_errors(replies: Iterable[BrainPretrained | BrainStored], phase: int, position: int) -> list[Effect]:
+    """Return the records of tolerated errors of brains before or after their episodes, which concern no worker."""
+    errors = (error for reply in replies for error in reply.excused or ())
+    return [Record(record_of(error, phase, (None, None, None), (position, 0))) for error in errors]
 
 
 _NOTHING_STARTED = ("document", "plugin", "usage")  # kinds of failure that a faulty document explains
@@ -194,10 +189,8 @@ def placed(report: WorkerFailed) -> Failure:
     """Return the failure of a worker, with the step at which it has happened."""
     kind = "evaluation worker" if report.evaluation else "worker"
     place = f"{kind} {report.worker}, episode {report.episode}, step {report.step}"
-    failure, where = report.failure, report.failure.where or ""
-    return Failure(
-        failure.kind, failure.message, f"{where} ({place})" if where else place, failure.traceback, data=failure.data
-    )
+    where = report.failure.where
+    return replace(report.failure, where=f"{where} ({place})" if where else place, retry_after_ms=None)
 
 
 def failed(failure: Failure, peer: str | None, stepped: bool, faulty: bool) -> Finish:
@@ -229,21 +222,15 @@ class Services(Protocol):
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
         """Return the folder of the model that an agent begins a phase with, None to begin afresh.
 
-        `own` is (phase index, agent) -> folder of what agents left earlier phases of this run with. DocumentError: what
-        `load` asks for was not found. StoreError: it is damaged.
+        `own` maps (phase index, agent) to the folder of the model that the agent left that phase of this run with.
+        DocumentError: what `load` asks for was not found. StoreError: it is damaged.
         """
 
     def fit(self, agents: Sequence[ResolvedAgent]) -> None:
-        """Compare the recorded episodes of this phase with what agents see and set.
-
-        DocumentError: something differs in an entry of `replay` that is strict.
-        """
+        """Raise DocumentError where recorded episodes of a strict `replay` differ from what agents see and set."""
 
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
         """Return what tells a brain to learn from recorded episodes, None where there are none for it."""
 
     def shelf(self, agent: AgentPlan) -> str:
-        """Return the folder of this run below the agent's `models`.
-
-        Asked only where it has that key. DocumentError: models cannot be kept there.
-        """
+        """Return the folder of this run below the agent's `models`; DocumentError: models cannot be kept there."""

@@ -23,7 +23,7 @@ from ganglion.run.effect import (
     Stage,
     failed,
     placed,
-    records_of_excuses,
+    records_of_errors,
 )
 from ganglion.run.evaluation import Evaluations
 from ganglion.run.flow import Flow, Promises, Stand, Stateful, Waits, join_text, order_record, refusal
@@ -56,14 +56,14 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import Role, label, peer_name
 
 _CUT_S = 1.5  # how long workers may take to close their episodes when a run fails
-_IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)  # somebody may wait for who was lost
+_IN_PHASE = (Stage.SETTING_UP, Stage.BRAINS, Stage.RUNNING)  # a controller may wait for a lost peer
 
 
 class Governor(Stateful):
     """Carry out a plan.
 
     The host passes in what happens, one method per kind of event, and carries out the effects in order. Times are
-    monotonic seconds. `waits` knows for whom the run waits.
+    monotonic seconds. `waits` knows what the run waits for.
     """
 
     SET_UP = frozenset(
@@ -89,7 +89,7 @@ class Governor(Stateful):
         self._ready: dict[int, dict[str, Any]] = {}
         self._places: dict[str, Process] = {}  # of this phase, by name
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
-        self._returning: set[str] = set()  # lost; who starts them gives them their time
+        self._returning: set[str] = set()  # lost peers; the supervisor limits how long their successors may take
         self._open: set[tuple[Any, ...]] = set()
         self._stepped = False
         self._faulty = False  # whether the document asks for what is not there
@@ -110,7 +110,7 @@ class Governor(Stateful):
         return [record, event, *self._enter(cut.phase if cut else 0, now_s)]
 
     def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
-        """Hear that a peer has joined."""
+        """Take a peer that has joined."""
         self._joined[peer] = content
         self._returning.discard(peer)
         self.waits.came(peer)
@@ -120,7 +120,7 @@ class Governor(Stateful):
         return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
     def lost(self, peer: str, reason: str, now_s: float, returns: bool = False) -> list[Effect]:
-        """Hear that a peer is gone; who `returns` is started anew, and whoever waits for it goes on waiting."""
+        """Take the loss of a peer; one that `returns` is restarted, and whoever waits for it goes on waiting."""
         self._joined.pop(peer, None)
         if returns:
             self._returning.add(peer)
@@ -133,11 +133,13 @@ class Governor(Stateful):
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
-            self._workers(process.evaluation).gone(process.worker or 0)  # nobody is left who could close its episode
+            self._workers(process.evaluation).gone(
+                process.worker or 0
+            )  # there is no process that could close its episode
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
-        """Hear that a controller waits for the successor of a lost peer."""
+        """Take the request of a controller that waits for the successor of a lost peer."""
         self._stepped |= self.stage is Stage.RUNNING
         if self.stage not in _IN_PHASE:
             return [Answer(token, Rebuilt(False))]
@@ -146,7 +148,7 @@ class Governor(Stateful):
         self._absent.setdefault(report.peer, []).append(token)
         if not report.unreachable:
             return []
-        # A new broker has not met it: whether it has come back is known by the word of that broker alone.
+        # A new broker does not know the peer: only that broker can say whether the peer has come back.
         self._joined.pop(report.peer, None)
         if (process := self._places.get(report.peer)) is not None:
             self._await_again(process, now_s)
@@ -165,7 +167,7 @@ class Governor(Stateful):
         self.waits.begin(process.name, process.name, text, now_s, span_s)
 
     def answered(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
-        """Hear the answer to a call."""
+        """Take the answer to a call."""
         self._open.discard(tag)
         self.waits.came(tag)
         if self.stage in (Stage.FAILING, Stage.ENDED):
@@ -184,13 +186,13 @@ class Governor(Stateful):
         return handlers[tag[0]](tag, reply, now_s)
 
     def failed(self, tag: tuple[Any, ...], failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
-        """Hear that a call failed."""
+        """Take the failure of a call."""
         self._open.discard(tag)
         self.waits.came(tag)
         return self.fail(failure, peer, now_s)
 
     def episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
-        """Hear that a worker's episode has ended; it waits for the verdict."""
+        """Take the end of a worker's episode; the worker waits for the verdict."""
         self._stepped |= report.steps > 0
         if report.evaluation:
             return self._evaluation_episode(token, report, now_s)
@@ -201,14 +203,14 @@ class Governor(Stateful):
         return self._flow_on(self._flow.episode(token, report), now_s)
 
     def boundary(self, token: Any, report: Boundary, now_s: float) -> list[Effect]:
-        """Hear that a worker stands at the common boundary."""
+        """Take the report of a worker that stands at the common boundary."""
         self._stepped = True
         if self.stage is not Stage.RUNNING:
             return [Answer(token, Go(Signal.SHUTDOWN.name, "failed"))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
     def stands(self, token: Any, report: Stands, now_s: float) -> list[Effect]:
-        """Hear that a worker stands because of PAUSE."""
+        """Take the report of a worker that stands because of PAUSE."""
         effects: list[Effect] = [Answer(token, Done())]
         if self.stage is not Stage.RUNNING:
             return effects
@@ -216,7 +218,7 @@ class Governor(Stateful):
         return [*effects, *self._flow_on([], now_s)]
 
     def worker_failed(self, token: Any, report: WorkerFailed, now_s: float) -> list[Effect]:
-        """Hear that a worker cannot go on."""
+        """Take the failure of a worker that cannot go on."""
         peer = report.peer or peer_name(self.run, Role.CONTROLLER, None, report.worker, report.evaluation)
         self._stepped |= report.step > 0
         self._workers(report.evaluation).gone(report.worker)
@@ -224,7 +226,7 @@ class Governor(Stateful):
         return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
     def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
-        """Hear an operator's signal; who asks for PAUSE is answered when the workers stand."""
+        """Take an operator's signal; PAUSE is answered when the workers stand."""
         running = self.stage is Stage.RUNNING
         why = refusal(wish, phase, self._phase if running else None, self._flow.tally.active if running else ())
         if why:
@@ -294,7 +296,7 @@ class Governor(Stateful):
         return effects
 
     def incident(self, report: Incident, now_s: float) -> list[Effect]:
-        """Hear what became of a process, from who starts them; one that does not come back ends the run."""
+        """Take the supervisor's report about a process; one that does not come back ends the run."""
         if self.stage is Stage.ENDED:
             return []
         fields = [report.time, report.name, report.incarnation, report.kind, report.position, report.detail]
@@ -352,7 +354,7 @@ class Governor(Stateful):
         return [record, event, cut, *([Recall(phase)] if replaying(phase) else []), need]
 
     def unprepared(self, error: DocumentError | StoreError, now_s: float) -> list[Effect]:
-        """Hear that what a phase begins with is not there, or damaged."""
+        """Fail the run because what a phase begins with is missing or damaged."""
         self._faulty = isinstance(error, DocumentError)
         return self.fail(Failure(error.kind, str(error)), None, now_s)
 
@@ -420,7 +422,7 @@ class Governor(Stateful):
         if self._waiting("pretrain"):
             return told
         replies = [self._lessons[a.plan.name] for a in self._learning() if a.plan.name in self._lessons]
-        rows = records_of_excuses(replies, self._phase.index, self._flow.position)
+        rows = records_of_errors(replies, self._phase.index, self._flow.position)
         return [*told, *rows, *self._start_workers(now_s)]
 
     def _start_workers(self, now_s: float) -> list[Effect]:
@@ -532,7 +534,7 @@ class Governor(Stateful):
 
     def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
         self._models.stored(tag[1], reply)
-        rows = records_of_excuses([reply], self._phase.index, self._flow.position)
+        rows = records_of_errors([reply], self._phase.index, self._flow.position)
         if self._waiting("store"):
             return rows
         names = [agent.plan.name for agent in storing(self._phase, self._agents, self._models.first)]

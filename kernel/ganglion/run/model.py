@@ -160,8 +160,8 @@ def _phase(phase: int | str) -> str:
 class Inheritance:
     """Know the models of a run's agents.
 
-    `first` is agent -> folder of the model that it begins this phase with; who begins afresh is not in it. `place`
-    gives the folder of an agent's models: of a phase of this run, or below the agent's own shelf.
+    `first` is agent -> folder of the model that it begins this phase with; an agent that begins afresh is not in it.
+    `place` gives the folder of an agent's models: of a phase of this run, or below the agent's own shelf.
     """
 
     def __init__(self, services: Services, place: Callable[..., str]) -> None:
@@ -173,7 +173,7 @@ class Inheritance:
         self._stored: dict[str, BrainStored] = {}  # answers to `brain.store` until the last has come
 
     def restore(self, models: Iterable[Sequence[Any]]) -> None:
-        """Know again what `left` has told."""
+        """Restore what `left` returned."""
         self._own = {(phase, agent): folder for phase, agent, folder in models}
 
     def left(self) -> list[list[Any]]:
@@ -181,7 +181,7 @@ class Inheritance:
         return [[*key, folder] for key, folder in self._own.items()]
 
     def enter(self, phase: PhasePlan) -> None:
-        """Find out what every agent begins a phase with, before anybody is started for it.
+        """Look up what every agent begins a phase with, before its processes start.
 
         DocumentError: what `load` asks for was not found. StoreError: it is damaged.
         """
@@ -207,7 +207,7 @@ class Inheritance:
         return BrainStore(source=self.first[agent.name], models=models, second=second)
 
     def stored(self, agent: str, reply: BrainStored) -> None:
-        """Hear what a brain has stored."""
+        """Take what a brain has stored."""
         self._stored[agent] = reply
 
     def keep(self, agents: Sequence[str], episodes: int) -> list[Effect]:

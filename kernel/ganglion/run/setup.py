@@ -36,7 +36,7 @@ class Setup:
 
     def __init__(self, run: str, plan: Plan, store: str | None, results: str, services: Services) -> None:
         self._run, self._plan, self._store, self._results = run, plan, store, results
-        self._words, self._integer = services.words, services.integer
+        self._services = services
 
     def episode_seeds(self, phase: PhasePlan, worker: int, episode: int, mode: str | None = None) -> dict[str, Any]:
         """Return environment -> {seed, stream} of an episode; its mode is the phase's unless given."""
@@ -47,8 +47,8 @@ class Setup:
     ) -> dict[str, Any]:
         """Return seed and stream of an environment of a worker, for its set-up or for an episode."""
         path: list[str | int] = ["phase", phase.name, mode, "environment", environment.uid, "worker", worker]
-        words = self._words(path if episode is None else [*path, "episode", episode])
-        return {"seed": self._integer(words), "stream": words}
+        words = self._services.words(path if episode is None else [*path, "episode", episode])
+        return {"seed": self._services.integer(words), "stream": words}
 
     def models(self, phase: PhasePlan, agent: str, shelf: str | None = None) -> str:
         """Return the folder in which an agent's model of a phase is stored, on the run's own shelf or another."""
@@ -75,7 +75,7 @@ class Setup:
             controller=outline_plugin(phase.controller),
             conditions=[outline_plugin(p) for p in plans],
             environments=[self._environment(phase, e, worker, contents, evaluation) for e in phase.environments],
-            stream=self._words(["phase", phase.name, mode, "controller", "worker", worker]),
+            stream=self._services.words(["phase", phase.name, mode, "controller", "worker", worker]),
             deadlines_s=dict(phase.deadlines_s),
             governor=peer_name(self._run, Role.GOVERNOR),
             store=self._store,
@@ -103,7 +103,7 @@ class Setup:
             rewards=None,
             muscles=[f"{name}/{worker}" for worker in range(phase.workers)],
             workers=phase.workers,
-            stream=self._words(path),
+            stream=self._services.words(path),
             models=self.models(phase, name),
             sync=phase.sync,
             load=models.get(name),
@@ -137,7 +137,7 @@ class Setup:
 
     def _filters(self, plan: AgentPlan, path: Sequence[str], *place: str | int) -> list[dict[str, Any]] | None:
         """Return an agent's filters, each with its own stream; None if there are none."""
-        streams = [self._words([*path, "filter", i, *place]) for i in range(len(plan.filters))]
+        streams = [self._services.words([*path, "filter", i, *place]) for i in range(len(plan.filters))]
         return [{**outline_plugin(f), "stream": s} for f, s in zip(plan.filters, streams, strict=True)] or None
 
     def _environment(
@@ -183,8 +183,8 @@ class Setup:
             "actuators": agent.actuators,
             "rewards": plan.rewards,
             "environments": agent.environments,
-            "stream": self._words([*path, "muscle", "worker", worker]),
-            "objective_stream": self._words([*path, "objective", "worker", worker]),
+            "stream": self._services.words([*path, "muscle", "worker", worker]),
+            "objective_stream": self._services.words([*path, "objective", "worker", worker]),
             "models": cast.models.get(name),
             "filters": self._filters(plan, path, "worker", worker),
             **_recovery(phase, plan),

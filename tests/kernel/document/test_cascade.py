@@ -22,6 +22,16 @@ def expanded(*given_: dict[str, Any], replace: bool = False) -> list[Expanded]:
     return cascade([phase(str(index), one) for index, one in enumerate(given_)], replace)
 
 
+def plain(phase_: Expanded) -> dict[str, Any]:
+    """Return an expanded phase as plain values."""
+    parts = {"simulation": phase_.simulation, "phase_config": phase_.config, "recovery": phase_.recovery}
+    return {
+        "environments": [node.plain() for node in phase_.environments.values()],
+        "agents": [node.plain() for node in phase_.agents.values()],
+        **{key: None if part is None else part.plain() for key, part in parts.items()},
+    }
+
+
 def environment(uid: str, **keys: Any) -> dict[str, Any]:
     """Return an environment's entry."""
     return {"environment": {"uid": uid, **keys}}
@@ -43,7 +53,7 @@ def test_full_definition_overwrites_all() -> None:
     """An entry with a name replaces what was defined, reward included, and says that it drops one."""
     _, second = expanded(WARM_UP, {"environments": [environment("hill", name="dummy")]})
 
-    assert [environment("hill", name="dummy")] == second.plain()["environments"]
+    assert [environment("hill", name="dummy")] == plain(second)["environments"]
     assert ["this full definition of `hill` drops its reward of an earlier phase"] == [f.message for f in second.faults]
 
 
@@ -51,7 +61,7 @@ def test_null_removes_an_optional_part() -> None:
     """`~` takes an inherited reward away without a new definition."""
     _, second = expanded(WARM_UP, {"environments": [{**environment("hill"), "reward": None}]})
 
-    assert second.plain()["environments"][0]["reward"] is None  # type: ignore[index]
+    assert plain(second)["environments"][0]["reward"] is None  # type: ignore[index]
 
 
 PARAMS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3), max_size=3)
@@ -100,10 +110,10 @@ GIFT = st.fixed_dictionaries(
 @given(st.lists(GIFT, min_size=1, max_size=4), st.booleans())
 def test_empty_phase_and_repeated_phase_change_nothing(given_: list[dict[str, Any]], replace: bool) -> None:
     """A phase that gives nothing, or the same once more, is like the one before."""
-    last = expanded(*given_, replace=replace)[-1].plain()
+    last = plain(expanded(*given_, replace=replace)[-1])
 
-    assert acted(last) == expanded(*given_, {}, replace=replace)[-1].plain()
-    assert last == expanded(*given_, given_[-1], replace=replace)[-1].plain()
+    assert acted(last) == plain(expanded(*given_, {}, replace=replace)[-1])
+    assert last == plain(expanded(*given_, given_[-1], replace=replace)[-1])
 
 
 # -- what one gift of two gives ---------------------------------------------------------------------------------------
@@ -190,8 +200,8 @@ def test_two_phases_give_what_one_gives_that_joins_them(
     before: list[dict[str, Any]], first: dict[str, Any], second: dict[str, Any], replace: bool
 ) -> None:
     """Expanding by one gift and then by another is expanding by both in one."""
-    apart = expanded(*before, first, second, replace=replace)[-1].plain()
-    at_once = expanded(*before, joined(first, second, replace), replace=replace)[-1].plain()
+    apart = plain(expanded(*before, first, second, replace=replace)[-1])
+    at_once = plain(expanded(*before, joined(first, second, replace), replace=replace)[-1])
 
     assert apart == at_once
 
@@ -200,7 +210,7 @@ def test_two_phases_give_what_one_gives_that_joins_them(
 def test_load_is_there_only_where_it_is_given(given_: list[dict[str, Any]], replace: bool) -> None:
     """Each phase has just the `load`s that it gives itself."""
     for gift, phase_ in zip(given_, expanded(*given_, replace=replace), strict=True):
-        there = {a["name"]: a["load"] for a in phase_.plain()["agents"] if "load" in a}  # type: ignore[attr-defined]
+        there = {a["name"]: a["load"] for a in plain(phase_)["agents"] if "load" in a}  # type: ignore[attr-defined]
 
         assert {a["name"]: a["load"] for a in gift.get("agents", []) if "load" in a} == there
 
@@ -212,8 +222,8 @@ def test_removal_takes_one_and_a_definition_brings_it_back() -> None:
     *_, out, back = expanded(WARM_UP, lake, removal, {"environments": [environment("hill", name="new")]})
 
     assert [] == out.vain
-    assert lake["environments"] == out.plain()["environments"]
-    assert [*lake["environments"], environment("hill", name="new")] == back.plain()["environments"]
+    assert lake["environments"] == plain(out)["environments"]
+    assert [*lake["environments"], environment("hill", name="new")] == plain(back)["environments"]
 
 
 def test_too_many_phases_end_the_cascade() -> None:
@@ -226,9 +236,9 @@ def test_too_many_phases_end_the_cascade() -> None:
     found = cascade(given, replace=False)
 
     assert PHASES_PER_RUN + 1 == len(found)
-    assert [None] * PHASES_PER_RUN == [phase.crowd for phase in found[:-1]]
-    assert found[-1].crowd is not None
-    assert ("a.yml:1001:3", True) == (found[-1].crowd.place, "phases_per_run" in found[-1].crowd.message)
+    assert [None] * PHASES_PER_RUN == [phase.excess for phase in found[:-1]]
+    assert found[-1].excess is not None
+    assert ("a.yml:1001:3", True) == (found[-1].excess.place, "phases_per_run" in found[-1].excess.message)
 
 
 def test_too_many_agents_end_the_cascade() -> None:
@@ -236,5 +246,5 @@ def test_too_many_agents_end_the_cascade() -> None:
     found = expanded(*({"agents": [agent(f"a{i}-{j}") for j in range(10)]} for i in range(60)))
 
     assert 1 + (PROCESSES_PER_RUN - 1) // 10 == len(found)
-    assert found[-1].crowd is not None
-    assert "processes_per_run" in found[-1].crowd.message
+    assert found[-1].excess is not None
+    assert "processes_per_run" in found[-1].excess.message

@@ -6,6 +6,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -241,10 +242,8 @@ class Worker:
         if self.left is not None:
             self.left -= 1
             if self.left == 0:
-                causes, self.left = (
-                    [*causes, {"signal": "PAUSE", "issuer": "operator", "reason": "", "known": True}],
-                    None,
-                )
+                causes = [*causes, {"signal": "PAUSE", "issuer": "operator", "reason": "", "known": True}]
+                self.left = None
         self.causes = [*causes, *self._arrived()]
         if not self.common:
             self._decide(self.causes)
@@ -267,15 +266,9 @@ class Worker:
             self._end(winner, causes)
 
     def _end(self, winner: dict[str, Any], causes: list[dict[str, Any]]) -> None:
-        own = any(c["issuer"] == "condition:environment" for c in causes)
-        reason = winner["reason"] or winner["issuer"]
-        if own:
-            reason = "terminated"
-        elif winner["issuer"] == "phase end":
-            reason = "truncated: phase end"
-        elif winner["issuer"] in ("interrupted", "failed"):
-            reason = winner["issuer"]
-        self._report(reason, own, causes)
+        own, issuer = any(c["issuer"] == "condition:environment" for c in causes), winner["issuer"]
+        words = {"phase end": "truncated: phase end", "interrupted": "interrupted", "failed": "failed"}
+        self._report("terminated" if own else words.get(issuer, winner["reason"] or issuer), own, causes)
 
     def _report(self, reason: str, own: bool, causes: list[dict[str, Any]], lost: bool = False) -> None:
         self.state = "judged"
@@ -323,7 +316,6 @@ class Farm:
         self.evaluated: list[Any] = []  # episodes of evaluations that began
         self.evaluation_episodes: list[Any] = []
         self.answers: dict[str, Any] = {}  # of signals, by the token that came with them
-        self.peers: set[str] = set()
         self.moves = 0
 
     # -- what happened ------------------------------------------------------------------------------------------------
@@ -436,16 +428,10 @@ DECLARED = {
 }
 
 
-class Kit:
-    """What a test needs to make a run."""
-
-    Farm, Worker = Farm, Worker
-    FakeLimit, FakeTotal, FakeServices = FakeLimit, FakeTotal, FakeServices
-    agent, phase, plan = staticmethod(agent), staticmethod(phase), staticmethod(plan)
-    declared = DECLARED
-
-
 @pytest.fixture(scope="session")
-def kit() -> type[Kit]:
+def kit() -> SimpleNamespace:
     """Return what a test needs to make a run."""
-    return Kit
+    classes = (Farm, Worker, FakeLimit, FakeTotal, FakeServices)
+    return SimpleNamespace(
+        agent=agent, phase=phase, plan=plan, declared=DECLARED, **{cls.__name__: cls for cls in classes}
+    )
