@@ -9,17 +9,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from ganglion import limits
 from ganglion.broker.link import Note
-from ganglion.limits import (
-    CLOSING_S,
-    CLOSING_UNJOINED_S,
-    GREETING_PAUSE_S,
-    LISTENER_REST_S,
-    MESSAGES_PER_CALLBACK,
-    PROGRESS_S,
-    QUEUE_MARK_BYTES,
-    UNFINISHED_IDLE_S,
-)
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.transport.exchange import LARGE_BYTES, Exchange, Served
 from ganglion.transport.frames import encode, encode_error
@@ -82,7 +73,7 @@ class Listener:
 
     def _rest(self, error: OSError) -> None:
         self._loop.remove_reader(self._listening.fileno())
-        self._waking = self._loop.call_later(LISTENER_REST_S, self._wake)
+        self._waking = self._loop.call_later(limits.LISTENER_REST_S, self._wake)
         self._note(Note("warning", "listener.resting", {"reason": error.strerror or str(error)}))
 
     def _wake(self) -> None:
@@ -91,7 +82,7 @@ class Listener:
         self._accept()
 
 
-_DECISIONS_PER_CALLBACK = MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
+_DECISIONS_PER_CALLBACK = limits.MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
 _FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
 _SLEEPER_S = 0.75  # a look that comes so late accuses nobody: it was us who slept
 _SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.IDENTITY, State.READY)
@@ -191,7 +182,7 @@ class NativeConnection(Served, asyncio.Protocol):
         answered = bool(self.out)
         if exchange.dirty:
             exchange.flush(self)
-        if answered and self.link.queued_bytes > QUEUE_MARK_BYTES and not self._closing:
+        if answered and self.link.queued_bytes > limits.QUEUE_MARK_BYTES and not self._closing:
             self.hold(self)  # who does not read our answers may wait with his questions
         return position
 
@@ -226,7 +217,7 @@ class NativeConnection(Served, asyncio.Protocol):
         """Write on: urgent messages first."""
         self._writing = False
         self._pump()
-        if self.link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+        if self.link.queued_bytes <= limits.QUEUE_MARK_BYTES // 2:
             self.release()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -297,7 +288,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._transport.write(b"".join(out))
             out.clear()
             return False
-        above = self.link.queued_bytes > QUEUE_MARK_BYTES
+        above = self.link.queued_bytes > limits.QUEUE_MARK_BYTES
         item = out if self.large else [b"".join(out)]
         self._backlog.append(item)
         self._waiting_bytes += sum(map(len, item))
@@ -346,7 +337,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self.out.append(encode_error(reason))
         self.flush()
         self._shut()
-        self._exchange.later(CLOSING_S if self._prefix else CLOSING_UNJOINED_S, self._transport.abort)
+        self._exchange.later(limits.CLOSING_S if self._prefix else limits.CLOSING_UNJOINED_S, self._transport.abort)
         if self._writing:
             if not self._pauses:
                 self._transport.pause_reading()
@@ -362,7 +353,7 @@ class NativeConnection(Served, asyncio.Protocol):
         if self._closing:
             return
         zmtp = self._zmtp
-        if not zmtp.greeted and now_s - self._arrived_s > GREETING_PAUSE_S:
+        if not zmtp.greeted and now_s - self._arrived_s > limits.GREETING_PAUSE_S:
             zmtp.greet()
             if zmtp.outgoing:
                 self._speak()
@@ -380,10 +371,10 @@ class NativeConnection(Served, asyncio.Protocol):
             self._arrived_s = now_s
         if self._pauses:
             self.link.heard_s, self.link.asked_s = now_s, None  # it is we who do not listen
-        if now_s - self._coming[0] > UNFINISHED_IDLE_S:
-            self.lose(f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)")
-        elif now_s - self._going[0] > PROGRESS_S:
-            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
+        if now_s - self._coming[0] > limits.UNFINISHED_IDLE_S:
+            self.lose(f"it began a message and sent nothing of it for {limits.UNFINISHED_IDLE_S} s (unfinished_idle_s)")
+        elif now_s - self._going[0] > limits.PROGRESS_S:
+            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {limits.PROGRESS_S} s (progress_s)")
         elif zmtp.silence_s is not None and now_s - self._arrived_s > zmtp.silence_s and not self._pauses:
             self.lose(f"it was silent for longer than the {zmtp.silence_s} s that its PING allowed")
 
