@@ -57,7 +57,7 @@ class Broker:
     effects in order. Times are monotonic seconds. Names, rights and open calls are known here; episodes are not.
 
     `admissions` are the names that may join from the first moment on: a broker that takes the place of another knows
-    at once who has been succeeded.
+    at once which incarnations have been succeeded.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Broker:
         return [Note("warning", "peers.crowded", fields)] if alarm else []
 
     def disconnect(self, link: Link, reason: str, now_s: float) -> list[Effect]:
-        """Forget a connection that was lost; those who watch its peer, or wait for its answer, are told."""
+        """Forget a connection that was lost; peers that watch it, or wait for its answer, are told."""
         if link.state is State.GONE:
             return []
         return self._end(link, reason, now_s)
@@ -350,7 +350,7 @@ class Broker:
         return self._tell(reader, Head(Verb.TELL, 0, "kernel.gap"), gap)
 
     def _nobody(self, link: Link, peer: Peer, head: Head, to: bytes, now_s: float) -> list[Effect]:
-        """Answer a CALL to who is not there: it is to be said again if its bearer will come; note all else."""
+        """Answer a CALL to an absent peer: it is to be said again if the peer will return; note all else."""
         if head.verb is not _CALL:
             fields = {"source": link.name, "to": _show(to), "verb": head.verb.name}
             return [Note("warning", "message.undeliverable", fields)]

@@ -39,8 +39,8 @@ class BlockingLink:
         self._connection = Connection(listening=False)
         self._timeout_s: float | None = None
         self._lost = ""
-        # With a timeout Python waits in poll(2) and the socket never blocks. That is what we want even for ever: who
-        # sleeps in recv(2) on a unix socket is also woken, for nothing, when the other side reads what he sent.
+        # With a timeout Python waits in poll(2) and the socket never blocks. That is wanted even for ever: a
+        # thread that sleeps in recv(2) on a unix socket is also woken, for nothing, when the other side reads.
         connected.settimeout(_FOREVER_S)
 
     @classmethod
@@ -48,7 +48,7 @@ class BlockingLink:
         """Connect and shake hands.
 
         Raises:
-            PeerLost: nobody listens there, or who listens does not speak our protocol.
+            PeerLost: nothing listens there, or what listens does not speak this protocol.
             DeadlineExceeded: it took longer than `timeout_s`.
         """
         where = parse_endpoint(endpoint)

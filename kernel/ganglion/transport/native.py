@@ -17,14 +17,14 @@ from ganglion.transport.frames import encode, encode_error
 from ganglion.transport.zmtp import Broken, Connection, Message, State
 from ganglion.wire.name import Role
 
-_ACCEPTS_PER_TURN = 16  # then those who are connected already have their turn
+_ACCEPTS_PER_TURN = 16  # then the connections that are there have their turn
 
 
 class Listener:
     """Hand each connection to a protocol of its own; needs a running event loop.
 
-    Without descriptors (or memory) left the system goes on to say that somebody waits, and accepts nobody: who listens
-    on spins. We rest instead, and look again ten times a second. Those who are connected are served meanwhile.
+    Without descriptors (or memory) left the system goes on to report a waiting connection and accepts none: a loop that
+    listens on would spin. The listener rests instead, and looks again ten times a second; connections are served on.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Listener:
 
 _DECISIONS_PER_CALLBACK = limits.MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
 _FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
-_SLEEPER_S = 0.75  # a look that comes so late accuses nobody: it was us who slept
+_SLEEPER_S = 0.75  # a look that comes so late reports no timeout: the broker itself was stopped
 _SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.IDENTITY, State.READY)
 
 
@@ -112,7 +112,7 @@ class NativeConnection(Served, asyncio.Protocol):
 
     # -- what the event loop calls ------------------------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet; who connects from another user is sent away without a word."""
+        """Send the greeting; a connection of another user is closed without a word."""
         exchange = self._exchange
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
         # Every write is tried at once, and `pause_writing` says that it was not completed.
@@ -133,7 +133,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._yield(b"", 0)
 
     def data_received(self, data: bytes) -> None:
-        """Take a chunk, as much of it as one turn allows; the rest when everybody else has had his."""
+        """Take a chunk, as much of it as one turn allows; the rest after the turns of all others."""
         self._arrived_s = self._exchange.clock()
         self._turn(data, 0, len(data) >= _FULL_READ_BYTES)
 
@@ -178,12 +178,12 @@ class NativeConnection(Served, asyncio.Protocol):
                 break
         self.tired = False
         if zmtp.taken_bytes > taken_bytes:
-            self.link.heard_s = now_s  # who sends a large message cannot answer a BEAT in its midst
+            self.link.heard_s = now_s  # a peer cannot answer a BEAT in the midst of a large message
         answered = bool(self.out)
         if exchange.dirty:
             exchange.flush(self)
         if answered and self.link.queued_bytes > limits.QUEUE_MARK_BYTES and not self._closing:
-            self.hold(self)  # who does not read our answers may wait with his questions
+            self.hold(self)  # a peer that does not read answers waits with its questions
         return position
 
     def _account(self) -> None:
@@ -200,7 +200,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._wait_s = 0.0
 
     def _go_on(self) -> None:
-        """Take the rest of a chunk, unless somebody wants us to wait: then `resume` calls again."""
+        """Take the rest of a chunk, unless reading is paused: then `resume` calls again."""
         if self._rest is None or self._pauses:
             return
         rest, self._rest = self._rest, None
@@ -255,7 +255,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._zmtp.join(message_bytes)
 
     def _break(self, reason: str) -> None:
-        """End the connection of one who broke the protocol of the transport."""
+        """End the connection of a peer that broke the protocol of the transport."""
         exchange = self._exchange
         effects = exchange.broker.disconnect(self.link, reason, exchange.clock())
         exchange.perform([Note("warning", "connection.broken", {"name": self.link.name, "reason": reason}), *effects])
@@ -321,7 +321,7 @@ class NativeConnection(Served, asyncio.Protocol):
         self._read_on()
 
     def _read_on(self) -> None:
-        """Go on with the rest of a chunk, else read, unless somebody wants us to wait."""
+        """Go on with the rest of a chunk, else read, unless reading is paused."""
         if self._pauses or self._closing:
             return
         if self._rest is None:
@@ -349,7 +349,7 @@ class NativeConnection(Served, asyncio.Protocol):
         self._transport.abort()
 
     def look(self, now_s: float) -> None:
-        """End the connection of one who takes nothing, sends nothing of what he has begun, or asked us to."""
+        """End a connection that takes nothing, does not finish what it began, or is silent beyond its own PING."""
         if self._closing:
             return
         zmtp = self._zmtp
@@ -370,7 +370,7 @@ class NativeConnection(Served, asyncio.Protocol):
         if late:
             self._arrived_s = now_s
         if self._pauses:
-            self.link.heard_s, self.link.asked_s = now_s, None  # it is we who do not listen
+            self.link.heard_s, self.link.asked_s = now_s, None  # it is the broker that does not listen
         if now_s - self._coming[0] > limits.UNFINISHED_IDLE_S:
             self.lose(f"it began a message and sent nothing of it for {limits.UNFINISHED_IDLE_S} s (unfinished_idle_s)")
         elif now_s - self._going[0] > limits.PROGRESS_S:
@@ -380,7 +380,7 @@ class NativeConnection(Served, asyncio.Protocol):
 
 
 def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
-    """Return user, None if the system does not tell, and origin of who has connected: his process or his address."""
+    """Return user, None if the system does not tell, and origin of a connection: its process or its address."""
     connected = transport.get_extra_info("socket")
     if connected is None:
         return None, ""
@@ -394,7 +394,7 @@ def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
 
 
 class NativeFront:
-    """Listen at endpoints of this machine and serve who connects."""
+    """Listen at endpoints of this machine and serve all connections."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -409,7 +409,7 @@ class NativeFront:
         return bound.endpoint
 
     def adopt(self, listening: socket.socket) -> None:
-        """Serve who connects, or has connected already, to a socket that listens; its file is somebody else's."""
+        """Serve all connections to a socket that listens already; its file is not removed by `close`."""
         made = Listener(listening, lambda: NativeConnection(self._exchange), self._exchange.note)
         self._listeners.append(made)
 

@@ -188,7 +188,7 @@ class ZmqConnection(Served):
         self.release()
 
     def look(self, now_s: float) -> None:
-        """End the connection of one who takes nothing."""
+        """End a connection that takes nothing."""
         if self._backlog and now_s - self._progress_s > limits.PROGRESS_S:
             self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {limits.PROGRESS_S} s (progress_s)")
 
@@ -196,7 +196,7 @@ class ZmqConnection(Served):
 class ZmqFront:
     """Serve connections through one ROUTER, drained through its descriptor.
 
-    Whoever connects must know the public half of `secret_key` and hold a key that the broker's register knows. This
+    A peer that connects must know the public half of `secret_key` and hold a key that the register knows. This
     is asked twice: of libzmq's handshake, and of each message, since a key may be withdrawn in between.
     """
 
@@ -204,7 +204,7 @@ class ZmqFront:
         self._exchange = exchange
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, ZmqConnection] = {}
-        self._users: dict[bytes, str] = {}  # who spoke last from a routing id
+        self._users: dict[bytes, str] = {}  # the last speaker of a routing id
         self._bound: list[str] = []
         self._waiting: list[ZmqConnection] = []
         self._pauses = 0
@@ -219,7 +219,7 @@ class ZmqFront:
         self._monitor: zmq.Socket[bytes] = self.router.get_monitor_socket(int(zmq.Event.ACCEPT_FAILED))
         self._loop.add_reader(self.router.fileno(), self._drain)
         self._loop.add_reader(self._monitor.fileno(), self._look)
-        self._look()  # libzmq signals nothing to who has never found a socket empty
+        self._look()  # libzmq signals nothing before a socket was found empty once
 
     def _set_up(self, secret_key: str) -> None:
         router = self.router
@@ -273,7 +273,7 @@ class ZmqFront:
         if self._users.get(connection.identity) == connection.user:
             del self._users[connection.identity]
 
-    # -- who may come -------------------------------------------------------------------------------------------------
+    # -- admission ----------------------------------------------------------------------------------------------------
     def _admits(self, key: str) -> bool:
         """Say whether a key is in the table of keys, now."""
         return self._exchange.broker.register.knows_key(key)

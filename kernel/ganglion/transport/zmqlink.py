@@ -47,7 +47,7 @@ def _dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Soc
     # To connect again is the peer's own decision: it must join again, which libzmq does not know. Never (-1) is not
     # used here, for libzmq would then drop what has come and is not yet received.
     dealer.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
-    dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())  # who does not hold its other half learns nothing
+    dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())  # a server without its other half learns nothing
     dealer.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
     dealer.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
     if ":" in parse_endpoint(endpoint).host:

@@ -94,9 +94,9 @@ class Connection:
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER. `greeted` says that all of our greeting was said, so that commands may follow: never to
-    one who speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open connection, so
-    that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate
+    DEALER that takes a ROUTER. `greeted` says that the whole greeting was sent, so that commands may follow: never
+    to a side that speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open
+    connection, so that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate
     (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
     while a message does not grow, whatever commands come in between.
     """
@@ -136,7 +136,7 @@ class Connection:
         return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
 
     def greet(self) -> None:
-        """Say the rest of our greeting to who may wait for it before he says his version; 2.0 is refused then."""
+        """Say the rest of our greeting to a side that waits for it before it says its version; 2.0 is refused then."""
         if not self.greeted and not self.old and self.state in (State.SIGNATURE, State.VERSION):
             self.greeted = True
             self.outgoing += GREETING[_VERSION_BYTES:]
