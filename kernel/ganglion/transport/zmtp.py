@@ -94,11 +94,11 @@ class Connection:
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER. `greeted` says that the whole greeting was sent, so that commands may follow: never
-    to a side that speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open
-    connection, so that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate
-    (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
-    while a message does not grow, whatever commands come in between.
+    DEALER that takes a ROUTER. `greeted` says that the whole greeting was sent, so that commands may follow: never to a
+    side that speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open connection,
+    so that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked to tolerate
+    (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still while a
+    message does not grow, whatever commands come in between.
     """
 
     def __init__(self, listening: bool, message_bytes: int = limits.MESSAGE_BYTES_LARGE) -> None:
