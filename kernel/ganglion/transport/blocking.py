@@ -61,15 +61,12 @@ class BlockingLink:
             if not where.path:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = cls(connected)
-            link._shake_hands(deadline_s)
+            link._speak()
+            while link._connection.state is not State.OPEN:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0.0 or not link._take(left_s):
+                    raise TimeoutError
         return link
-
-    def _shake_hands(self, deadline_s: float) -> None:
-        self._speak()
-        while self._connection.state is not State.OPEN:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0.0 or not self._take(left_s):
-                raise TimeoutError
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message; PeerLost when the connection has ended."""

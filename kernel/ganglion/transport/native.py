@@ -134,7 +134,6 @@ class NativeConnection(Served, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take a chunk, as much of it as one turn allows; the rest after the turns of all others."""
-        self._arrived_s = self._exchange.clock()
         self._turn(data, 0, len(data) >= _FULL_READ_BYTES)
 
     def _turn(self, data: bytes, position: int, full: bool = False) -> None:
@@ -152,7 +151,7 @@ class NativeConnection(Served, asyncio.Protocol):
     def _work(self, data: bytes, position: int) -> int:
         """Take a chunk: the fast way while it leads on, else one event after the other; return how far it came."""
         exchange = self._exchange
-        now_s = exchange.clock()
+        now_s = self._arrived_s = exchange.clock()
         zmtp = self._zmtp
         end, taken_bytes = len(data), zmtp.taken_bytes
         decisions = 0
