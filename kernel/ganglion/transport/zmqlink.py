@@ -141,7 +141,7 @@ class ZmqBlockingLink:
             raise PeerLost(_BROKER, self._lost)
 
 
-_ENDS = {
+_ENDS: dict[int, str] = {
     zmq.Event.DISCONNECTED: "it closed the connection",
     zmq.Event.CLOSED: "nobody listens there",
     zmq.Event.HANDSHAKE_FAILED_AUTH: "the kernel does not admit our key, or not any more",
