@@ -1,4 +1,4 @@
-"""The register of names: who may join, decided by tokens that the supervisor announced."""
+"""The register of names: which peers may join, decided by tokens that the supervisor announced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def admission_of(request: Admit) -> Admission:
 
 
 class Strangers:
-    """Know who has shown a wrong token of late: each origin is told, and noted, once per second.
+    """Remember the origins of wrong tokens: each origin is answered, and noted, once per second.
 
     More wrong ones of it are not worth a word; right ones are never kept waiting by them.
     """
@@ -49,7 +49,7 @@ class Strangers:
         if answered_s is not None and now_s - answered_s < WRONG_TOKEN_SPAN_S:
             return False
         if len(self._answered_s) >= WRONG_TOKEN_ORIGINS:
-            del self._answered_s[next(iter(self._answered_s))]  # who was answered longest ago
+            del self._answered_s[next(iter(self._answered_s))]  # the origin that was answered longest ago
         self._answered_s.pop(origin, None)
         self._answered_s[origin] = now_s
         return True
@@ -63,7 +63,7 @@ class Register:
         self._by_token: dict[bytes, list[str]] = {}
         self._numbers: dict[str, int] = {}
         self._keys: dict[str, set[str]] = {}
-        self._left: set[str] = set()  # who said that it goes: nobody waits for it
+        self._left: set[str] = set()  # names whose bearer said BYE: they are not awaited
         for admission in first:
             self.admit(admission)
 
@@ -82,12 +82,12 @@ class Register:
         return key in self._keys
 
     def awaited(self, name: str) -> Admission | None:
-        """Return the place of one who will come, again or for the first time; None where nobody is waited for."""
+        """Return the place of a peer that will come, again or for the first time; None if none is awaited."""
         admission = self._by_name.get(name)
         return admission if admission is not None and admission.returns and name not in self._left else None
 
     def came(self, name: str) -> None:
-        """Take note that somebody has joined under a name."""
+        """Take note that a peer has joined under a name."""
         self._left.discard(name)
 
     def left(self, name: str) -> None:

@@ -6,29 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ganglion import limits
 from ganglion.broker.admission import Register, Strangers, admission_of, checked
 from ganglion.broker.link import TRANSITIONS, Admission, Close, Effect, Link, Note, Peer, Route, Send, State
 from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
 from ganglion.errors import GanglionError, RemoteProtocolError
-from ganglion.limits import (
-    BEAT_AFTER_SILENCE_S,
-    BEAT_ANSWER_S,
-    BODY_BYTES,
-    FRAME_BYTES,
-    HANDSHAKE_S,
-    INTEGER_MAX,
-    KERNEL_BODY_BYTES,
-    KERNEL_BODY_CONTAINERS,
-    LATE_ANSWER_S,
-    MESSAGE_BYTES,
-    MESSAGE_FRAMES,
-    PEERS,
-    QUEUE_MARK_BYTES,
-    RETRY_S,
-    SUBSCRIPTIONS,
-    UNJOINED_PEERS,
-    WATCHES,
-)
 from ganglion.wire.codec import Content, codec_of, openings
 from ganglion.wire.envelope import Head, decode_head, encode_head, packed_call, packed_serial
 from ganglion.wire.messages import (
@@ -56,14 +38,14 @@ _SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself
 _CROWDED, _RELIEVED = 0.8, 0.7  # of the places: there is an alarm, and there could be the next one
 _REFUSALS_MAX = 10  # so many forbidden messages of one peer
 _REFUSALS_SPAN_S = 10.0  # within so long end its connection
-_AGAIN_MS = int(1000 * RETRY_S["call"])
+_AGAIN_MS = int(1000 * limits.RETRY_S["call"])
 _CALL, _ANSWERS = Verb.CALL, (Verb.REPLY, Verb.ERROR)
 _LIMITS = {
-    "body_bytes": BODY_BYTES,
-    "frame_bytes": FRAME_BYTES,
-    "message_bytes": MESSAGE_BYTES,
-    "message_frames": MESSAGE_FRAMES,
-    "integer_max": INTEGER_MAX,
+    "body_bytes": limits.BODY_BYTES,
+    "frame_bytes": limits.FRAME_BYTES,
+    "message_bytes": limits.MESSAGE_BYTES,
+    "message_frames": limits.MESSAGE_FRAMES,
+    "integer_max": limits.INTEGER_MAX,
 }
 
 
@@ -75,7 +57,7 @@ class Broker:
     effects in order. Times are monotonic seconds. Names, rights and open calls are known here; episodes are not.
 
     `admissions` are the names that may join from the first moment on: a broker that takes the place of another knows
-    at once who has been succeeded.
+    at once which incarnations have been succeeded.
     """
 
     def __init__(
@@ -84,7 +66,7 @@ class Broker:
         version: str,
         pid: int,
         now_s: float,
-        peers_max: int = PEERS,
+        peers_max: int = limits.PEERS,
         admissions: Iterable[Admission] = (),
     ) -> None:
         first = Admission("supervisor", Role.SUPERVISOR, "", supervisor_token_sha256, returns=True)
@@ -119,12 +101,12 @@ class Broker:
         self.links[link.key] = link
         effects = self._count_links()
         full = len(self.links) > self._peers_max
-        if full or len(self.links) - len(self.joined) > UNJOINED_PEERS:
+        if full or len(self.links) - len(self.joined) > limits.UNJOINED_PEERS:
             oldest = next(other for other in self.links.values() if other.peer is None)
             if oldest is link:
                 text = f"expected at most {self._peers_max} connections (peers)"
                 return link, [*effects, *self._refuse(link, 0, "limit", text, now_s)]
-            reason = f"{UNJOINED_PEERS} newer strangers are waiting (unjoined_peers)"
+            reason = f"{limits.UNJOINED_PEERS} newer strangers are waiting (unjoined_peers)"
             if full:
                 reason = f"all {self._peers_max} places are taken (peers), and the oldest stranger goes"
             effects += [*self._end(oldest, reason, now_s), Close(oldest, reason)]
@@ -140,7 +122,7 @@ class Broker:
         return [Note("warning", "peers.crowded", fields)] if alarm else []
 
     def disconnect(self, link: Link, reason: str, now_s: float) -> list[Effect]:
-        """Forget a connection that was lost; those who watch its peer, or wait for its answer, are told."""
+        """Forget a connection that was lost; peers that watch it, or wait for its answer, are told."""
         if link.state is State.GONE:
             return []
         return self._end(link, reason, now_s)
@@ -176,14 +158,14 @@ class Broker:
         for link in list(self.links.values()):
             if late:
                 link.heard_s, link.asked_s = now_s, None
-                link.born_s = max(link.born_s, now_s - HANDSHAKE_S / 2) if link.peer is None else link.born_s
+                link.born_s = max(link.born_s, now_s - limits.HANDSHAKE_S / 2) if link.peer is None else link.born_s
             elif link.peer is None:
-                if now_s - link.born_s > HANDSHAKE_S:
-                    text = f"expected HELLO within {HANDSHAKE_S} s (handshake_s)"
+                if now_s - link.born_s > limits.HANDSHAKE_S:
+                    text = f"expected HELLO within {limits.HANDSHAKE_S} s (handshake_s)"
                     effects += self._refuse(link, 0, "deadline", text, now_s)
             else:
                 effects += self._beat(link, link.peer, now_s)
-            if link.gaps and link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+            if link.gaps and link.queued_bytes <= limits.QUEUE_MARK_BYTES // 2:
                 effects += [self._tell_gap(link, to) for to in list(link.gaps)]
         return effects
 
@@ -243,8 +225,8 @@ class Broker:
             PROTOCOL_VERSION,
             peer.name,
             peer.incarnation,
-            BEAT_AFTER_SILENCE_S,
-            BEAT_ANSWER_S,
+            limits.BEAT_AFTER_SILENCE_S,
+            limits.BEAT_ANSWER_S,
             _LIMITS,
             peer.run,
             peer.worker,
@@ -292,11 +274,11 @@ class Broker:
         if link.heard_s > (link.asked_s or 0.0):
             link.asked_s = None
         if link.asked_s is None:
-            if now_s - link.heard_s <= BEAT_AFTER_SILENCE_S:
+            if now_s - link.heard_s <= limits.BEAT_AFTER_SILENCE_S:
                 return []
             link.asked_s = now_s
             return [self._say(link, Head(Verb.BEAT, 1), b"")]
-        if now_s - link.asked_s <= BEAT_ANSWER_S or (not peer.beats_in_call and self._working(link)):
+        if now_s - link.asked_s <= limits.BEAT_ANSWER_S or (not peer.beats_in_call and self._working(link)):
             return []
         reason = f"silent for {now_s - link.heard_s:.1f} s"
         return [*self._end(link, reason, now_s), Close(link, reason)]
@@ -334,7 +316,7 @@ class Broker:
             if packed_call(head.call) not in route.calls:
                 text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
                 return self._forbidden(link, head, text, now_s)
-            if len(route.open) >= route.limit or route.target.queued_bytes > QUEUE_MARK_BYTES:
+            if len(route.open) >= route.limit or route.target.queued_bytes > limits.QUEUE_MARK_BYTES:
                 text = f"{_show(to)} has {len(route.open)} open calls of yours, {route.target.queued_bytes} bytes wait"
                 return [self._again(link, head.serial, text)]
             route.open.append(packed_serial(head.serial))
@@ -342,7 +324,7 @@ class Broker:
             serials = [] if route.back is None else route.back.open
             serial = next((one for one in serials if int.from_bytes(one[len(one) > 1 :]) == head.serial), None)
             if serial is None:
-                if now_s - max(link.joined_s, route.target.joined_s) <= LATE_ANSWER_S:
+                if now_s - max(link.joined_s, route.target.joined_s) <= limits.LATE_ANSWER_S:
                     return [Note("info", "answer.late", {"source": link.name, "to": _show(to)})]
                 return self._forbidden(link, head, f"{_show(to)} has no open call {head.serial}", now_s)
             serials.remove(serial)
@@ -355,7 +337,7 @@ class Broker:
         effects: list[Effect] = []
         source = peer.name.encode()
         for reader in self.topics.get(to, {}).values():
-            if reader.queued_bytes > QUEUE_MARK_BYTES:
+            if reader.queued_bytes > limits.QUEUE_MARK_BYTES:
                 reader.gaps[to] = reader.gaps.get(to, 0) + 1
                 continue
             if to in reader.gaps:
@@ -368,7 +350,7 @@ class Broker:
         return self._tell(reader, Head(Verb.TELL, 0, "kernel.gap"), gap)
 
     def _nobody(self, link: Link, peer: Peer, head: Head, to: bytes, now_s: float) -> list[Effect]:
-        """Answer a CALL to who is not there: it is to be said again if its bearer will come; note all else."""
+        """Answer a CALL to an absent peer: it is to be said again if the peer will return; note all else."""
         if head.verb is not _CALL:
             fields = {"source": link.name, "to": _show(to), "verb": head.verb.name}
             return [Note("warning", "message.undeliverable", fields)]
@@ -488,8 +470,8 @@ class Broker:
         return Peers(rows), []
 
     def _watch(self, link: Link, request: Watch, now_s: float) -> tuple[Done, list[Effect]]:
-        if len(link.watches) + len(request.peers) > WATCHES:
-            raise RemoteProtocolError(f"watch.peers: expected at most {WATCHES} in all (watches)")
+        if len(link.watches) + len(request.peers) > limits.WATCHES:
+            raise RemoteProtocolError(f"watch.peers: expected at most {limits.WATCHES} in all (watches)")
         effects: list[Effect] = []
         for name in request.peers:
             checked(name)
@@ -502,8 +484,8 @@ class Broker:
         return Done(), effects
 
     def _subscribe(self, link: Link, request: Subscribe, now_s: float) -> tuple[Done, list[Effect]]:
-        if len(link.topics) >= SUBSCRIPTIONS:
-            raise RemoteProtocolError(f"subscribe.topic: expected at most {SUBSCRIPTIONS} (subscriptions)")
+        if len(link.topics) >= limits.SUBSCRIPTIONS:
+            raise RemoteProtocolError(f"subscribe.topic: expected at most {limits.SUBSCRIPTIONS} (subscriptions)")
         if not request.topic.startswith("@"):
             raise RemoteProtocolError(f"subscribe.topic: expected @<run>/<topic>, found {request.topic[:80]!r}")
         topic = checked(request.topic).encode()
@@ -551,11 +533,11 @@ def _content(text: str) -> Content:
 def _decoded(call: Call, frames: Sequence[bytes]) -> Any:
     """Return a request; RemoteProtocolError for one that is no such message, or more than we would decode."""
     body = frames[2] if len(frames) > 2 else b""
-    if len(body) > KERNEL_BODY_BYTES:
-        text = f"expected at most {KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
+    if len(body) > limits.KERNEL_BODY_BYTES:
+        text = f"expected at most {limits.KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
         raise RemoteProtocolError(f"body: {text}")
-    if openings(body) > KERNEL_BODY_CONTAINERS:
-        text = f"expected at most {KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
+    if openings(body) > limits.KERNEL_BODY_CONTAINERS:
+        text = f"expected at most {limits.KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
         raise RemoteProtocolError(f"body: {text}, found what may be {openings(body)}")
     return codec_of(call.request).decode(body)
 

@@ -41,11 +41,11 @@ TRANSITIONS: dict[State, dict[Verb, State]] = {
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Hold what the supervisor announced: who may join under a name, and what it is.
+    """Hold what the supervisor announced: which peer may join under a name, and what it is.
 
     A `name` that ends in `*` admits any number of peers, which get a number in its place. `attach` is the name by
     which a program that somebody else starts asks for this place. `curve_key` is the public key that a connection
-    from another machine must have; without one the name is for this machine alone. `returns` says that whoever bears
+    from another machine must have; without one the name is for this machine alone. `returns` says that the bearer of
     the name will come again if it is lost: until then it is absent, not gone.
     """
 
@@ -69,7 +69,7 @@ class Admission:
 
 @dataclass(slots=True)
 class Peer:
-    """Hold who is behind a connection that has joined."""
+    """Hold what is known of a peer that has joined."""
 
     name: str
     role: Role
@@ -84,7 +84,7 @@ class Peer:
 
     @classmethod
     def of(cls, place: Admission) -> Peer:
-        """Return who takes an admitted place."""
+        """Return the peer that takes an admitted place."""
         known = (place.name, place.role, place.run, place.incarnation, place.uid, place.worker)
         return cls(*known, evaluation=place.evaluation)
 

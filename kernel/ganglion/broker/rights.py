@@ -1,4 +1,4 @@
-"""Who may say what to whom: the table of permissions by role."""
+"""The table of permissions: what a role may say to another."""
 
 from __future__ import annotations
 

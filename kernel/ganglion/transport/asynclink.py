@@ -99,7 +99,7 @@ class AsyncLink(asyncio.Protocol):
             self._on_message(frames)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell who waits, once."""
+        """Fail the handshake that is waited for, or report the end of the connection, once."""
         reason = self._reason or (str(error) if error else "it closed the connection")
         self._reason = reason
         joined = self._opened.done()  # before that, `connect` raises

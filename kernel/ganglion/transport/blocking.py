@@ -39,8 +39,8 @@ class BlockingLink:
         self._connection = Connection(listening=False)
         self._timeout_s: float | None = None
         self._lost = ""
-        # With a timeout Python waits in poll(2) and the socket never blocks. That is what we want even for ever: who
-        # sleeps in recv(2) on a unix socket is also woken, for nothing, when the other side reads what he sent.
+        # With a timeout Python waits in poll(2) and the socket never blocks. That is wanted even for ever: a
+        # thread that sleeps in recv(2) on a unix socket is also woken, for nothing, when the other side reads.
         connected.settimeout(_FOREVER_S)
 
     @classmethod
@@ -48,7 +48,7 @@ class BlockingLink:
         """Connect and shake hands.
 
         Raises:
-            PeerLost: nobody listens there, or who listens does not speak our protocol.
+            PeerLost: nothing listens there, or what listens does not speak this protocol.
             DeadlineExceeded: it took longer than `timeout_s`.
         """
         where = parse_endpoint(endpoint)
@@ -61,15 +61,12 @@ class BlockingLink:
             if not where.path:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = cls(connected)
-            link._shake_hands(deadline_s)
+            link._speak()
+            while link._connection.state is not State.OPEN:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0.0 or not link._take(left_s):
+                    raise TimeoutError
         return link
-
-    def _shake_hands(self, deadline_s: float) -> None:
-        self._speak()
-        while self._connection.state is not State.OPEN:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0.0 or not self._take(left_s):
-                raise TimeoutError
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send one message; PeerLost when the connection has ended."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ganglion.errors import DeadlineExceeded, LaunchError, PeerLost
 
-_BACKLOG = 128  # connections that the system holds until somebody accepts them
+_BACKLOG = 128  # connections that the system holds until they are accepted
 _OWNER_ALONE = 0o600
 _LOOPBACK_4, _LOOPBACK_6 = 127, bytes(15) + b"\1"
 _PATH_BYTES_MAX = 107  # sun_path of Linux holds 108 with its zero; macOS 104, where bind says so itself
@@ -81,8 +81,8 @@ def connecting(endpoint: str, timeout_s: float, close: Callable[[], None]) -> It
 class Bound:
     """Hold a socket that listens, and the endpoint as it was bound.
 
-    As long as one process holds it nobody else can listen there. Whoever connects while nobody accepts waits: a
-    broker that is handed the socket after another one has died finds its peers waiting, and no stranger came between.
+    As long as one process holds the socket no other process can listen there. A peer that connects while none accepts
+    waits: a broker that is handed the socket after another one has died finds its peers waiting.
     """
 
     listening: socket.socket
@@ -152,7 +152,7 @@ def _bind_tcp(endpoint: Endpoint) -> socket.socket:
 
 
 def _check_unused(path: Path) -> None:
-    """Raise LaunchError if somebody listens at `path`, or something else than a socket is there."""
+    """Raise LaunchError if a process listens at `path`, or something else than a socket is there."""
     if not path.exists():
         return
     if not path.is_socket():

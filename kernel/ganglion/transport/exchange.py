@@ -52,7 +52,7 @@ _WALK = range(MESSAGES_PER_CALLBACK)
 class Sink:
     """Take the messages to one connection; each front has a kind of its own.
 
-    `out` holds messages as they go on the wire (ZMTP frames), in any pieces. Whoever appends to an empty `out` puts
+    `out` holds messages as they go on the wire (ZMTP frames), in any pieces. An append to an empty `out` must put
     the sink into `Exchange.dirty`; `Exchange.flush` then has it written. `large` says that a piece in `out` is worth
     not being copied.
     """
@@ -262,21 +262,21 @@ class Tally:
 
 
 class Budget:
-    """Bound the unfinished messages of all connections together: beyond it, who comes last waits.
+    """Bound the unfinished messages of all connections together: beyond the bound, the connection that came last waits.
 
-    Who began first is never stopped, so that some message always gets finished: all that it has announced is set
-    aside for it, of the others what has come.
+    The connection that began first is never stopped, so that some message always gets finished: all that it has
+    announced is set aside for it, of the others what has come.
     """
 
     def __init__(self, bytes_max: int = UNFINISHED_BYTES) -> None:
         self._bytes_max = bytes_max
         self._open: dict[Sink, tuple[int, int]] = {}  # bytes that have come, and that were announced
         self._stopped: list[Sink] = []
-        self.pressed = False  # somebody waited for room when the clocks were last looked at
+        self.pressed = False  # a connection waited for room when the clocks were last looked at
 
     @property
     def tight(self) -> bool:
-        """Say whether somebody waits for room."""
+        """Say whether a connection waits for room."""
         return bool(self._stopped)
 
     def account(self, sink: Sink, arrived: int, announced: int) -> None:
@@ -295,7 +295,7 @@ class Budget:
             sink.pause()
 
     def forget(self, sink: Sink) -> None:
-        """Let a finished or ended message make room; who waits may go on, and be stopped again."""
+        """Let a finished or ended message make room; connections that wait may go on, and be stopped again."""
         if self._open.pop(sink, None) is not None:
             stopped, self._stopped = self._stopped, []
             for other in stopped:
@@ -320,7 +320,7 @@ class Shares:
         left_s, then_s = self._credits.pop(key, (_SAVED_S, now_s))
         left_s = min(_SAVED_S, left_s + (now_s - then_s) * DECISION_SHARE) - spent_s
         if len(self._credits) >= PEERS:
-            del self._credits[next(iter(self._credits))]  # who has said nothing for longest
+            del self._credits[next(iter(self._credits))]  # the one that has said nothing for longest
         self._credits[key] = left_s, now_s
         return min(_WAIT_MAX_S, max(0.0, -left_s / DECISION_SHARE))
 
@@ -375,7 +375,7 @@ class Exchange:
     def tick(self) -> None:
         """Let the broker and all connections look at the clock; call it about four times a second."""
         now_s = self.clock()
-        self.budget.pressed = self.budget.tight  # the same for all, whoever is found guilty first
+        self.budget.pressed = self.budget.tight  # the same for all connections of this tick
         links = list(self.broker.links.values())
         self.perform(self.broker.tick(now_s))
         for link in links:

@@ -9,31 +9,22 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from ganglion import limits
 from ganglion.broker.link import Note
-from ganglion.limits import (
-    CLOSING_S,
-    CLOSING_UNJOINED_S,
-    GREETING_PAUSE_S,
-    LISTENER_REST_S,
-    MESSAGES_PER_CALLBACK,
-    PROGRESS_S,
-    QUEUE_MARK_BYTES,
-    UNFINISHED_IDLE_S,
-)
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.transport.exchange import LARGE_BYTES, Exchange, Served
 from ganglion.transport.frames import encode, encode_error
 from ganglion.transport.zmtp import Broken, Connection, Message, State
 from ganglion.wire.name import Role
 
-_ACCEPTS_PER_TURN = 16  # then those who are connected already have their turn
+_ACCEPTS_PER_TURN = 16  # then the connections that are there have their turn
 
 
 class Listener:
     """Hand each connection to a protocol of its own; needs a running event loop.
 
-    Without descriptors (or memory) left the system goes on to say that somebody waits, and accepts nobody: who listens
-    on spins. We rest instead, and look again ten times a second. Those who are connected are served meanwhile.
+    Without descriptors (or memory) left the system goes on to report a waiting connection and accepts none: a loop that
+    listens on would spin. The listener rests instead, and looks again ten times a second; connections are served on.
     """
 
     def __init__(
@@ -82,7 +73,7 @@ class Listener:
 
     def _rest(self, error: OSError) -> None:
         self._loop.remove_reader(self._listening.fileno())
-        self._waking = self._loop.call_later(LISTENER_REST_S, self._wake)
+        self._waking = self._loop.call_later(limits.LISTENER_REST_S, self._wake)
         self._note(Note("warning", "listener.resting", {"reason": error.strerror or str(error)}))
 
     def _wake(self) -> None:
@@ -91,9 +82,9 @@ class Listener:
         self._accept()
 
 
-_DECISIONS_PER_CALLBACK = MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
+_DECISIONS_PER_CALLBACK = limits.MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
 _FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
-_SLEEPER_S = 0.75  # a look that comes so late accuses nobody: it was us who slept
+_SLEEPER_S = 0.75  # a look that comes so late reports no timeout: the broker itself was stopped
 _SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.IDENTITY, State.READY)
 
 
@@ -121,7 +112,7 @@ class NativeConnection(Served, asyncio.Protocol):
 
     # -- what the event loop calls ------------------------------------------------------------------------------------
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet; who connects from another user is sent away without a word."""
+        """Send the greeting; a connection of another user is closed without a word."""
         exchange = self._exchange
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its type
         # Every write is tried at once, and `pause_writing` says that it was not completed.
@@ -142,8 +133,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._yield(b"", 0)
 
     def data_received(self, data: bytes) -> None:
-        """Take a chunk, as much of it as one turn allows; the rest when everybody else has had his."""
-        self._arrived_s = self._exchange.clock()
+        """Take a chunk, as much of it as one turn allows; the rest after the turns of all others."""
         self._turn(data, 0, len(data) >= _FULL_READ_BYTES)
 
     def _turn(self, data: bytes, position: int, full: bool = False) -> None:
@@ -161,7 +151,7 @@ class NativeConnection(Served, asyncio.Protocol):
     def _work(self, data: bytes, position: int) -> int:
         """Take a chunk: the fast way while it leads on, else one event after the other; return how far it came."""
         exchange = self._exchange
-        now_s = exchange.clock()
+        now_s = self._arrived_s = exchange.clock()
         zmtp = self._zmtp
         end, taken_bytes = len(data), zmtp.taken_bytes
         decisions = 0
@@ -187,12 +177,12 @@ class NativeConnection(Served, asyncio.Protocol):
                 break
         self.tired = False
         if zmtp.taken_bytes > taken_bytes:
-            self.link.heard_s = now_s  # who sends a large message cannot answer a BEAT in its midst
+            self.link.heard_s = now_s  # a peer cannot answer a BEAT in the midst of a large message
         answered = bool(self.out)
         if exchange.dirty:
             exchange.flush(self)
-        if answered and self.link.queued_bytes > QUEUE_MARK_BYTES and not self._closing:
-            self.hold(self)  # who does not read our answers may wait with his questions
+        if answered and self.link.queued_bytes > limits.QUEUE_MARK_BYTES and not self._closing:
+            self.hold(self)  # a peer that does not read answers waits with its questions
         return position
 
     def _account(self) -> None:
@@ -209,7 +199,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._wait_s = 0.0
 
     def _go_on(self) -> None:
-        """Take the rest of a chunk, unless somebody wants us to wait: then `resume` calls again."""
+        """Take the rest of a chunk, unless reading is paused: then `resume` calls again."""
         if self._rest is None or self._pauses:
             return
         rest, self._rest = self._rest, None
@@ -226,7 +216,7 @@ class NativeConnection(Served, asyncio.Protocol):
         """Write on: urgent messages first."""
         self._writing = False
         self._pump()
-        if self.link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+        if self.link.queued_bytes <= limits.QUEUE_MARK_BYTES // 2:
             self.release()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -264,7 +254,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._zmtp.join(message_bytes)
 
     def _break(self, reason: str) -> None:
-        """End the connection of one who broke the protocol of the transport."""
+        """End the connection of a peer that broke the protocol of the transport."""
         exchange = self._exchange
         effects = exchange.broker.disconnect(self.link, reason, exchange.clock())
         exchange.perform([Note("warning", "connection.broken", {"name": self.link.name, "reason": reason}), *effects])
@@ -297,7 +287,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self._transport.write(b"".join(out))
             out.clear()
             return False
-        above = self.link.queued_bytes > QUEUE_MARK_BYTES
+        above = self.link.queued_bytes > limits.QUEUE_MARK_BYTES
         item = out if self.large else [b"".join(out)]
         self._backlog.append(item)
         self._waiting_bytes += sum(map(len, item))
@@ -330,7 +320,7 @@ class NativeConnection(Served, asyncio.Protocol):
         self._read_on()
 
     def _read_on(self) -> None:
-        """Go on with the rest of a chunk, else read, unless somebody wants us to wait."""
+        """Go on with the rest of a chunk, else read, unless reading is paused."""
         if self._pauses or self._closing:
             return
         if self._rest is None:
@@ -346,7 +336,7 @@ class NativeConnection(Served, asyncio.Protocol):
             self.out.append(encode_error(reason))
         self.flush()
         self._shut()
-        self._exchange.later(CLOSING_S if self._prefix else CLOSING_UNJOINED_S, self._transport.abort)
+        self._exchange.later(limits.CLOSING_S if self._prefix else limits.CLOSING_UNJOINED_S, self._transport.abort)
         if self._writing:
             if not self._pauses:
                 self._transport.pause_reading()
@@ -358,11 +348,11 @@ class NativeConnection(Served, asyncio.Protocol):
         self._transport.abort()
 
     def look(self, now_s: float) -> None:
-        """End the connection of one who takes nothing, sends nothing of what he has begun, or asked us to."""
+        """End a connection that takes nothing, does not finish what it began, or is silent beyond its own PING."""
         if self._closing:
             return
         zmtp = self._zmtp
-        if not zmtp.greeted and now_s - self._arrived_s > GREETING_PAUSE_S:
+        if not zmtp.greeted and now_s - self._arrived_s > limits.GREETING_PAUSE_S:
             zmtp.greet()
             if zmtp.outgoing:
                 self._speak()
@@ -379,17 +369,17 @@ class NativeConnection(Served, asyncio.Protocol):
         if late:
             self._arrived_s = now_s
         if self._pauses:
-            self.link.heard_s, self.link.asked_s = now_s, None  # it is we who do not listen
-        if now_s - self._coming[0] > UNFINISHED_IDLE_S:
-            self.lose(f"it began a message and sent nothing of it for {UNFINISHED_IDLE_S} s (unfinished_idle_s)")
-        elif now_s - self._going[0] > PROGRESS_S:
-            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
+            self.link.heard_s, self.link.asked_s = now_s, None  # it is the broker that does not listen
+        if now_s - self._coming[0] > limits.UNFINISHED_IDLE_S:
+            self.lose(f"it began a message and sent nothing of it for {limits.UNFINISHED_IDLE_S} s (unfinished_idle_s)")
+        elif now_s - self._going[0] > limits.PROGRESS_S:
+            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {limits.PROGRESS_S} s (progress_s)")
         elif zmtp.silence_s is not None and now_s - self._arrived_s > zmtp.silence_s and not self._pauses:
             self.lose(f"it was silent for longer than the {zmtp.silence_s} s that its PING allowed")
 
 
 def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
-    """Return user, None if the system does not tell, and origin of who has connected: his process or his address."""
+    """Return user, None if the system does not tell, and origin of a connection: its process or its address."""
     connected = transport.get_extra_info("socket")
     if connected is None:
         return None, ""
@@ -403,7 +393,7 @@ def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
 
 
 class NativeFront:
-    """Listen at endpoints of this machine and serve who connects."""
+    """Listen at endpoints of this machine and serve all connections."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -418,7 +408,7 @@ class NativeFront:
         return bound.endpoint
 
     def adopt(self, listening: socket.socket) -> None:
-        """Serve who connects, or has connected already, to a socket that listens; its file is somebody else's."""
+        """Serve all connections to a socket that listens already; its file is not removed by `close`."""
         made = Listener(listening, lambda: NativeConnection(self._exchange), self._exchange.note)
         self._listeners.append(made)
 

@@ -140,7 +140,7 @@ def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
 
 
 def _read_lifeline(ended: asyncio.Event) -> None:
-    """Take note that whoever started us has gone; what he writes meanwhile is nothing to us."""
+    """Take note that the process that started the broker has gone; what it writes is ignored."""
     if not os.read(sys.stdin.fileno(), 4096):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         ended.set()

@@ -9,17 +9,9 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
+from ganglion import limits
 from ganglion.broker.link import Note
 from ganglion.errors import LaunchError
-from ganglion.limits import (
-    LISTENER_REST_S,
-    MESSAGE_FRAMES,
-    PROGRESS_S,
-    QUEUE_MARK_BYTES,
-    UNJOINED_MESSAGE_BYTES,
-    UNJOINED_MESSAGE_FRAMES,
-    WORK_PER_CALLBACK_BYTES,
-)
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.exchange import Exchange, Served
 from ganglion.transport.frames import encode, split
@@ -93,6 +85,7 @@ def key_of(user: str) -> str:
 
 
 _RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
+_TURN_BYTES = limits.WORK_PER_CALLBACK_BYTES
 _MESSAGE_WORK_BYTES = 64  # what a message or frame without content counts as work
 
 
@@ -107,8 +100,8 @@ class ZmqConnection(Served):
         super().__init__(exchange)
         self.user = user
         self.identity = identity
-        self.bytes_max = UNJOINED_MESSAGE_BYTES
-        self.frames_max = UNJOINED_MESSAGE_FRAMES
+        self.bytes_max = limits.UNJOINED_MESSAGE_BYTES
+        self.frames_max = limits.UNJOINED_MESSAGE_FRAMES
         self._front = front
         self._progress_s = exchange.clock()
         self.link, effects = exchange.broker.connect(self._progress_s, address)
@@ -130,7 +123,7 @@ class ZmqConnection(Served):
         exchange.perform(exchange.broker.receive(link, frames, now_s))
         message_bytes = self.joined()
         if message_bytes:
-            self.bytes_max, self.frames_max = message_bytes, MESSAGE_FRAMES
+            self.bytes_max, self.frames_max = message_bytes, limits.MESSAGE_FRAMES
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Take one message of the kernel's decision; an urgent one overtakes what waits."""
@@ -139,7 +132,7 @@ class ZmqConnection(Served):
 
     def flush(self) -> bool:
         """Hand what has been collected to libzmq; True if more than the mark was waiting before."""
-        above = self.link.queued_bytes > QUEUE_MARK_BYTES
+        above = self.link.queued_bytes > limits.QUEUE_MARK_BYTES
         if self.out:
             messages: list[list[bytes]] = []
             data = b"".join(self.out)
@@ -170,7 +163,7 @@ class ZmqConnection(Served):
         if left < waiting or not left:
             self._progress_s = self._exchange.clock()
         self.link.queued_bytes = sum(len(part) for item in (*self._urgent, *self._backlog) for part in item)
-        if self.link.queued_bytes <= QUEUE_MARK_BYTES // 2:
+        if self.link.queued_bytes <= limits.QUEUE_MARK_BYTES // 2:
             self.release()
 
     def pause(self) -> None:
@@ -195,15 +188,15 @@ class ZmqConnection(Served):
         self.release()
 
     def look(self, now_s: float) -> None:
-        """End the connection of one who takes nothing."""
-        if self._backlog and now_s - self._progress_s > PROGRESS_S:
-            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {PROGRESS_S} s (progress_s)")
+        """End a connection that takes nothing."""
+        if self._backlog and now_s - self._progress_s > limits.PROGRESS_S:
+            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {limits.PROGRESS_S} s (progress_s)")
 
 
 class ZmqFront:
     """Serve connections through one ROUTER, drained through its descriptor.
 
-    Whoever connects must know the public half of `secret_key` and hold a key that the broker's register knows. This
+    A peer that connects must know the public half of `secret_key` and hold a key that the register knows. This
     is asked twice: of libzmq's handshake, and of each message, since a key may be withdrawn in between.
     """
 
@@ -211,7 +204,7 @@ class ZmqFront:
         self._exchange = exchange
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, ZmqConnection] = {}
-        self._users: dict[bytes, str] = {}  # who spoke last from a routing id
+        self._users: dict[bytes, str] = {}  # the last speaker of a routing id
         self._bound: list[str] = []
         self._waiting: list[ZmqConnection] = []
         self._pauses = 0
@@ -226,7 +219,7 @@ class ZmqFront:
         self._monitor: zmq.Socket[bytes] = self.router.get_monitor_socket(int(zmq.Event.ACCEPT_FAILED))
         self._loop.add_reader(self.router.fileno(), self._drain)
         self._loop.add_reader(self._monitor.fileno(), self._look)
-        self._look()  # libzmq signals nothing to who has never found a socket empty
+        self._look()  # libzmq signals nothing before a socket was found empty once
 
     def _set_up(self, secret_key: str) -> None:
         router = self.router
@@ -280,7 +273,7 @@ class ZmqFront:
         if self._users.get(connection.identity) == connection.user:
             del self._users[connection.identity]
 
-    # -- who may come -------------------------------------------------------------------------------------------------
+    # -- admission ----------------------------------------------------------------------------------------------------
     def _admits(self, key: str) -> bool:
         """Say whether a key is in the table of keys, now."""
         return self._exchange.broker.register.knows_key(key)
@@ -299,7 +292,7 @@ class ZmqFront:
                 bound, self._bound = self._bound, []
                 for text in bound:
                     self.router.unbind(text)
-                self._loop.call_later(LISTENER_REST_S, self._listen_again, bound)
+                self._loop.call_later(limits.LISTENER_REST_S, self._listen_again, bound)
                 self._exchange.perform([Note("warning", "listener.rests", {"endpoints": ", ".join(bound)})])
             recv_monitor_message(self._monitor)
 
@@ -314,7 +307,7 @@ class ZmqFront:
             except LaunchError:  # no descriptor yet, or the old listener has not gone
                 left.append(text)
         if left:
-            self._loop.call_later(LISTENER_REST_S, self._listen_again, left)
+            self._loop.call_later(limits.LISTENER_REST_S, self._listen_again, left)
 
     def retry(self, connection: ZmqConnection) -> None:
         """Try again soon to hand over what a connection did not take."""
@@ -359,7 +352,7 @@ class ZmqFront:
         taken = 0
         self._draining = True
         try:
-            while not self._closed and not self._pauses and readable(self.router) and taken < WORK_PER_CALLBACK_BYTES:
+            while not self._closed and not self._pauses and readable(self.router) and taken < _TURN_BYTES:
                 if self._skipping:
                     taken += self._skip()
                     continue
@@ -370,7 +363,7 @@ class ZmqFront:
                 self._exchange.flush(connection)
         finally:
             self._draining = False
-        if taken >= WORK_PER_CALLBACK_BYTES:
+        if taken >= _TURN_BYTES:
             self.drain_soon()
 
     def _receive(self) -> tuple[ZmqConnection | None, list[bytes]]:
@@ -392,7 +385,7 @@ class ZmqFront:
     def _skip(self) -> int:
         """Drop more of a message beyond the bounds; return what that counts as work."""
         frames = 0
-        while self._skipping and frames < MESSAGE_FRAMES:
+        while self._skipping and frames < limits.MESSAGE_FRAMES:
             self._skipping = bool(self.router.recv(zmq.NOBLOCK, copy=False).more)
             frames += 1
         return frames * _MESSAGE_WORK_BYTES

@@ -47,7 +47,7 @@ def _dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Soc
     # To connect again is the peer's own decision: it must join again, which libzmq does not know. Never (-1) is not
     # used here, for libzmq would then drop what has come and is not yet received.
     dealer.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
-    dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())  # who does not hold its other half learns nothing
+    dealer.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())  # a server without its other half learns nothing
     dealer.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
     dealer.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
     if ":" in parse_endpoint(endpoint).host:
@@ -137,15 +137,13 @@ class ZmqBlockingLink:
         if event == zmq.Event.HANDSHAKE_SUCCEEDED:
             self._open = True
         else:
-            self._lost = _words(self._endpoint, event)
+            self._lost = f"{self._endpoint}: {_ENDS.get(event, _OTHER_END)}"
             raise PeerLost(_BROKER, self._lost)
 
 
-def _words(endpoint: str, event: int) -> str:
-    if event == zmq.Event.DISCONNECTED:
-        return f"{endpoint}: it closed the connection"
-    if event == zmq.Event.CLOSED:
-        return f"{endpoint}: nobody listens there"
-    if event == zmq.Event.HANDSHAKE_FAILED_AUTH:
-        return f"{endpoint}: the kernel does not admit our key, or not any more"
-    return f"{endpoint}: the handshake failed: who listens there does not hold the server key that we were given"
+_ENDS: dict[int, str] = {
+    zmq.Event.DISCONNECTED: "it closed the connection",
+    zmq.Event.CLOSED: "nobody listens there",
+    zmq.Event.HANDSHAKE_FAILED_AUTH: "the kernel does not admit our key, or not any more",
+}
+_OTHER_END = "the handshake failed: who listens there does not hold the server key that we were given"

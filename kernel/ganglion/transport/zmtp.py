@@ -15,22 +15,10 @@ pieces in which it came, so that a large frame can be forwarded without ever bei
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 
+from ganglion import limits
 from ganglion.errors import RemoteProtocolError
-from ganglion.limits import (
-    COMMAND_BYTES,
-    COMMANDS_PER_S,
-    FRAME_BYTES,
-    GREETING_BYTES,
-    IDENTITY_BYTES,
-    MESSAGE_BYTES,
-    MESSAGE_BYTES_LARGE,
-    MESSAGE_FRAMES,
-    METADATA_PROPERTIES,
-    UNJOINED_MESSAGE_BYTES,
-    UNJOINED_MESSAGE_FRAMES,
-)
 from ganglion.transport.frames import (
     COMMAND,
     GREETING,
@@ -52,31 +40,11 @@ _MERGE_BYTES = 4096  # smaller pieces are merged: a sender of single bytes must 
 _MERGED_BYTES = 64 * 1024  # and a merged piece ends here, so that no large frame is copied as a whole
 
 
-class State(Enum):
-    """Say what a connection waits for."""
+State = Enum("State", "SIGNATURE VERSION IDENTITY READY HELLO OPEN CLOSING")
+"""What a connection waits for."""
 
-    SIGNATURE = auto()
-    VERSION = auto()
-    IDENTITY = auto()
-    READY = auto()
-    HELLO = auto()
-    OPEN = auto()
-    CLOSING = auto()
-
-
-class Item(Enum):
-    """Name what a connection may receive."""
-
-    SIGNATURE = auto()
-    GREETING = auto()
-    OLD_GREETING = auto()
-    IDENTITY = auto()
-    READY = auto()
-    MESSAGE = auto()
-    PING = auto()
-    PONG = auto()
-    ERROR = auto()
-
+Item = Enum("Item", "SIGNATURE GREETING OLD_GREETING IDENTITY READY MESSAGE PING PONG ERROR")
+"""What a connection may receive."""
 
 TRANSITIONS: dict[State, dict[Item, State]] = {
     State.SIGNATURE: {Item.SIGNATURE: State.VERSION},
@@ -126,14 +94,14 @@ class Connection:
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER. `greeted` says that all of our greeting was said, so that commands may follow: never to
-    one who speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open connection, so
-    that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked us to tolerate
-    (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still
-    while a message does not grow, whatever commands come in between.
+    DEALER that takes a ROUTER. `greeted` says that the whole greeting was sent, so that commands may follow: never to a
+    side that speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open connection,
+    so that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked to tolerate
+    (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still while a
+    message does not grow, whatever commands come in between.
     """
 
-    def __init__(self, listening: bool, message_bytes: int = MESSAGE_BYTES_LARGE) -> None:
+    def __init__(self, listening: bool, message_bytes: int = limits.MESSAGE_BYTES_LARGE) -> None:
         self.listening = listening
         self.state = State.SIGNATURE
         self.outgoing = bytearray(GREETING[:_VERSION_BYTES] if listening else GREETING)
@@ -153,9 +121,9 @@ class Connection:
         self._frames: list[tuple[bytes, ...]] = []  # complete frames of the current message
         self._command_since_s = 0.0
         self._command_count = 0
-        self._size_max = UNJOINED_MESSAGE_BYTES if listening else message_bytes
-        self._frames_max = UNJOINED_MESSAGE_FRAMES if listening else MESSAGE_FRAMES
-        self._frame_bytes_max = min(FRAME_BYTES, self._size_max)
+        self._size_max = limits.UNJOINED_MESSAGE_BYTES if listening else message_bytes
+        self._frames_max = limits.UNJOINED_MESSAGE_FRAMES if listening else limits.MESSAGE_FRAMES
+        self._frame_bytes_max = min(limits.FRAME_BYTES, self._size_max)
 
     @property
     def unfinished(self) -> bool:
@@ -168,19 +136,19 @@ class Connection:
         return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
 
     def greet(self) -> None:
-        """Say the rest of our greeting to who may wait for it before he says his version; 2.0 is refused then."""
+        """Say the rest of our greeting to a side that waits for it before it says its version; 2.0 is refused then."""
         if not self.greeted and not self.old and self.state in (State.SIGNATURE, State.VERSION):
             self.greeted = True
             self.outgoing += GREETING[_VERSION_BYTES:]
 
-    def join(self, message_bytes: int = MESSAGE_BYTES) -> None:
+    def join(self, message_bytes: int = limits.MESSAGE_BYTES) -> None:
         """Give the other side the bounds of a peer that has joined."""
         if self.state is State.HELLO:
             self.state = State.OPEN
             self.plain = not self.unfinished
             self._size_max = message_bytes
-            self._frames_max = MESSAGE_FRAMES
-            self._frame_bytes_max = min(FRAME_BYTES, message_bytes)
+            self._frames_max = limits.MESSAGE_FRAMES
+            self._frame_bytes_max = min(limits.FRAME_BYTES, message_bytes)
 
     def close(self) -> None:
         """Take nothing more; what has come of an unfinished message is dropped."""
@@ -232,7 +200,7 @@ class Connection:
     # -- greeting -----------------------------------------------------------------------------------------------------
     def _take_greeting(self, data: bytes, position: int) -> int:
         held = self._held
-        last = GREETING_BYTES if not self.old else _VERSION_BYTES + 1
+        last = limits.GREETING_BYTES if not self.old else _VERSION_BYTES + 1
         known = _VERSION_BYTES if len(held) < _VERSION_BYTES else last
         stop = _SIGNATURE_BYTES if self.state is State.SIGNATURE else known  # where the next decision is made
         fresh = data[position : position + stop - len(held)]
@@ -250,7 +218,7 @@ class Connection:
             self._take_version(held[_SIGNATURE_BYTES])
         elif self.old:
             self._take_socket_type(held[_VERSION_BYTES])
-        elif len(held) == GREETING_BYTES:
+        elif len(held) == limits.GREETING_BYTES:
             self._take_mechanism()
         return position + len(fresh)
 
@@ -343,10 +311,10 @@ class Connection:
 
     def _check_size(self, flags: int, size: int) -> None:
         if flags & COMMAND:
-            if size > COMMAND_BYTES:
-                self._refuse(f"command: expected at most {COMMAND_BYTES} bytes (command_bytes), found {size}")
-        elif self.state is State.IDENTITY and size > IDENTITY_BYTES:
-            self._refuse(f"identity: expected at most {IDENTITY_BYTES} bytes (identity_bytes), found {size}")
+            if size > limits.COMMAND_BYTES:
+                self._refuse(f"command: expected at most {limits.COMMAND_BYTES} bytes (command_bytes), found {size}")
+        elif self.state is State.IDENTITY and size > limits.IDENTITY_BYTES:
+            self._refuse(f"identity: expected at most {limits.IDENTITY_BYTES} bytes (identity_bytes), found {size}")
         elif size > self._frame_bytes_max:
             self._refuse(f"frame: expected at most {self._frame_bytes_max} bytes (frame_bytes), found {size}")
         elif self.unfinished_bytes + size > self._size_max:
@@ -420,8 +388,8 @@ class Connection:
         if now_s - self._command_since_s >= 1.0:
             self._command_since_s, self._command_count = now_s, 0
         self._command_count += 1
-        if self._command_count > COMMANDS_PER_S:
-            self._refuse(f"command: expected at most {COMMANDS_PER_S} in a second, found more")
+        if self._command_count > limits.COMMANDS_PER_S:
+            self._refuse(f"command: expected at most {limits.COMMANDS_PER_S} in a second, found more")
 
     def _ready(self, data: bytes) -> None:
         expected = b"DEALER" if self.listening else b"ROUTER"
@@ -430,8 +398,8 @@ class Connection:
         identity = properties.get(b"identity", b"")
         if kind != expected:
             self._refuse(f"READY: expected Socket-Type {expected.decode()}, found {kind[:20]!r}")
-        if len(identity) > IDENTITY_BYTES:
-            self._refuse(f"READY: expected an Identity of at most {IDENTITY_BYTES} bytes, found {len(identity)}")
+        if len(identity) > limits.IDENTITY_BYTES:
+            self._refuse(f"READY: expected an Identity of at most {limits.IDENTITY_BYTES} bytes, found {len(identity)}")
         if not self.listening:
             self.state = State.OPEN
 
@@ -445,8 +413,8 @@ class Connection:
             position = begin + int.from_bytes(data[name_end:begin], "big")
             if not name or position > len(data):
                 self._refuse("READY: expected properties with a name and a value, found one that is cut")
-            if name in properties or len(properties) >= METADATA_PROPERTIES:
-                self._refuse(f"READY: expected at most {METADATA_PROPERTIES} properties, each once, found more")
+            if name in properties or len(properties) >= limits.METADATA_PROPERTIES:
+                self._refuse(f"READY: expected at most {limits.METADATA_PROPERTIES} properties, each once, found more")
             properties[name] = data[begin:position]
         return properties
 

@@ -89,7 +89,7 @@ def _plain(part: str) -> str:
 
 
 def topic(run: str, name: str) -> str:
-    """Return the wire name of a topic of a run: `@run/name`; a TELL to it reaches those who subscribed."""
+    """Return the wire name of a topic of a run: `@run/name`; a TELL to it reaches its subscribers."""
     return check_name(f"@{safe(run)}/{name}")
 
 

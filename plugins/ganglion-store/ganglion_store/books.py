@@ -158,7 +158,7 @@ class Books:
                 cursor.executemany(statement, ((number, *row) for number, segment in parts for row in segment.rows))
 
     def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
-        """Write what protects the rows of this transaction, at its end; StoreError if somebody else writes the run."""
+        """Write what protects the rows of this transaction, at its end; StoreError if another writer writes the run."""
         for phase, mode in sorted(self.stale):
             cursor.execute(sql.UPDATE_PHASE_HEAD, (self.phase_head(phase, mode), self.run, phase, mode))
         if self.ended:

@@ -26,7 +26,7 @@ def _codes(names: str) -> frozenset[int]:
     return frozenset(getattr(sqlite3, f"SQLITE_{name}") for name in names.split())
 
 
-# What may pass by itself or by somebody's hand: the disk is full, read-only, out of reach, held by somebody else.
+# What may pass by itself: the disk is full, read-only, out of reach, or locked by another process.
 _PASSING = _codes("BUSY CANTOPEN FULL IOERR LOCKED PROTOCOL READONLY")
 _DAMAGED = _codes("CORRUPT NOTADB")
 _VALUE_BYTES = 64 * 1024 * 1024  # in one row that is read: sixteen times the longest document
@@ -259,7 +259,7 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 def make(path: Path) -> None:
-    """Make an empty store unless there is a file; who is faster wins, and nobody sees a part of one.
+    """Make an empty store unless there is a file; the faster process wins, and none sees a part of one.
 
     It is written beside its place, synced, then linked there: a process that is killed leaves nothing at `path`, and
     its successor begins anew. Where files cannot be linked nothing is made.
@@ -304,7 +304,7 @@ def _sync(path: Path) -> None:
 def _clear_away(path: Path) -> None:
     """Remove what processes have left that were killed while they made this store."""
     first = f".{path.name}."
-    with contextlib.suppress(OSError):  # what is in the way of a store is found by who makes it
+    with contextlib.suppress(OSError):  # what is in the way of a store is found when it is made
         for left in path.parent.iterdir():
             maker = left.name.removeprefix(first).partition("-")[0]
             ours = left.name.startswith(first) and ".new" in left.name and maker.isdigit()
@@ -318,7 +318,7 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        pass  # somebody else's
+        pass  # it belongs to another user
     return True
 
 
@@ -366,7 +366,7 @@ def _copy(connection: sqlite3.Connection, copy: Path) -> None:
 def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:
     with connection:  # one that fails leaves the store as it was
         connection.execute("BEGIN IMMEDIATE")
-        if _revision(path, connection) == found:  # else somebody else has done it meanwhile
+        if _revision(path, connection) == found:  # else another process has done it meanwhile
             for name in _DROPPED if found == 2 else ():
                 connection.execute(f"DROP TABLE {name}")
             connection.execute(sql.UPDATE_REVISION, (sql.REVISION,))

@@ -124,7 +124,7 @@ returns = _table(
     "stored_returns", "segment:>segments* body:int* steps:int return:real? objective:real?", sqlite_with_rowid=False
 )
 
-# `data` is JSON; `ordinal` is counted by who gives the signal: the same signal again is the same row.
+# `data` is JSON; `ordinal` is counted by the issuer: the same signal again is the same row.
 signals = _table(
     "stored_signals",
     "number:number* run:>runs phase:int? worker:int? episode:int? step:int? signal:text issuer:text reason:text? "

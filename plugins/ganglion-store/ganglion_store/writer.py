@@ -394,7 +394,7 @@ class SqlWriter(StoreWriter):
             raise StoreUnavailable(f"{self._path}: expected the result store, found another file in its place")
 
     def _check_schema(self) -> None:
-        """Look at the schema again if somebody has changed it since it was checked."""
+        """Look at the schema again if it was changed since it was checked."""
         found = self._connection.execute("PRAGMA schema_version").fetchone()
         if found != self._schema:
             check_schema(self._path, self._connection, writing=True)
@@ -483,7 +483,7 @@ class SqlWriter(StoreWriter):
                 self.discard(writer)
             self.commit()
             # SQLite does this itself unless a reader is open; then the file alone would not be the whole store.
-            # Where it cannot be done nothing is lost: whoever opens the store next does it.
+            # Where it cannot be done nothing is lost: the next process that opens the store does it.
             with suppress(sqlite3.Error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         finally:

@@ -76,20 +76,6 @@ def test_calls_that_are_no_right_do_not_pass(bus: Any) -> None:
     assert "brain.leave" == brain.receive().head.call
 
 
-def test_answers_need_a_call(bus: Any) -> None:
-    """A REPLY that nobody has asked for does not arrive."""
-    controller, environment = bus.join(Role.CONTROLLER), bus.join(Role.ENVIRONMENT)
-    controller.send(environment.name, CALL)
-    environment.send(environment.receive().peer, REPLY)
-    controller.receive()
-    environment.send(controller.name, REPLY)
-    for peer in (environment, controller):  # the kernel's answer to the one comes after the broker has judged
-        peer.send("", Head(Verb.CALL, 9, "kernel.info"))
-        answered = peer.receive()
-
-        assert ("", 9) == (answered.peer, answered.head.serial)
-
-
 def test_leave_and_come_back(bus: Any) -> None:
     """BYE is answered, the connection ends, and the same name may join again."""
     environment = bus.join(Role.ENVIRONMENT)
@@ -101,14 +87,6 @@ def test_leave_and_come_back(bus: Any) -> None:
     controller.send(again.name, CALL)
 
     assert CALL == again.receive().head
-
-
-def test_a_stranger_is_refused(bus: Any) -> None:
-    """Who does not begin with HELLO gets an ERROR."""
-    stranger = bus.peer(Role.ENVIRONMENT)
-    stranger.send("", CALL)
-
-    assert "protocol" == stranger.failure()
 
 
 def test_choice(station: Any) -> None:
