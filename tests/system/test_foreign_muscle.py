@@ -113,7 +113,7 @@ def test_program_and_plugin_act_alike_for_a_brain(tmp_path: Path, request: pytes
     """Two documents that differ in the muscle only leave equal tables; weights change in mid-episode."""
     program = program_of("c-muscle", request.config)
     (tmp_path / "linear.py").write_text(LINEAR)
-    form = {"BRAIN": '"linear:Changing"', "MODE": "train, evaluate_every: 2", "WORKERS": 2, "EPISODES": 2}
+    form = {"BRAIN": '"linear:Changing"', "MODE": "train, evaluate_every: 1", "WORKERS": 2, "EPISODES": 1}
     for name, muscle in (("python", '"linear:Linear"'), ("c", f"{{{command_of(program)}}}")):
         done = ganglion(tmp_path, "-q", "run", str(_document(tmp_path, muscle, **form)), "--name", name)
         assert (0, "") == (done.returncode, done.stderr)
