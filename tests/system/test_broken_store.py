@@ -34,9 +34,9 @@ class Stored(Command):
 
 def test_a_run_goes_on_when_its_database_is_back(tmp_path: Path) -> None:
     """While the file of the store is gone the run stands and says why; then it finishes with the same results."""
-    quiet = Stored(tmp_path, "quiet-1", 12)
+    quiet = Stored(tmp_path, "quiet-1", 4)
     assert 0 == quiet.end()[0]
-    command = Stored(tmp_path, "moved-1", 12)
+    command = Stored(tmp_path, "moved-1", 4)
     command.until("phase.started")
     database = tmp_path / "results" / "ganglion.db"
     database.rename(tmp_path / "away.db")

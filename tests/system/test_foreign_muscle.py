@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import Command, ganglion
+from system.command import ganglion
 from system.dealer import dealer
 from system.languages import command_of, program_of
 from system.results import Failed, fail, table
 
-from ganglion.supervisor.connection import find_connections
 from ganglion_conformance.bench import Bench, Order
 from ganglion_conformance.drivers import ProgramDriver
 from ganglion_conformance.muscle import Body
 from ganglion_conformance.recipes import Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are started and watched as on Linux")
-
-WAIT_S = 60.0  # nothing here takes so long unless it is broken
 DOCUMENT = """\
 uid: act
 seed: 7
@@ -113,7 +108,7 @@ def test_program_and_plugin_act_alike_for_a_brain(tmp_path: Path, request: pytes
     """Two documents that differ in the muscle only leave equal tables; weights change in mid-episode."""
     program = program_of("c-muscle", request.config)
     (tmp_path / "linear.py").write_text(LINEAR)
-    form = {"BRAIN": '"linear:Changing"', "MODE": "train, evaluate_every: 2", "WORKERS": 2, "EPISODES": 2}
+    form = {"BRAIN": '"linear:Changing"', "MODE": "train, evaluate_every: 1", "WORKERS": 2, "EPISODES": 1}
     for name, muscle in (("python", '"linear:Linear"'), ("c", f"{{{command_of(program)}}}")):
         done = ganglion(tmp_path, "-q", "run", str(_document(tmp_path, muscle, **form)), "--name", name)
         assert (0, "") == (done.returncode, done.stderr)
@@ -263,27 +258,3 @@ def test_restart_costs_the_open_episode(tmp_path: Path) -> None:
     episodes = table(tmp_path, "episodes", "r")
     assert ["lost: muscle scout"] == [e["reason"] for e in episodes if e["reason"].startswith("lost")]
     assert [4, 200, 200] == [e["steps"] for e in episodes]
-
-
-@pytest.mark.long
-def test_program_attaches_as_a_muscle(tmp_path: Path) -> None:
-    """A run waits for a muscle that somebody else starts, who joins by its agent's name, though a world has it too."""
-    path = _document(tmp_path, "{attach: true}")
-    path.write_text(path.read_text().replace("world", "scout"))
-    path.write_text(path.read_text().replace("name: pendulum", "attach: true"))
-    _dealer(tmp_path, "hand")
-    world = Path(__file__).parents[2] / "plugins" / "foreign" / "python" / "pendulum.py"
-    command = Command(tmp_path, "--results", str(tmp_path / "results"), "run", str(path), "--name", "r")
-    command.until("waiting")
-    (connection,) = [c for _, c in find_connections(tmp_path / "results") if c.run == "r"]
-    place = {"GANGLION_ENDPOINT": connection.tcp or "", "GANGLION_TOKEN": connection.attach_token}
-    variables = {**os.environ, **place, "GANGLION_NAME": "scout"}
-    started = [
-        subprocess.Popen([sys.executable, str(program)], env=variables, stderr=subprocess.PIPE, text=True)
-        for program in (tmp_path / "hand.py", world)
-    ]
-    ended = command.end()
-    left = [(process.communicate(timeout=WAIT_S)[1], process.returncode) for process in started]
-
-    assert ((0, ""), [("", 0), ("", 0)]) == (ended, left)
-    assert 200 == len(table(tmp_path, "actions", "r"))

@@ -89,7 +89,7 @@ def test_program_keeps_every_clause(name: str, request: pytest.FixtureRequest) -
     """A program is asked every clause by the kit, CURVE where its recipe says so."""
     program = program_of(name, request.config)
     role = RECIPES[name].role
-    steps = 2_000 if role == "muscle" else 10_000  # each decision is two round trips, one of them with a brain of ours
+    steps = 500 if role == "muscle" else 2_000  # each decision is two round trips, one of them with a brain of ours
     order = Order(role=role, curve=RECIPES[name].curve, steps=steps)
     report = judge(ProgramDriver(program.argv, program.variables), order)
     lines = "\n".join(report.lines())

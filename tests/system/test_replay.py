@@ -77,25 +77,6 @@ class Thinks(Brain):
     def load_arrays(self, arrays):
         self.weights = np.array(arrays["weights"])
 
-class Notes(Brain):
-    def setup(self):
-        self.rows, self.own = [], []
-    def pretrain(self, sessions):
-        sessions = list(sessions)
-        self.own = [row for session in sessions for row in session.observations[:-1]]
-        self.goals = [goal for session in sessions for goal in session.objectives]
-    def thinking(self, muscle_id, data):
-        if len(self.memory):
-            row = self.memory.tail(1)
-            values = [np.ravel(value) for value in row.sensor_readings.values[0]]
-            self.rows.append(np.concatenate([*values, [row.objective[0]]]))
-    def arrays(self):
-        own = np.column_stack([self.own, self.goals]) if self.own else np.zeros(0)
-        return {"rows": np.array(self.rows), "own": own}
-
-class Hears(Notes):
-    pretrain = Brain.pretrain
-
 class Learns(Thinks):
     def __init__(self, hold=False, fail=False):
         self.hold, self.fail, self.seen = hold, fail, 0
@@ -273,51 +254,6 @@ def test_what_does_not_fit_ends_the_run(undisturbed: Path, given: dict[str, str]
 
     assert (status, True) == (found, said in text), text
     assert [] == table(undisturbed, "actions", "other")
-
-
-FILTERED = """
-uid: filtered
-seed: 3
-version: "0.1"
-run_config: {condition: max_episodes}
-schedule:
-  - live:
-      environments: [{environment: {uid: walk, name: school:Walk}}]
-      agents:
-        - name: ada
-          muscle: school:Random
-          brain: school:Hears
-          filters:
-            - {name: norm, params: {batch_size: 3, norm_objective_after: 5}}
-            - {name: merge_steps, params: {steps: 2}}
-          sensors: [walk.*]
-          actuators: [walk.*]
-          load: false
-      phase_config: {mode: train, episodes: 5}
-  - heard:
-      agents: [{name: ada, load: false, replay: [{phase: live}]}]
-      phase_config: {episodes: 1}
-  - own:
-      agents: [{name: ada, load: false, brain: school:Notes, replay: [{phase: live, repeat: 2}]}]
-  - moved:
-      agents: [{name: ada, load: false, filters: [delta_action], replay: [{phase: live}]}]
-"""
-
-
-def test_filters_show_recordings_as_they_show_what_is_lived(tmp_path: Path) -> None:
-    """What a brain hears of recorded decisions is what it heard when they were made, bit by bit."""
-    write(tmp_path)
-    (tmp_path / "filtered.yml").write_text(FILTERED)
-    status, said = carry_out(tmp_path, "filtered")
-    lived, heard, own = (weights(tmp_path, phase, "filtered-1") for phase in range(3))
-    count = len(lived["rows"])
-
-    assert count > 12
-    assert lived["rows"] == heard["rows"][:count]
-    assert len(heard["rows"]) > count
-    assert lived["rows"] * 2 == own["own"]
-    text = "schedule.moved.agents.ada.replay.0: filters of agent `ada` change what it sets"
-    assert (1, True) == (status, text in said), said
 
 
 def test_a_run_without_a_store_has_recorded_nothing(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import Command, ganglion
+from system.command import ganglion
 
 MODULE = """
 import os, random, signal
@@ -117,40 +116,3 @@ def test_one_episode_is_lost_and_the_others_are_whole(tmp_path: Path, case: str)
     assert (0, "dice-1: whole\n") == (
         (verified := ganglion(tmp_path, "verify", "dice-1")).returncode, verified.stdout,
     )  # fmt: skip
-
-
-ATTACHED = """
-uid: dice
-seed: 1
-version: "0.1"
-recovery: {on_loss: restart}
-run_config: {condition: vanilla}
-schedule:
-  - train:
-      environments: [{environment: {uid: hut, attach: true, params: {grave: GRAVE, at: [0, 1, 3]}}}]
-      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
-      phase_config: {episodes: 3}
-"""
-
-
-@pytest.mark.long
-def test_who_is_started_by_others_is_awaited(tmp_path: Path) -> None:
-    """An environment that somebody has attached dies; he attaches it again, and the next episode begins."""
-    (tmp_path / "dice.py").write_text(MODULE)
-    (tmp_path / "dice.yml").write_text(ATTACHED.replace("GRAVE", str(tmp_path / "grave")))
-    attach = ("attach", "environment", "dice:Dice", "--as", "hut", "--wait", "--allow", "dice")
-    known = {"PYTHONPATH": str(tmp_path)}
-    run = Command(tmp_path, "run", "dice.yml")
-    run.until("waiting")
-    first = Command(tmp_path, *attach, output=None, more=known)
-    run.until("peer.lost")
-    second = Command(tmp_path, *attach, output=None, more=known)
-    status, words = run.end()
-    first.output()
-    second.output()
-
-    assert 0 == status, (run.events, words)
-    assert (-signal.SIGKILL, 0) == (first.process.returncode, second.process.returncode), second.err.rest()
-    rows = [(row["episode"], row["steps"], row["reason"]) for row in table(tmp_path, "episodes")]
-    assert [(0, 4, "terminated"), (1, 2, "lost: environment hut"), (2, 4, "terminated"), (3, 4, "terminated")] == rows
-    assert ["lost", "restarted"] == [row["kind"] for row in table(tmp_path, "incidents")]

@@ -32,6 +32,7 @@ run_config: {condition: vanilla}
 """
 
 
+@pytest.mark.long  # the default run trains and acts with a learner of ours: test_learners
 def test_trains_and_acts(tmp_path: Path) -> None:
     """A run trains, stores, and acts by the policy alone."""
     (tmp_path / "balance.yml").write_text(DOCUMENT)

@@ -145,6 +145,7 @@ def test_another_user_works_and_sees_only_what_is_his(folder: Path) -> None:
     assert (nobody, 0) == tuple((run / "brains" / "0" / name).stat().st_uid for name in ("ada", "bob"))
 
 
+@pytest.mark.long
 def test_another_user_learns_from_recordings(folder: Path) -> None:
     """A brain of another user reads the episodes that are copied for it, and nobody else does."""
     (folder / "spy.py").write_text(SPY)

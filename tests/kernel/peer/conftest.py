@@ -38,6 +38,43 @@ from ganglion.wire.messages import (
 STREAM = words(1, ["test"])
 
 
+class StandingPeer:
+    """Be a participant whose tape is begun anew at every stand; keeps the state and the warnings."""
+
+    recorded = tapes = idle = takes_attributes = True
+    size_bytes = 0
+
+    def __init__(self, name: str, state: bytes | None = None) -> None:
+        self.state, self.warnings = state, list[str]()
+        self.welcome, self.name = None, name
+
+    def clock(self) -> float:
+        """Return ever later times."""
+        return float(self.tape_bytes)
+
+    @property
+    def tape_bytes(self) -> int:
+        """Return ever more bytes."""
+        self.size_bytes += 1 << 30
+        return self.size_bytes
+
+    def stand(self, anew: bool = False) -> bytes | None:
+        """Return what a predecessor left."""
+        return self.state
+
+    def rebase(self, state: bytes) -> bool:
+        """Keep a state."""
+        self.state = state
+        return True
+
+    def warn(self, text: str) -> None:
+        """Keep a warning."""
+        self.warnings.append(text)
+
+    def tell(self, *args: Any, **more: Any) -> None:
+        """Say nothing."""
+
+
 def declared(uid: str, space: Space, value: Any = None) -> dict[str, Any]:
     """Return a declaration as it travels."""
     found: dict[str, Any] = {"id": uid, "space": space.to_wire()}
@@ -48,6 +85,12 @@ def declared(uid: str, space: Space, value: Any = None) -> dict[str, Any]:
 
 UNIT = Box(0.0, 1.0, ())
 TEN = Discrete(10)
+
+
+@pytest.fixture
+def standing() -> type[StandingPeer]:
+    """Return the class of a participant whose tape is begun anew at every stand."""
+    return StandingPeer
 
 
 @pytest.fixture

@@ -11,15 +11,6 @@ def _actuators(*spaces):
     return [ActuatorInformation(None, space, f"e.{i}") for i, space in enumerate(spaces)]
 
 
-def test_counts_the_columns_of_all_discrete_spaces() -> None:
-    """Each column of the actuators' vectors has its number of choices and its first value."""
-    choices = Choices(_actuators(Discrete(3, start=-1), MultiDiscrete([2, 4], start=[5, 0]), MultiBinary(2)))
-
-    assert (3, 2, 4, 2, 2) == choices.sizes
-    assert [-1, 5, 0, 0, 0] == choices.starts.tolist()
-    assert (13, 96) == (choices.total, choices.joint)
-
-
 def test_combinations_and_columns_are_each_others_inverse() -> None:
     """Every combination has columns of its own, which lie in the spaces."""
     space = MultiDiscrete([2, 3], start=[5, -1])

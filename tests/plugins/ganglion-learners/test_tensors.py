@@ -13,20 +13,6 @@ def _parameters(seed: int = 1, copies: int = 0) -> Parameters:
     return Parameters(fan_in_layers(np.random.default_rng(seed), "n", [3, 8, 2], copies))
 
 
-def test_names_are_views_of_one_vector() -> None:
-    """Moving the flat vector moves every named array, and loading puts them back."""
-    parameters = _parameters()
-    before = parameters.arrays()
-    with torch.no_grad():
-        parameters.flat.add_(1.0)
-    np.testing.assert_allclose(parameters.arrays()["n.1.bias"], before["n.1.bias"] + 1.0, rtol=1e-6)
-    parameters.load(before)
-
-    assert {name: it.tobytes() for name, it in before.items()} == {
-        name: it.tobytes() for name, it in parameters.arrays().items()
-    }
-
-
 def test_the_gradient_is_that_of_autograd() -> None:
     """The flat gradient has the parts of all arrays in their order."""
     parameters = _parameters()
@@ -68,14 +54,3 @@ def test_adam_is_torchs() -> None:
         adam.step(gradient, 0.01, 0.5)
     for found, parameter in zip(ours.arrays().values(), theirs, strict=True):
         np.testing.assert_allclose(found, parameter.detach().numpy(), rtol=1e-5, atol=1e-6)
-
-
-def test_targets_follow() -> None:
-    """A share of 1 makes equal, a smaller one goes that part of the way."""
-    one, two = _parameters(1), Parameters(_parameters(2).arrays(), learned=False)
-    begin = two.flat.numpy().copy()
-    two.follow(one, 0.25)
-    np.testing.assert_allclose(two.flat.numpy(), 0.75 * begin + 0.25 * one.flat.numpy(), rtol=1e-5, atol=1e-7)
-    two.follow(one, 1.0)
-
-    assert one.flat.numpy().tobytes() == two.flat.numpy().tobytes()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 pytest.importorskip(
@@ -53,14 +52,6 @@ def test_parameters_arrive() -> None:
     assert [0.4, 0.2, 0.0] == [made.clip_range(left) for left in (1.0, 0.5, 0.0)]
     assert isinstance(made.policy.mlp_extractor.policy_net[1], torch.nn.ELU)
     assert (7, 3) == made.policy.mlp_extractor.policy_net[0].weight.shape
-
-
-def test_noise_and_target_entropy_without_an_environment() -> None:
-    """What Stable-Baselines3 takes from its environment comes from the space of actions."""
-    made = _made("TD3", chosen=PUSHED, action_noise=0.3, train_freq=[2, "episode"])
-    assert (2, "episode") == (made.train_freq.frequency, made.train_freq.unit.value)
-    assert np.array_equal([0.3, 0.3], made.action_noise._sigma)
-    assert -2.0 == _made("SAC", chosen=PUSHED).target_entropy
 
 
 @pytest.mark.parametrize(("name", "chosen"), [("PPO", CHOSEN), ("DQN", CHOSEN), ("SAC", PUSHED), ("TD3", PUSHED)])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +8,9 @@ import pytest
 pytest.importorskip(
     "stable_baselines3", reason="stable-baselines3 is not installed: scripts/setup --with stable-baselines3"
 )
-import torch
 from gymnasium import spaces
 
-from ganglion.sdk import Box, Discrete, Space
+from ganglion.sdk import Box, Space
 from ganglion_sb3.algorithm import make_algorithm
 from ganglion_sb3.codec import Actions
 from ganglion_sb3.collector import Decision
@@ -52,16 +50,3 @@ def test_numbers_are_cloned_and_their_spread_stays() -> None:
 
     np.testing.assert_allclose(found[:, 0], [0.75, -0.75], atol=0.2)
     assert before == rollout.model.policy.log_std.tolist()
-
-
-@pytest.mark.parametrize(("terminated", "expected"), [(True, 1.0), (False, 5.0)])
-def test_values_come_to_the_returns(terminated: bool, expected: float) -> None:
-    """With an objective of 1 the only decision is worth that if it terminated, else what would go on for ever."""
-    rollout = _rollout(Discrete(2), policy_kwargs={"net_arch": []}, learning_rate=0.05)
-    [decision] = _episode(lambda seen: 0, 1, terminated)
-    decision = replace(decision, following=decision.observation)
-    rollout.pretrain([[decision]], None, 500)
-    with torch.no_grad():
-        value = float(rollout.model.policy.predict_values(torch.as_tensor(decision.observation)))
-
-    assert pytest.approx(expected, abs=0.9) == value

@@ -79,17 +79,6 @@ def test_other_kinds_of_actions(agent_of, space) -> None:
         assert space.contains(space.from_vector(row[0]))
 
 
-def test_noise_depends_on_the_state_where_it_is_asked_for(agent_of) -> None:
-    """With `use_sde` the noise stays the same between its renewals: equal readings, equal actions."""
-    params = {"use_sde": True, "sde_sample_freq": 4}
-    agent = agent_of(SEEN, [("e.a", Box(-1.0, 1.0, (2,)))], algorithm_params=params)
-    drawn = [row.tolist() for row, _ in _drawn(agent, agent.muscles[0], 8)]
-
-    assert drawn[0] == drawn[1] == drawn[3]
-    assert drawn[3] != drawn[4]
-    assert drawn[4] == drawn[7]
-
-
 SDE = {"use_sde": True, "sde_sample_freq": 4}
 NOISY = {"learning_starts": 0, "action_noise": 0.3}
 PUSH = Box(-1.0, 1.0, (2,))

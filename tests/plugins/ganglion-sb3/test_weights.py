@@ -50,15 +50,6 @@ def test_all_that_training_changes_there_and_back(name) -> None:
     assert all(arrays[key].tobytes() == again[key].tobytes() for key in arrays)
 
 
-def test_sac_keeps_its_temperature() -> None:
-    """The learned temperature is a parameter beside the policy; restoring leaves its optimiser to it."""
-    one, two = _made("SAC", ent_coef="auto_0.5"), _made("SAC")
-    restore(two, arrays_of(one))
-
-    assert one.log_ent_coef.item() == two.log_ent_coef.item() == pytest.approx(np.log(0.5))
-    assert two.ent_coef_optimizer.param_groups[0]["params"][0] is two.log_ent_coef
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_another_network_is_refused(name) -> None:
     """A parameter of another shape is named, and nothing is changed."""

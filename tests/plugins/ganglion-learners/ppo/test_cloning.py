@@ -41,25 +41,6 @@ def test_numbers_are_cloned_and_something_is_left_to_chance(halves: Any) -> None
     assert pytest.approx(np.log(cloning.SPREAD_LEAST)) == brain.policy()["log_std"][0]
 
 
-@pytest.mark.parametrize("ended", [True, False])
-def test_values_come_to_the_returns(halves: Any, ended: bool) -> None:
-    """With an objective of 1 in each step: of what terminates what is left, else what it would go on to be."""
-    length = 10
-    flags = np.arange(length) == length - 1
-    nothing = np.zeros(length, dtype=bool)
-    more = {"terminated": flags, "truncated": nothing} if ended else {}
-    seen = np.zeros((length + 1, 3))
-    seen[:, 0] = np.linspace(-1, 1, length + 1)
-    session = halves.session(length, observations=seen, objectives=np.ones(length), **more)
-    brain = halves.brain(PpoBrain, **{**PARAMS, "discount": 0.8, "pretrain_epochs": 600})
-    brain.pretrain([session])
-    values = brain.networks.values(seen[:-1].astype(np.float32))
-    left = np.arange(length, 0, -1)
-    expected = (1 - 0.8**left) / 0.2 if ended else np.full(length, 5.0)
-
-    np.testing.assert_allclose(values, expected, atol=0.8)
-
-
 def test_all_decisions_count_however_many_are_mixed(halves: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording that is longer than what is held learns in parts, each decision once in a pass."""
     monkeypatch.setattr(cloning, "MIXED", 30)

@@ -31,16 +31,6 @@ def test_draws_about_the_centre_and_squashes(halves) -> None:
     assert -10.0 <= columns.min() <= columns.max() <= 30.0
 
 
-def test_the_spread_has_its_bounds(halves) -> None:
-    """A policy that says a spread beyond reason is held to e^2, or e^-5."""
-    halves.act_on(Box(-1.0, 1.0, ()))
-    narrow, _ = halves.muscle(SacMuscle, _update(0.0, -50.0)).propose_batch(halves.batch(bodies=2000))
-    wide, _ = halves.muscle(SacMuscle, _update(0.0, 50.0)).propose_batch(halves.batch(bodies=2000))
-
-    assert pytest.approx(math.exp(-5.0), rel=0.1) == narrow.std()
-    assert pytest.approx(0.043, abs=0.02) == (abs(wide) < 0.3808).mean()  # a normal within 0.4 of 7.39 spreads
-
-
 def test_is_uniform_until_the_brain_has_warmed_up(halves) -> None:
     """Until then the policy is not asked: every setpoint of the range is as likely; in test it is asked at once."""
     halves.act_on(Box(-10.0, 30.0, ()))
