@@ -105,7 +105,6 @@ class Leave:
 
 Incoming = Request | Answer | Told | Gone | Leave
 
-_NONE: OrderedDict[tuple[int, str], tuple[bytes, ...]] = OrderedDict()
 _CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _pack = msgpack.Packer().pack
 _ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
@@ -362,7 +361,7 @@ class Conversation:
     # -- inside -------------------------------------------------------------------------------------------------------
     def _repeated_request(self, request: Request) -> list[Sequence[bytes]]:
         """Return what answers a repeat: what was answered is not done again, what we are at is answered before long."""
-        known = self._answers.get(request.peer, _NONE).get((request.head.serial, request.head.call))
+        known = self.answered(request)
         return [] if known is None else [known]
 
     def _settle(self, serial: int, peer: str, now_s: float) -> Pending | None:

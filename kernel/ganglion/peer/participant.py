@@ -348,7 +348,9 @@ class Participant(Recorded):
         PeerLost is raised when the broker is gone for good.
         """
         while self.leaving is None:
-            if not self._inbox:
+            if self._inbox:
+                self._now_s = self.clock()
+            else:
                 self._inbox.extend(self._receive(idle_s, None))
             self._busy_since_s = self._now_s  # what may take long begins: the pulse reads in our place meanwhile
             try:

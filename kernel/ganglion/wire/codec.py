@@ -69,15 +69,15 @@ def decode_map(data: bytes) -> dict[str, Any]:
         raise RemoteProtocolError(f"body: neither a msgpack map nor a JSON object: {why}") from error
     if type(tree) is not dict:
         raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
-    _check_received(tree, data)
+    if len(data) > BODY_KEYS or openings(data) > BODY_DEPTH:
+        _check_received(tree)
     return tree
 
 
-def _check_received(tree: Any, data: bytes) -> None:
-    if openings(data) > BODY_DEPTH or len(data) > BODY_KEYS or any(sign in data for sign in _BYTES):
-        excess = _excess(tree)
-        if excess:
-            raise RemoteProtocolError(f"body: {excess}")
+def _check_received(tree: Any) -> None:
+    excess = _excess(tree)
+    if excess:
+        raise RemoteProtocolError(f"body: {excess}")
 
 
 _TOO_DEEP = f"expected at most {BODY_DEPTH} levels of maps and lists (body_depth)"
@@ -100,7 +100,7 @@ def _from_json(data: bytes) -> Any:
 def _from_msgpack(data: bytes) -> Any:
     check_claims(data)
     if openings(data) <= BODY_CONTAINERS:
-        return _unpackb(data)
+        return _unpackb(data, object_hook=_text_keys)
     left = BODY_CONTAINERS
 
     def count(container: Any) -> Any:
@@ -110,7 +110,7 @@ def _from_msgpack(data: bytes) -> Any:
             raise ValueError(_TOO_MANY)
         return container
 
-    return _unpackb(data, object_hook=count, list_hook=count)
+    return _unpackb(data, object_hook=lambda found: count(_text_keys(found)), list_hook=count)
 
 
 def check_claims(data: bytes) -> None:
@@ -136,7 +136,7 @@ def openings(data: bytes) -> int:
 
 
 def _excess(tree: Any) -> str:
-    """Return which bound of maps and lists a tree breaks, or that a key is bytes; empty if none."""
+    """Return which bound of maps and lists a tree breaks, empty if none."""
     level = [tree]
     count = 0
     for _ in range(BODY_DEPTH):
@@ -149,8 +149,6 @@ def _excess(tree: Any) -> str:
             if isinstance(node, dict):
                 if len(node) > BODY_KEYS:
                     return _TOO_WIDE
-                if bytes in map(type, node):
-                    return "expected keys that are text, found bytes"
                 children = node.values()
             if not _CONTAINERS.isdisjoint(map(type, children)):  # a row of plain numbers has none
                 for child in children:
@@ -163,7 +161,13 @@ def _excess(tree: Any) -> str:
 
 
 _CONTAINERS = frozenset({dict, list, tuple})
-_BYTES = (b"\xc4", b"\xc5", b"\xc6")  # without one of these signs of msgpack there are no bytes in a body
+
+
+def _text_keys(value: dict[Any, Any]) -> dict[str, Any]:
+    for key in value:
+        if type(key) is not str:
+            raise ValueError(f"expected keys that are text, found {type(key).__name__}")
+    return value
 
 
 def _refuse_extension(code: int, data: bytes) -> Any:
@@ -363,19 +367,17 @@ class Codec(typing.Generic[M]):
     def from_map(self, tree: Any, path: str = "", data: bytes | None = None) -> M:
         """Return the message that a map holds, or `data`; RemoteProtocolError names the field that is wrong."""
         if data is not None:  # the usual body is read here, by one call of msgpack
-            try:
-                tree = None if not 0 < len(data) <= _SHORT_BYTES or data[:1] == b"{" else _unpackb(data)
-            except (ValueError, msgpack.UnpackException, RecursionError):
-                tree = None
+            if 0 < len(data) <= _SHORT_BYTES and data[:1] != b"{":
+                # Without one of these signs of msgpack there are no bytes in it, so that no key can be bytes.
+                hook = _text_keys if b"\xc4" in data or b"\xc5" in data or b"\xc6" in data else None
+                try:
+                    tree = _unpackb(data, object_hook=hook)
+                except (ValueError, msgpack.UnpackException, RecursionError):
+                    tree = None
             if type(tree) is not dict:
-                tree = decode_map(data)
-            elif (
-                b"\xc4" in data
-                or b"\xc5" in data
-                or b"\xc6" in data
-                or len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH
-            ):
-                _check_received(tree, data)
+                tree = decode_map(data)  # what is large, in JSON, empty, or wrong
+            elif len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
+                _check_received(tree)
         elif type(tree) is not dict:
             raise _fault(path or self._word, "a map", tree)
         message = _new(self.kind)

@@ -218,6 +218,21 @@ def test_any_map_is_a_message_or_refused(tree: dict[str, Any]) -> None:
     assert complaint.startswith("outer.")
 
 
+@given(outers.map(CODEC.encode) | trees.map(msgpack.packb) | st.binary(max_size=200))
+@example(b"\x82\xa6number\x01\xc4\x01a\x01")
+@example(b"\x82\xa6number\x01\xa8anything\x81\xc4\x01b\x01")
+@example(b"\x82\xa6number\x01\xa8anything" + b"\x91" * BODY_DEPTH + b"\x01")
+def test_a_body_is_read_in_one_go_as_by_its_map(data: bytes) -> None:
+    """What a body is, or why it is refused, is the same where its map is read first."""
+    found = []
+    for read in (CODEC.decode, lambda it: CODEC.from_map(decode_map(it))):
+        try:
+            found.append(read(data))
+        except RemoteProtocolError as error:
+            found.append(str(error))
+    assert repr(found[0]) == repr(found[1])
+
+
 @pytest.mark.parametrize("content", Content)
 def test_depth_is_bounded_on_both_sides(content: Content) -> None:
     """As many levels as the limit says travel; one more is neither sent nor taken."""
