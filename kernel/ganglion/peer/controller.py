@@ -42,6 +42,11 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import label
 from ganglion.wire.tape import digest
 
+# Fields of the messages that begin a phase: as they stand in the set-up of a controller, and of its parts.
+_OF_PHASES = ("run", "phase", "phase_name", "mode", "worker")
+_OF_ENVIRONMENTS = ("params", "seed", "episode_seed", "stream", "episode_stream", "plugin", "reward", "transformer")
+_OF_AGENTS = ("objective", "sensors", "actuators", "stream", "objective_stream", "brain", "models")
+
 
 class ControllerHost:
     """Host one worker: its environments, its muscles, its episodes, phase after phase."""
@@ -317,7 +322,10 @@ class ControllerHost:
         except GanglionError as second:
             # The store itself may be what failed: the first reason is the one to tell.
             show_failure(second, failure_of(second))
-        report = WorkerFailed(phase.setup.worker, number, step, failure, peer, phase.setup.evaluation)
+        setup = phase.setup
+        report = WorkerFailed(
+            worker=setup.worker, episode=number, step=step, failure=failure, peer=peer, evaluation=setup.evaluation
+        )
         self._call(phase, phase.governor, "governor.failed", report)
 
     # -- setting up ---------------------------------------------------------------------------------------------------
@@ -326,24 +334,10 @@ class ControllerHost:
         self._watch(phase)
         phase.missing.clear()
         messages, asked = [], []
+        place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
         for world in phase.worlds:
             e = world.setup
-            message = EnvironmentStart(
-                setup.run,
-                setup.phase,
-                setup.phase_name,
-                setup.mode,
-                setup.worker,
-                world.uid,
-                e["params"],
-                e["seed"],
-                e["episode_seed"],
-                e["stream"],
-                e["episode_stream"],
-                e["plugin"],
-                e["reward"],
-                e["transformer"],
-            )
+            message = EnvironmentStart(**place, uid=world.uid, **{name: e[name] for name in _OF_ENVIRONMENTS})
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         answers = self.participant.gather(asked)
@@ -356,31 +350,22 @@ class ControllerHost:
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False) -> None:
         setup = phase.setup
         static = start.static_models or {}
+        place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
         asked = []
         for actor in phase.actors:
             if only_fresh and actor.peer not in self._fresh:
                 continue
             a = actor.setup
             message = MuscleSetup(
-                setup.run,
-                setup.phase,
-                setup.phase_name,
-                setup.mode,
-                setup.worker,
-                actor.name,
-                a["muscle"],
-                a["objective"],
-                a["sensors"],
-                a["actuators"],
-                actor.reward_declarations,
-                a["stream"],
-                a["objective_stream"],
-                a["brain"],
-                a.get("filters"),
-                a["models"],
-                {uid: static[uid] for uid in a["environments"] if uid in static} or None,
-                a.get("deadlines_s", setup.deadlines_s) or None,
-                a.get("policy"),
+                **place,
+                agent=actor.name,
+                plugin=a["muscle"],
+                **{name: a[name] for name in _OF_AGENTS},
+                rewards=actor.reward_declarations,
+                filters=a.get("filters"),
+                static_models={uid: static[uid] for uid in a["environments"] if uid in static} or None,
+                deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
+                policy=a.get("policy"),
             )
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         self.participant.gather(asked)

@@ -80,9 +80,9 @@ class Decision:
     readings_row: list[Any]  # as they travel
     setpoints: list[Any]
     setpoints_row: list[Any]
-    data: Any
-    frozen: Any  # the data as they travel; what their author changes later changes nothing
-    blobs: list[bytes]
+    data: Any = None
+    frozen: Any = None  # the data as they travel; what their author changes later changes nothing
+    blobs: Sequence[bytes] = ()
     seen_row: list[Any] | None = None  # the readings after filters, as they travel
     proposed_row: list[Any] | None = None  # the setpoints before filters, as they travel
     rewards: list[Any] | None = None

@@ -146,7 +146,7 @@ class MuscleHost:
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
         if setup.brain is not None:
-            thought = self._ask("brain.join", BrainJoin(setup.worker), None)
+            thought = self._ask("brain.join", BrainJoin(worker=setup.worker), None)
             self._receive(thought.filters)
             self._update(thought)
             self._learned |= thought.statistics or {}
@@ -381,8 +381,7 @@ class MuscleHost:
         """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
         if self._setup.brain is None:
             return Acted()
-        asked = UpdateAsked(self._worker, act.round, act.workers)
-        thought = self._ask("brain.update", asked, position)
+        thought = self._ask_newest(act, position)
         self._receive(thought.filters)
         self._take_in(thought)
         return Acted(signal=thought.signal, excused=self._excused(thought))
@@ -438,7 +437,7 @@ class MuscleHost:
         if decision is None or decision.rewards is None:
             if self._kept:
                 self._send_kept(position)
-            thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
+            thought = self._ask_newest(act, position)
             self._receive(thought.filters)
             return thought
         filters = self._filters
@@ -450,7 +449,7 @@ class MuscleHost:
             except Pardoned:
                 self._blind = True
             if self._blind or decision.seen_row is None:  # there is no row that the brain could be told
-                thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
+                thought = self._ask_newest(act, position)
                 self._go_back(filters, kept, thought)
                 return thought
         reward_ids = None if self._told_rewards else self._reward_ids
@@ -516,12 +515,16 @@ class MuscleHost:
                 self._seen, self._blind = None, False
             self._receive(thought.filters)
 
+    def _ask_newest(self, act: Act, position: Position | None) -> Thought:
+        """Ask for the newest update, without a row."""
+        asked = UpdateAsked(worker=self._worker, round=act.round, workers=act.workers)
+        return self._ask("brain.update", asked, position)
+
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
         assert self._setup.brain is not None
-        participant = self.participant
-        span_s = self._think_s
-        if span_s is not None and self._together > 1:  # it may think about each of them so long
-            span_s *= self._together
+        participant, span_s = self.participant, self._think_s
+        if span_s is not None and self._together > 1:  # it may think about each of those that are kept so long
+            span_s *= min(self._together, _KEPT_MAX)
         pending = participant.ask(self._setup.brain, call, message, span_s, position, blobs)
         thought: Thought
         thought, parts = participant.collect([pending])[0]
@@ -539,8 +542,15 @@ class MuscleHost:
         values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
         seen = None if self._filters is None or self._seen is None else self._seen.row
         proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
-        index = self._hooks.step or 0
-        return Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
+        return Decision(
+            index=self._hooks.step or 0,
+            readings=readings,
+            readings_row=row,
+            setpoints=values,
+            setpoints_row=setpoints,
+            seen_row=seen,
+            proposed_row=proposed,
+        )
 
     def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
         index = self._decisions
@@ -562,7 +572,7 @@ class MuscleHost:
                 result = self._hooks.pardon("propose_batch", muscle.propose_batch, self._batch(matrix, index))
                 plain = self._plain(result)
                 if plain is not None:
-                    return Decision(index, readings, row, plain, plain, None, None, [])
+                    return Decision(index, readings, row, setpoints=plain, setpoints_row=plain)
                 return self._made(index, readings, row, None, "propose_batch", self._read_batch, result)
         if matrix is None:
             hook, read = "propose_actions", self._read
@@ -594,10 +604,11 @@ class MuscleHost:
         else:
             values, setpoints, data = self._hooks.pardon(hook, read, result)
         frozen: Any = None
-        blobs: list[bytes] = []
+        blobs: Sequence[bytes] = ()
         if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:
             frozen = data
         elif data is not None:  # a copy: its author may go on changing what it was made of
+            blobs = []
             frozen = self._hooks.pardon(hook, freeze, data, blobs, f"{hook}[1]")
             if frozen is not data:
                 data = thaw(frozen, blobs, hook)
@@ -610,15 +621,32 @@ class MuscleHost:
             blobs = []
             frozen = None if sent is None else self._hooks.pardon(hook, freeze, sent, blobs, f"{hook}[1]")
         if self._setup.brain is None:
-            frozen, blobs = None, []
-        seen_row = None if seen is None else seen.row
-        return Decision(index, readings, row, values, setpoints, data, frozen, blobs, seen_row, proposed)
+            frozen, blobs = None, ()
+        return Decision(
+            index=index,
+            readings=readings,
+            readings_row=row,
+            setpoints=values,
+            setpoints_row=setpoints,
+            data=data,
+            frozen=frozen,
+            blobs=blobs,
+            seen_row=None if seen is None else seen.row,
+            proposed_row=proposed,
+        )
 
     def _batch(self, matrix: Array, index: int) -> Batch:
         assert self._columns is not None
         readings = Readings(self._columns, matrix)
         steps = _STEPS[index : index + 1] if index < len(_STEPS) else np.array([index])
-        return Batch(matrix, readings, self._bodies, steps, self._episodes, self._mode)
+        return Batch(
+            observations=matrix,
+            readings=readings,
+            bodies=self._bodies,
+            step=steps,
+            episode=self._episodes,
+            mode=self._mode,
+        )
 
     def _read(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_actions`."""
