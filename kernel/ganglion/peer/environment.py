@@ -124,11 +124,9 @@ class EnvironmentHost:
                 return self._updated(environment, batch)
             state = self._read_batch(lambda: self._state_of(batch))
         else:
-            row = update.setpoints[0] if len(update.setpoints) == 1 and update.actuators is None else None
-            if type(row) is list and list(map(type, row)) == self._setpoint_layout.types:
-                given = self._actuators.hold(row)  # whoever has set these numbers has checked them
-            else:
-                given = self._setpoints(update)
+            row: Any = update.setpoints[0] if len(update.setpoints) == 1 and update.actuators is None else None
+            numbers = self._setpoint_layout.holds(row)
+            given = self._actuators.hold(row) if numbers else self._setpoints(update)
             state = hooks("update", environment.update, given)
             if type(state) is not EnvironmentState:
                 state = self._state(state)
@@ -363,7 +361,7 @@ class EnvironmentHost:
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
-        filled = self._actuators.hold(self._given(update))
+        filled = self._actuators.fill(self._given(update))
         return filled if update.actuators is None else [filled[i] for i in sorted(set(update.actuators))]
 
     def _given(self, update: EnvironmentUpdate) -> list[Any]:
