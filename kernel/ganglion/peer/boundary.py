@@ -188,7 +188,7 @@ class Boundaries:
 
 
 class _Times(Mapping[str, SimTime]):
-    """Show the simulated times of environments, made when somebody looks: most conditions never do."""
+    """Show the simulated times of environments, made when they are read, which most conditions never do."""
 
     def __init__(self, known: Mapping[str, tuple[int | None, str | None]]) -> None:
         self._known = known

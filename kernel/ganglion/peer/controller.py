@@ -57,7 +57,7 @@ class ControllerHost:
         self._due: Verdict | None = None
         self._evaluates = False  # whether what is due is one more evaluation
         self._records: Records | None = None
-        self._fresh: set[str] = set()  # successors of who was lost, not set up yet
+        self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
         self._crossing: Crossing | None = None  # of this phase
         self.participant: Participant  # set before anything is served
@@ -97,7 +97,7 @@ class ControllerHost:
             self._watch(self._phase)
 
     def _watch(self, phase: Phase) -> None:
-        """Hear of the loss of a program also while nothing is asked of it: its successor must be led first."""
+        """Ask to be told of each loss, also between calls: a successor must be led through the open episode first."""
         led = [world.peer for world in phase.worlds if world.setup.get("mends")]
         if phase.setup.mends and led:
             self.participant.ask_aside("", "kernel.watch", Watch(led))
@@ -185,7 +185,7 @@ class ControllerHost:
                 self._next(phase, verdict, signal)
 
     def _stand(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
-        """Stand at the begin of an episode: begin the tape anew if it is long; return by which verdict to go on."""
+        """Begin the journal anew at the begin of an episode, if it is long; return the verdict to go on by."""
         if self._crossing is None:
             assert self._records is not None
             self._crossing = Crossing(self.participant, phase, self._records)
@@ -198,7 +198,7 @@ class ControllerHost:
         return verdict
 
     def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
-        """Begin an episode in place, or with new objects: by a signal, or because somebody was lost."""
+        """Begin an episode in place, or with new objects: after a signal, or after a loss."""
         if not signal.effect.rebuilds:
             try:
                 self._reset(phase, verdict, prepare)
@@ -247,7 +247,7 @@ class ControllerHost:
 
     # -- losses -------------------------------------------------------------------------------------------------------
     def _lose(self, phase: Phase, running: Episode, error: GanglionError) -> None:
-        """Give up an episode in which somebody was lost; the others of its round go on."""
+        """Give up an episode in which a peer was lost; the other workers of its round go on."""
         peer = self._whom(phase, error)
         if peer is None:
             raise error
@@ -257,13 +257,13 @@ class ControllerHost:
             self._persist(phase, lambda: self._pass_on(phase, running))
 
     def _pass_on(self, phase: Phase, running: Episode) -> None:
-        """Have everybody pass whom brains await, those too who are new."""
+        """Have all muscles pass that brains await, new ones too."""
         assert phase.start is not None
         self._setup_muscles(phase, phase.start, running.number, only_fresh=True)
         running.let_pass()
 
     def _persist(self, phase: Phase, act: Callable[[], None]) -> None:
-        """Do something, and from its beginning again while somebody who takes part in it is lost."""
+        """Do something, and again from its beginning after each loss of a peer that takes part in it."""
         while True:
             try:
                 return act()
@@ -271,7 +271,7 @@ class ControllerHost:
                 self._await(phase, error, led=True)
 
     def _await(self, phase: Phase, error: GanglionError, led: bool = False) -> None:
-        """Wait for the successor of who was lost; raises the error if there is none, or if it is another one."""
+        """Wait for the successor of a lost peer; raise the error if there is none, or if the error is no loss."""
         peer = self._whom(phase, error, led=led)
         if peer is None:
             raise error
@@ -279,7 +279,7 @@ class ControllerHost:
         self._fresh.add(peer)
 
     def _whom(self, phase: Phase, error: GanglionError, led: bool = False) -> str | None:
-        """Return who is lost and costs no more than an episode, None for any other error.
+        """Return the peer whose loss costs no more than an episode, None for any other error.
 
         With `led` also an environment whose successor is led through its open episode: outside of episodes the
         successor is started like the lost one.
@@ -294,7 +294,7 @@ class ControllerHost:
         return peer if part.get("restarts") or (led and part.get("mends")) else None
 
     def _shut_down(self, call: str, peers: Sequence[str], losing: bool = False) -> None:
-        """End the part of these in the phase; who has joined since he was lost has none.
+        """End the part of these peers in the phase; a successor that is not set up has none.
 
         With `losing` it does not matter if one is lost: nothing is asked of them any more.
         """

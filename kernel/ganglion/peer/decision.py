@@ -23,7 +23,7 @@ BRAIN = "brain."
 
 
 class Notes:
-    """Keep excuses and statistics of a brain's host by the worker whose row they concern, until that is answered."""
+    """Keep tolerated errors and statistics of a brain's host for the worker whose row they concern."""
 
     def __init__(self, excuses: Excuses) -> None:
         self._excuses = excuses
@@ -32,7 +32,7 @@ class Notes:
         self._noted: dict[int, dict[str, float]] = {}
 
     def take(self, worker: int, brain: Brain) -> None:
-        """Keep for a worker what has been excused and noted since the last call; of one key the newest number."""
+        """Keep for a worker the errors and numbers since the last call; of one key the newest number."""
         noted = brain.pop_statistics()
         if noted:
             self.due = True
@@ -43,13 +43,13 @@ class Notes:
             self._excused.setdefault(worker, []).extend(excused)
 
     def pop(self, worker: int) -> tuple[list[dict[str, Any]] | None, dict[str, float] | None]:
-        """Return the excuses and the statistics for a worker; None where there are none."""
+        """Return the tolerated errors and the statistics for a worker; None where there are none."""
         found = self._excused.pop(worker, None), self._noted.pop(worker, None)
         self.due = bool(self._excused or self._noted)
         return found
 
     def left(self) -> list[dict[str, Any]] | None:
-        """Return the excuses of which no worker was told, at the end of a phase; None if there are none."""
+        """Return the tolerated errors of which no worker was told, at the end of a phase; None if there are none."""
         left = [excuse for excused in self._excused.values() for excuse in excused]
         self._excused = {}
         return left or None
@@ -73,7 +73,7 @@ POLICY = "policy"  # the tag of the last update beside a model
 
 @dataclass(slots=True)
 class Decision:
-    """A decision whose outcome is not known yet; `settled` once its objective is."""
+    """Hold a decision whose outcome is not known yet; `settled` once its objective is."""
 
     index: int
     readings: list[Any]

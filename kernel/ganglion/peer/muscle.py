@@ -62,7 +62,7 @@ class MuscleHost:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._muscle: Muscle | None = None
-        self._stands = False  # whether nothing is decided and open, since the last request
+        self._stands = False  # whether the last request left no decision open
         self._renewal: Renewal | None = None
         self._snapshot: Snapshot
         self.participant: Participant  # set before anything is served
@@ -79,7 +79,7 @@ class MuscleHost:
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> Done:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
-        self.participant.begin_tape([(request, None)])  # all of it is made here
+        self.participant.begin_tape([(request, None)])  # what comes before is not needed
         self._stands, self._renewal = True, None
         self._setup = setup
         self._worker, self._mode = setup.worker, Mode(setup.mode)
@@ -208,9 +208,9 @@ class MuscleHost:
         pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
         return thawed(*self.participant.collect([pending])[0])
 
-    # -- the tape -----------------------------------------------------------------------------------------------------
+    # -- the journal --------------------------------------------------------------------------------------------------
     def tick(self) -> None:
-        """Begin the tape anew behind a set-up or a reset, where that is due; called between two requests."""
+        """Begin the journal anew behind a set-up or a reset, where that is due; called between two requests."""
         if self._stands and self._muscle is not None:
             self._stands = False
             if self._renewal is None:
@@ -328,7 +328,7 @@ class MuscleHost:
         if settles_only:
             return Acted(objective=objective, excused=self._excuses.pop())
         self._seen: Seen | None = None
-        self._blind = False  # whether filters were excused for these readings; who looks again counts them twice
+        self._blind = False  # whether filters raised for these readings, which was tolerated: a second look would count them twice
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
@@ -371,14 +371,14 @@ class MuscleHost:
         return learned or None
 
     def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
-        """Return what was excused here and in the brain since the last answer."""
+        """Return the errors that were tolerated here and in the brain since the last answer."""
         theirs = None if thought is None else thought.excused
         if not theirs and not self._excuses.due:
             return None
         return [*(theirs or ()), *(self._excuses.pop() or ())]
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
-        """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
+        """Tell the brain that this round has no row of ours, so that it thinks about the others'; keep what is new."""
         if self._setup.brain is None:
             return Acted()
         thought = self._ask_newest(act, position)
@@ -510,7 +510,7 @@ class MuscleHost:
     def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
         """Let the decision that follows be made on what new arrays show, if there are any."""
         if thought.filters:
-            if kept is not None:  # else nobody takes them, and what was seen stays
+            if kept is not None:  # else no filter takes them, and what was seen stays
                 filters.go_back(kept)
                 self._seen, self._blind = None, False
             self._receive(thought.filters)
