@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,13 @@ import msgpack
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, failure_of, identity, seed_process
 from ganglion.peer.conversation import Request
-from ganglion.peer.decision import Notes
+from ganglion.peer.decision import Notes, evaluated, signal_of
 from ganglion.peer.filters import LearningFilters, tag_of
 from ganglion.peer.models import copy_model, files_of
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
-from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Remember, Row, Stack, parted
 from ganglion.peer.values import SIMPLE, Layout, copied, freeze, learns_arrays, thaw
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
@@ -47,6 +46,23 @@ from ganglion.wire.messages import (
 
 _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
 _OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
+
+
+@dataclass(slots=True)
+class Round:
+    """What has come of one round: worker -> its request and message."""
+
+    awaited: tuple[int, ...]
+    rows: dict[int, tuple[Request, Think | UpdateAsked]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Newest:
+    """An update as it travels; `version` counts the updates of the phase."""
+
+    version: int
+    data: Any
+    blobs: list[bytes]
 
 
 class BrainHost:

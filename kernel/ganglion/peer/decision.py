@@ -12,11 +12,11 @@ from ganglion.peer.author import Excuses, wrong_answer
 from ganglion.peer.contract import checked_row
 from ganglion.peer.values import Layout, thaw
 from ganglion.peer.world import Actor
-from ganglion.sdk.brain import Brain
+from ganglion.sdk.brain import Brain, EvaluationResult
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation
 from ganglion.sdk.models import Models
-from ganglion.wire.messages import Acted, Thought
+from ganglion.wire.messages import Acted, BrainEvaluated, Thought
 
 BRAIN = "brain."
 """How the names of a brain's statistics begin, which lie in one column with those of its muscles."""
@@ -224,3 +224,29 @@ def _excused(found: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
         if not all(isinstance(excuse.get(key), str) for key in ("issuer", "hook", "reason")):
             raise RemoteProtocolError(f"excused: expected issuer, hook and reason as text, found {excuse!r:.60}")
     return found
+
+
+def evaluated(found: Any) -> BrainEvaluated:
+    """Return what `evaluate` gave as it travels: finite numbers by name."""
+    result = found if isinstance(found, EvaluationResult) else EvaluationResult(found or {})
+    if not isinstance(result.metrics, Mapping):
+        raise AuthorError(f"metrics: expected a map name -> number, found {type(result.metrics).__name__}")
+    metrics: dict[str, Any] = {}
+    for name, value in result.metrics.items():
+        if not isinstance(name, str):
+            raise AuthorError(f"metrics: the names are texts, found {name!r}")
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise AuthorError(f"metrics.{name}: expected a number, found {value!r:.80}") from error
+        if not math.isfinite(number):
+            raise AuthorError(f"metrics.{name}: expected a finite number, found {number}")
+        metrics[name] = number
+    return BrainEvaluated(metrics, result.checkpoint_id, result.checkpoint_hash)
+
+
+def signal_of(signal: Signal, reason: str) -> dict[str, Any]:
+    """Return a brain's wish as it travels; AuthorError if it may not wish for that."""
+    if signal.effect.scope == "run":
+        raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
+    return {"signal": signal.name, "reason": reason}

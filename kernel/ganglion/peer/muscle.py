@@ -328,7 +328,7 @@ class MuscleHost:
         if settles_only:
             return Acted(objective=objective, excused=self._excuses.pop())
         self._seen: Seen | None = None
-        self._blind = False  # whether filters raised for these readings, which was tolerated: a second look would count them twice
+        self._blind = False  # filters raised for these readings, which was tolerated: a second look counts twice
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.information import ActuatorInformation
+from ganglion.sdk.simtime import SimTime
 from ganglion.wire.messages import (
     ControllerSetup,
     ControllerStart,
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 class Turn:
     """Check who acts in the steps of an episode: each agent once in a step, and as was announced.
 
-    A controller that overrides `turn` announces which agents act. Of any other, those act that it asks first in a step; the
-    others pass.
+    A controller that overrides `turn` announces which agents act. Of any other, those act that it asks first in a step;
+    the others pass.
     """
 
     def __init__(self, controller: Controller, agents: Sequence[str], hooks: Hooks) -> None:
@@ -59,7 +61,7 @@ class Turn:
         return len(self._acted) == len(self._agents)
 
     def announced(self, step: int) -> list[str]:
-        """Return the agents that the controller announces for the step after `step`; AuthorError names an unknown one."""
+        """Return the agents that the controller announces to act after `step` steps; AuthorError names an unknown."""
         if not self._announces:
             return list(self._agents)
         named: list[str] = self._hooks("turn", lambda: list(self._controller.turn(step)))
@@ -143,6 +145,12 @@ class World:
     def ended(self) -> bool:
         """Say whether it waits for its reset."""
         return self.terminated or self.truncated
+
+    @property
+    def simtime(self) -> SimTime:
+        """Return its simulated time of now."""
+        timestamp = self.timestamp
+        return SimTime(self.ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
 
     def declare(self, declared: EnvironmentDeclared) -> None:
         """Take the answer to `environment.start`."""
@@ -507,28 +515,15 @@ LayoutOf = Callable[[str], Layout]
 
 
 class Layouts:
-    """Know the layouts of agents' rows; each is made when a controller looks at values for the first time."""
+    """Give the layouts of the agents' rows by name; each is made when a controller reads values for the first time.
+
+    There are no rewards before they are declared.
+    """
 
     def __init__(self, actors: Mapping[str, Actor]) -> None:
-        self._actors = actors
-        self._made: dict[tuple[str, str], Layout] = {}
-
-    def sensors(self, agent: str) -> Layout:
-        """Return the layout of an agent's readings."""
-        return self._layout("sensors", agent, self._actors[agent].setup["sensors"])
-
-    def actuators(self, agent: str) -> Layout:
-        """Return the layout of an agent's setpoints."""
-        return self._layout("actuators", agent, self._actors[agent].setup["actuators"])
-
-    def rewards(self, agent: str) -> Layout:
-        """Return the layout of an agent's rewards; there are none before they are declared."""
-        return self._layout("rewards", agent, self._actors[agent].reward_declarations or [])
-
-    def _layout(self, what: str, agent: str, declared: Sequence[Mapping[str, Any]]) -> Layout:
-        if (what, agent) not in self._made:
-            self._made[what, agent] = Layout.of(declared, missing=what == "rewards")
-        return self._made[what, agent]
+        self.sensors: LayoutOf = cache(lambda agent: Layout.of(actors[agent].setup["sensors"]))
+        self.actuators: LayoutOf = cache(lambda agent: Layout.of(actors[agent].setup["actuators"]))
+        self.rewards: LayoutOf = cache(lambda agent: Layout.of(actors[agent].reward_declarations or [], missing=True))
 
 
 class Values(MutableMapping[str, Sequence[Any]]):
