@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ganglion.sdk.condition import EpisodeView
-from ganglion.sdk.flow import Mode, Signal, SimTime
+from ganglion.sdk.flow import Mode, Signal
 from ganglion.wire.messages import Boundary, FlowSignal, Go, Stands
 
 if TYPE_CHECKING:
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 _ENDED = "condition:environment"
 _PAUSE_LOOK_S = 0.5
 _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
-_TIME = attrgetter("ticks", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ class Boundaries:
             step=episode.step,
             terminated=terminated,
             truncated=truncated,
-            simtime=_Times(dict(zip(self._uids, map(_TIME, phase.worlds), strict=True))),
+            simtime={world.uid: world.simtime for world in phase.worlds},
             objectives={a.name: a.given for a in phase.actors} if phase.settle else {},
         )
         for name, condition, hook in asked:
@@ -184,23 +181,6 @@ class Boundaries:
     def _how_ended(self) -> str:
         terminated = any(world.terminated for world in self._phase.worlds)
         return "terminated" if terminated else "truncated: environment"
-
-
-class _Times(Mapping[str, SimTime]):
-    """Show the simulated times of environments, made when somebody looks: most conditions never do."""
-
-    def __init__(self, known: Mapping[str, tuple[int | None, str | None]]) -> None:
-        self._known = known
-
-    def __getitem__(self, uid: str) -> SimTime:
-        ticks, timestamp = self._known[uid]
-        return SimTime(ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
 
 
 def _greatest(causes: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,13 @@ import msgpack
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, failure_of, identity, seed_process
 from ganglion.peer.conversation import Request
-from ganglion.peer.decision import Notes
+from ganglion.peer.decision import Notes, evaluated, signal_of
 from ganglion.peer.filters import LearningFilters, tag_of
 from ganglion.peer.models import copy_model, files_of
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
-from ganglion.peer.thought import Newest, Round, evaluated, signal_of
 from ganglion.peer.transitions import Remember, Row, Stack, parted
 from ganglion.peer.values import SIMPLE, Layout, copied, freeze, learns_arrays, thaw
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
@@ -49,13 +48,30 @@ _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be
 _OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
+@dataclass(slots=True)
+class Round:
+    """What has come of one round: worker -> its request and message."""
+
+    awaited: tuple[int, ...]
+    rows: dict[int, tuple[Request, Think | UpdateAsked]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Newest:
+    """An update as it travels; `version` counts the updates of the phase."""
+
+    version: int
+    data: Any
+    blobs: list[bytes]
+
+
 class BrainHost:
     """Host one brain per phase.
 
-    A row says whose rows belong to the same round: when all of them are there they are thought about in the order of
-    workers. In lockstep all are answered then. Pipelined, each is answered at once with the update of the round
-    before, and the next round acts while this one is thought about. Neither way does it matter what arrives first.
-    In async a row is a round of its own, answered at once.
+    A row names the workers whose rows belong to the same round. When all of them are there, the brain thinks about them
+    in the order of workers. In lockstep all are answered then. Pipelined, each is answered at once with the update of
+    the round before, and the next round acts while the brain thinks about this one. Neither way does it matter what
+    arrives first. In async a row is a round of its own, answered at once.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -63,7 +79,7 @@ class BrainHost:
         self._brain: Brain | None = None
         self._checkpoints: Checkpoints | None = None
         self._answered: int | None = None  # what stands for the answer to the set-up
-        self._renewal: Renewal | None = None  # of the tape of a brain that does not export itself
+        self._renewal: Renewal | None = None  # of the journal of a brain that does not export itself
         self._snapshot: Snapshot
         self._requests = 0  # between which the journal could have been begun anew
         self._live = False  # whether all that a predecessor did has been done again
@@ -87,7 +103,7 @@ class BrainHost:
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: BrainSetup) -> Done:
         """Make the brain and load its model."""
-        self.participant.begin_tape([(request, None)])  # all of it is made here
+        self.participant.begin_tape([(request, None)])  # what comes before is not needed
         self._setup, self._began, self._answered, self._renewal = setup, request, None, None
         self._brain, self._checkpoints = None, None
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
@@ -152,7 +168,7 @@ class BrainHost:
         self._last_update: Any = None
         self._signals: dict[int, dict[str, Any]] = {}
         self._answers_first = setup.sync in ("pipelined", "async")
-        self._late: Exception | None = None  # raised while nobody waited for an answer: who asks next hears of it
+        self._late: Exception | None = None  # raised when no request was open: the next one is answered by it
         hooks("setup", brain.setup)
         if setup.load is not None:
             self._load(brain, setup.load)
@@ -196,7 +212,7 @@ class BrainHost:
         checkpoints.taken(began_s)
 
     def _stand(self, brain: Brain) -> None:
-        """Begin the tape of a brain that does not export itself anew with a snapshot of it, where that is due."""
+        """Begin the journal anew with a snapshot of a brain that does not export itself, where that is due."""
         if self._renewal is None:
             parts: dict[str, Any] = {"brain": (brain, _OURS)}
             for number, one in enumerate([] if self._filters is None else self._filters.filters):
@@ -220,7 +236,7 @@ class BrainHost:
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows beside the brain."""
-        newest = {  # as they travel, which nobody is to take for what they are
+        newest = {  # encoded, so that a snapshot takes them as bytes
             muscle: [one.version, msgpack.packb(one.data), one.blobs] for muscle, one in self._updates.items()
         }
         return {
@@ -294,7 +310,7 @@ class BrainHost:
                 self._think(row, think.worker)
             lesson.note(self._notes.pop(think.worker)[0] or [])
         self._rehearsed, self._hooks.step = False, None
-        self._signals.clear()  # nobody acts whom they could concern
+        self._signals.clear()  # no muscle acts yet
         return lesson.reply()
 
     def join(self, request: Request, join: BrainJoin) -> Any:
@@ -328,7 +344,7 @@ class BrainHost:
         return Done()
 
     def policy(self, request: Request, _: Any) -> Any:
-        """Give the newest update to a muscle that evaluates; who trains is not concerned."""
+        """Give the newest update to a muscle that evaluates; what muscles in training have had is not changed."""
         self._running()
         blobs: list[bytes] = []
         update = None if self._last_update is None else freeze(self._last_update, blobs, "update")
@@ -373,7 +389,7 @@ class BrainHost:
         return replace(reply, excused=self._excuses.pop())
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
-        """Store model and policy, where nobody learns the model that is there; say which files were written."""
+        """Store model and policy, or copy the model of `source` where none is learned; say which files were written."""
         if store.source is not None and store.models is not None:
             files = files_of(Path(store.source))
             rows = copy_model(files, Path(store.models))
@@ -415,7 +431,7 @@ class BrainHost:
             return DEFERRED
         awaited = tuple(workers)
         if message.round <= self._round and isinstance(message, UpdateAsked):
-            if not self._answers_first:  # the round went on without who asks: a lost muscle's successor
+            if not self._answers_first:  # the round went on without the caller, the successor of a lost muscle
                 self._answer(request, message)
             return DEFERRED
         found = self._rounds.setdefault(message.round, Round(awaited))
@@ -424,7 +440,7 @@ class BrainHost:
             raise RemoteProtocolError(text)
         former = found.rows.get(message.worker)
         if former is not None and isinstance(message, UpdateAsked):
-            found.rows[message.worker] = (request, former[1])  # of one who was lost since: his row counts
+            found.rows[message.worker] = (request, former[1])  # of a muscle that was lost since: its row counts
         else:
             found.rows[message.worker] = (request, message)
         if len(found.rows) == len(awaited):
@@ -434,7 +450,7 @@ class BrainHost:
         return DEFERRED
 
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
-        """Think about the rows of a round; `last` is the request that made it whole, answered by who called us."""
+        """Think about the rows of a round; `last` is the request that completed it, which the caller answers."""
         try:
             together: list[Row] = []
             for request, message in rows:
@@ -466,7 +482,7 @@ class BrainHost:
         self._reply(request, message.worker, self._signals.pop(message.worker, None))
 
     def _row(self, request: Request, think: Think) -> Row | None:
-        """Write a row into the memory; None if it is to be as if it had not come, since a filter was excused."""
+        """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
         if self._brain is None or self._late is not None:
             self._running()
         # Recorded rows have rewards of their own.
@@ -519,7 +535,7 @@ class BrainHost:
             self._signals[worker] = self._hooks("thinking", signal_of, *wish)
 
     def _learn(self, rows: Sequence[Row]) -> None:
-        """Let the brain learn from the rows of a round at once; it wishes for all whose rows they are."""
+        """Let the brain learn from the rows of a round at once; its signal is for all workers of the round."""
         if not rows:
             return
         brain = self._running()

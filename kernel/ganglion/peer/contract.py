@@ -236,7 +236,7 @@ class Judgement:
         self._loader, self._start, self._owner = loader, start, owner
         self.generators: dict[str, Any] = {}
         self.own_rewards = False
-        """Whether the environment's own rewards stand in this step, since the reward's exception was excused."""
+        """Whether the environment's own rewards stand in this step, since an exception of the reward was tolerated."""
         self._rewarding = self._hooks(excuses, "reward", start.reward)
         self._transforming = self._hooks(excuses, "transformer", start.transformer)
         self.reward: Reward | None = self._make("reward", start.reward, self._rewarding)
@@ -260,11 +260,11 @@ class Judgement:
         return hooks("__init__", lambda: self._loader.make(kind, plugin, attributes))
 
     def told_by(self, hooks: Hooks) -> Hooks:
-        """Return whose readings are seen; `hooks` are the environment's."""
+        """Return the hooks of the object whose readings are seen; `hooks` are the environment's."""
         return hooks if self.transformer is None else self._transforming
 
     def paid_by(self, hooks: Hooks) -> Hooks:
-        """Return whose rewards are seen."""
+        """Return the hooks of the object whose rewards are seen."""
         return self.told_by(hooks if self.once is None or self.own_rewards else self._rewarding)
 
     def reset(self) -> None:
@@ -310,7 +310,7 @@ class Judgement:
 
     # -- reward -------------------------------------------------------------------------------------------------------
     def _judge(self, once: Once, state: EnvironmentState, check: Callable[[Any], Any] | None) -> None:
-        """Put the rewards of the document in the place of the environment's own, which stay if that is excused."""
+        """Replace the rewards of the environment by those of the document, unless an error of these is tolerated."""
         own, rewards = state.rewards, once.result
         try:
             if rewards is None:

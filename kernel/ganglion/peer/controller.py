@@ -42,6 +42,11 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import label
 from ganglion.wire.tape import digest
 
+# Fields of the messages that begin a phase: as they stand in the set-up of a controller, and of its parts.
+_OF_PHASES = ("run", "phase", "phase_name", "mode", "worker")
+_OF_ENVIRONMENTS = ("params", "seed", "episode_seed", "stream", "episode_stream", "plugin", "reward", "transformer")
+_OF_AGENTS = ("objective", "sensors", "actuators", "stream", "objective_stream", "brain", "models")
+
 
 class ControllerHost:
     """Host one worker: its environments, its muscles, its episodes, phase after phase."""
@@ -52,7 +57,7 @@ class ControllerHost:
         self._due: Verdict | None = None
         self._evaluates = False  # whether what is due is one more evaluation
         self._records: Records | None = None
-        self._fresh: set[str] = set()  # successors of who was lost, not set up yet
+        self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
         self._crossing: Crossing | None = None  # of this phase
         self.participant: Participant  # set before anything is served
@@ -92,7 +97,7 @@ class ControllerHost:
             self._watch(self._phase)
 
     def _watch(self, phase: Phase) -> None:
-        """Hear of the loss of a program also while nothing is asked of it: its successor must be led first."""
+        """Ask to be told of each loss, also between calls: a successor must be led through the open episode first."""
         led = [world.peer for world in phase.worlds if world.setup.get("mends")]
         if phase.setup.mends and led:
             self.participant.ask_aside("", "kernel.watch", Watch(led))
@@ -180,7 +185,7 @@ class ControllerHost:
                 self._next(phase, verdict, signal)
 
     def _stand(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
-        """Stand at the begin of an episode: begin the tape anew if it is long; return by which verdict to go on."""
+        """Begin the journal anew at the begin of an episode, if it is long; return the verdict to go on by."""
         if self._crossing is None:
             assert self._records is not None
             self._crossing = Crossing(self.participant, phase, self._records)
@@ -193,7 +198,7 @@ class ControllerHost:
         return verdict
 
     def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
-        """Begin an episode in place, or with new objects: by a signal, or because somebody was lost."""
+        """Begin an episode in place, or with new objects: after a signal, or after a loss."""
         if not signal.effect.rebuilds:
             try:
                 self._reset(phase, verdict, prepare)
@@ -242,7 +247,7 @@ class ControllerHost:
 
     # -- losses -------------------------------------------------------------------------------------------------------
     def _lose(self, phase: Phase, running: Episode, error: GanglionError) -> None:
-        """Give up an episode in which somebody was lost; the others of its round go on."""
+        """Give up an episode in which a peer was lost; the other workers of its round go on."""
         peer = self._whom(phase, error)
         if peer is None:
             raise error
@@ -252,13 +257,13 @@ class ControllerHost:
             self._persist(phase, lambda: self._pass_on(phase, running))
 
     def _pass_on(self, phase: Phase, running: Episode) -> None:
-        """Have everybody pass whom brains await, those too who are new."""
+        """Have all muscles pass that brains await, new ones too."""
         assert phase.start is not None
         self._setup_muscles(phase, phase.start, running.number, only_fresh=True)
         running.let_pass()
 
     def _persist(self, phase: Phase, act: Callable[[], None]) -> None:
-        """Do something, and from its beginning again while somebody who takes part in it is lost."""
+        """Do something, and again from its beginning after each loss of a peer that takes part in it."""
         while True:
             try:
                 return act()
@@ -266,7 +271,7 @@ class ControllerHost:
                 self._await(phase, error, led=True)
 
     def _await(self, phase: Phase, error: GanglionError, led: bool = False) -> None:
-        """Wait for the successor of who was lost; raises the error if there is none, or if it is another one."""
+        """Wait for the successor of a lost peer; raise the error if there is none, or if the error is no loss."""
         peer = self._whom(phase, error, led=led)
         if peer is None:
             raise error
@@ -274,7 +279,7 @@ class ControllerHost:
         self._fresh.add(peer)
 
     def _whom(self, phase: Phase, error: GanglionError, led: bool = False) -> str | None:
-        """Return who is lost and costs no more than an episode, None for any other error.
+        """Return the peer whose loss costs no more than an episode, None for any other error.
 
         With `led` also an environment whose successor is led through its open episode: outside of episodes the
         successor is started like the lost one.
@@ -289,7 +294,7 @@ class ControllerHost:
         return peer if part.get("restarts") or (led and part.get("mends")) else None
 
     def _shut_down(self, call: str, peers: Sequence[str], losing: bool = False) -> None:
-        """End the part of these in the phase; who has joined since he was lost has none.
+        """End the part of these peers in the phase; a successor that is not set up has none.
 
         With `losing` it does not matter if one is lost: nothing is asked of them any more.
         """
@@ -317,7 +322,10 @@ class ControllerHost:
         except GanglionError as second:
             # The store itself may be what failed: the first reason is the one to tell.
             show_failure(second, failure_of(second))
-        report = WorkerFailed(phase.setup.worker, number, step, failure, peer, phase.setup.evaluation)
+        setup = phase.setup
+        report = WorkerFailed(
+            worker=setup.worker, episode=number, step=step, failure=failure, peer=peer, evaluation=setup.evaluation
+        )
         self._call(phase, phase.governor, "governor.failed", report)
 
     # -- setting up ---------------------------------------------------------------------------------------------------
@@ -326,24 +334,10 @@ class ControllerHost:
         self._watch(phase)
         phase.missing.clear()
         messages, asked = [], []
+        place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
         for world in phase.worlds:
             e = world.setup
-            message = EnvironmentStart(
-                setup.run,
-                setup.phase,
-                setup.phase_name,
-                setup.mode,
-                setup.worker,
-                world.uid,
-                e["params"],
-                e["seed"],
-                e["episode_seed"],
-                e["stream"],
-                e["episode_stream"],
-                e["plugin"],
-                e["reward"],
-                e["transformer"],
-            )
+            message = EnvironmentStart(**place, uid=world.uid, **{name: e[name] for name in _OF_ENVIRONMENTS})
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         answers = self.participant.gather(asked)
@@ -356,31 +350,22 @@ class ControllerHost:
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False) -> None:
         setup = phase.setup
         static = start.static_models or {}
+        place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
         asked = []
         for actor in phase.actors:
             if only_fresh and actor.peer not in self._fresh:
                 continue
             a = actor.setup
             message = MuscleSetup(
-                setup.run,
-                setup.phase,
-                setup.phase_name,
-                setup.mode,
-                setup.worker,
-                actor.name,
-                a["muscle"],
-                a["objective"],
-                a["sensors"],
-                a["actuators"],
-                actor.reward_declarations,
-                a["stream"],
-                a["objective_stream"],
-                a["brain"],
-                a.get("filters"),
-                a["models"],
-                {uid: static[uid] for uid in a["environments"] if uid in static} or None,
-                a.get("deadlines_s", setup.deadlines_s) or None,
-                a.get("policy"),
+                **place,
+                agent=actor.name,
+                plugin=a["muscle"],
+                **{name: a[name] for name in _OF_AGENTS},
+                rewards=actor.reward_declarations,
+                filters=a.get("filters"),
+                static_models={uid: static[uid] for uid in a["environments"] if uid in static} or None,
+                deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
+                policy=a.get("policy"),
             )
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         self.participant.gather(asked)

@@ -12,18 +12,18 @@ from ganglion.peer.author import Excuses, wrong_answer
 from ganglion.peer.contract import checked_row
 from ganglion.peer.values import Layout, thaw
 from ganglion.peer.world import Actor
-from ganglion.sdk.brain import Brain
+from ganglion.sdk.brain import Brain, EvaluationResult
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation
 from ganglion.sdk.models import Models
-from ganglion.wire.messages import Acted, Thought
+from ganglion.wire.messages import Acted, BrainEvaluated, Thought
 
 BRAIN = "brain."
 """How the names of a brain's statistics begin, which lie in one column with those of its muscles."""
 
 
 class Notes:
-    """Keep excuses and statistics of a brain's host by the worker whose row they concern, until that is answered."""
+    """Keep tolerated errors and statistics of a brain's host for the worker whose row they concern."""
 
     def __init__(self, excuses: Excuses) -> None:
         self._excuses = excuses
@@ -32,7 +32,7 @@ class Notes:
         self._noted: dict[int, dict[str, float]] = {}
 
     def take(self, worker: int, brain: Brain) -> None:
-        """Keep for a worker what has been excused and noted since the last call; of one key the newest number."""
+        """Keep for a worker the errors and numbers since the last call; of one key the newest number."""
         noted = brain.pop_statistics()
         if noted:
             self.due = True
@@ -43,13 +43,13 @@ class Notes:
             self._excused.setdefault(worker, []).extend(excused)
 
     def pop(self, worker: int) -> tuple[list[dict[str, Any]] | None, dict[str, float] | None]:
-        """Return the excuses and the statistics for a worker; None where there are none."""
+        """Return the tolerated errors and the statistics for a worker; None where there are none."""
         found = self._excused.pop(worker, None), self._noted.pop(worker, None)
         self.due = bool(self._excused or self._noted)
         return found
 
     def left(self) -> list[dict[str, Any]] | None:
-        """Return the excuses of which no worker was told, at the end of a phase; None if there are none."""
+        """Return the tolerated errors of which no worker was told, at the end of a phase; None if there are none."""
         left = [excuse for excused in self._excused.values() for excuse in excused]
         self._excused = {}
         return left or None
@@ -73,16 +73,16 @@ POLICY = "policy"  # the tag of the last update beside a model
 
 @dataclass(slots=True)
 class Decision:
-    """A decision whose outcome is not known yet; `settled` once its objective is."""
+    """Hold a decision whose outcome is not known yet; `settled` once its objective is."""
 
     index: int
     readings: list[Any]
     readings_row: list[Any]  # as they travel
     setpoints: list[Any]
     setpoints_row: list[Any]
-    data: Any
-    frozen: Any  # the data as they travel; what their author changes later changes nothing
-    blobs: list[bytes]
+    data: Any = None
+    frozen: Any = None  # the data as they travel; what their author changes later changes nothing
+    blobs: Sequence[bytes] = ()
     seen_row: list[Any] | None = None  # the readings after filters, as they travel
     proposed_row: list[Any] | None = None  # the setpoints before filters, as they travel
     rewards: list[Any] | None = None
@@ -224,3 +224,29 @@ def _excused(found: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
         if not all(isinstance(excuse.get(key), str) for key in ("issuer", "hook", "reason")):
             raise RemoteProtocolError(f"excused: expected issuer, hook and reason as text, found {excuse!r:.60}")
     return found
+
+
+def evaluated(found: Any) -> BrainEvaluated:
+    """Return what `evaluate` gave as it travels: finite numbers by name."""
+    result = found if isinstance(found, EvaluationResult) else EvaluationResult(found or {})
+    if not isinstance(result.metrics, Mapping):
+        raise AuthorError(f"metrics: expected a map name -> number, found {type(result.metrics).__name__}")
+    metrics: dict[str, Any] = {}
+    for name, value in result.metrics.items():
+        if not isinstance(name, str):
+            raise AuthorError(f"metrics: the names are texts, found {name!r}")
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise AuthorError(f"metrics.{name}: expected a number, found {value!r:.80}") from error
+        if not math.isfinite(number):
+            raise AuthorError(f"metrics.{name}: expected a finite number, found {number}")
+        metrics[name] = number
+    return BrainEvaluated(metrics, result.checkpoint_id, result.checkpoint_hash)
+
+
+def signal_of(signal: Signal, reason: str) -> dict[str, Any]:
+    """Return a brain's wish as it travels; AuthorError if it may not wish for that."""
+    if signal.effect.scope == "run":
+        raise AuthorError(f"a brain may signal up to STOP_PHASE, found {signal.name}")
+    return {"signal": signal.name, "reason": reason}

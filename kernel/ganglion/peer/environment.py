@@ -29,14 +29,14 @@ from ganglion.wire.messages import (
     EnvironmentUpdated,
 )
 
-_TAPE_S = 5.0  # what took no longer is heard again soon enough
+_TAPE_S = 5.0  # a shorter journal is replayed soon enough
 _SPOKEN = "expected a map of names and arrays, or other plain values"
 
 
 class EnvironmentHost:
     """Host one environment per phase; the process serves many phases.
 
-    `plugin` is the class that a process brings when somebody else started it: then no document names one.
+    `plugin` is the class of a process that was started from outside: no document names one then.
     """
 
     def __init__(self, loader: Loader, plugin: str | None = None) -> None:
@@ -46,8 +46,8 @@ class EnvironmentHost:
         self._answered: int | None = None  # what stands for the answer to the start
         self._opened: Request | None = None  # the reset of this episode, as a successor should hear it
         self._snapshot: Snapshot | None = None  # of one that says itself what it is
-        self._renewal: Renewal | None = None  # of its tape
-        self._late: AuthorError | None = None  # raised while nobody waited: who asks next hears of it
+        self._renewal: Renewal | None = None  # of its journal
+        self._late: AuthorError | None = None  # raised between two requests: the next one is answered by it
         self.participant: Participant | None = None  # None where it is only tried out
 
     def handlers(self) -> dict[str, Handler]:
@@ -68,7 +68,7 @@ class EnvironmentHost:
         self._start, self._started, self._opened = start, request, None
         self._answered = self._snapshot = self._renewal = self._late = None
         if self.participant is not None:
-            self.participant.begin_tape([(request, None)])  # all of it is made here
+            self.participant.begin_tape([(request, None)])  # what comes before is not needed
             self._tape_s = self.participant.clock()
         loader = self._loader
         blame = loader.blame("environment", str(plugin["name"]))
@@ -123,11 +123,9 @@ class EnvironmentHost:
                 return self._updated(environment, batch)
             state = self._read_batch(lambda: self._state_of(batch))
         else:
-            row = update.setpoints[0] if len(update.setpoints) == 1 and update.actuators is None else None
-            if type(row) is list and list(map(type, row)) == self._setpoint_layout.types:
-                given = self._actuators.hold(row)  # whoever has set these numbers has checked them
-            else:
-                given = self._setpoints(update)
+            row: Any = update.setpoints[0] if len(update.setpoints) == 1 and update.actuators is None else None
+            numbers = self._setpoint_layout.holds(row)
+            given = self._actuators.hold(row) if numbers else self._setpoints(update)
             state = hooks("update", environment.update, given)
             if type(state) is not EnvironmentState:
                 state = self._state(state)
@@ -178,7 +176,7 @@ class EnvironmentHost:
         )
 
     def tick(self) -> None:
-        """Begin the tape anew with this episode, once what was before is long; called between two requests.
+        """Begin the journal anew with this episode, once what was before is long; called between two requests.
 
         A short one is heard again as it was: an author may keep something between episodes. Of an environment that
         says itself what it is, it is begun anew wherever that is due, within an episode too.
@@ -218,7 +216,7 @@ class EnvironmentHost:
         return self._snapshot is not None
 
     def _stand(self, participant: Participant) -> bool:
-        """Go on where a predecessor stood, or begin the tape anew if that is due; False if no state is to be had."""
+        """Go on where a predecessor stood, or begin the journal anew if that is due; False if no state can be taken."""
         if self._renewal is None:
             assert self._snapshot is not None
             self._renewal = Renewal(participant, self._hooks.where, self._snapshot.check)
@@ -362,7 +360,7 @@ class EnvironmentHost:
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
-        filled = self._actuators.hold(self._given(update))
+        filled = self._actuators.fill(self._given(update))
         return filled if update.actuators is None else [filled[i] for i in sorted(set(update.actuators))]
 
     def _given(self, update: EnvironmentUpdate) -> list[Any]:

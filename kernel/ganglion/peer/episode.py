@@ -42,7 +42,7 @@ class _Rows:
         self.size_bytes = 0
 
     def add(self, row: list[Any]) -> bool:
-        """Take one row, whose values are packed; say whether all should leave."""
+        """Take one row, whose values are packed; say whether the rows should be handed on."""
         rows, size_bytes = self.rows, self.size_bytes + _ROW_BYTES
         rows.append(row)
         for value in row:
@@ -93,7 +93,7 @@ class Episode:
             if not hasattr(error, "__notes__"):  # a condition's has been blamed already
                 hooks.blame("simulate", error)
             raise
-        except GanglionError:  # somebody whom it had us ask
+        except GanglionError:  # of a peer that it had us ask
             raise
         except Exception as error:
             raise hooks.blame("simulate", error) from error
@@ -233,7 +233,7 @@ class Episode:
 
     # -- lines of a step ----------------------------------------------------------------------------------------------
     def _let_pass(self, complete: bool = False) -> dict[str, Any]:
-        """Let those pass whom their brain awaits in this round and who do not act in it: name -> call.
+        """Let the agents pass that their brains await in this round and that do not act in it: name -> call.
 
         Else the others of the round would wait for them: no brain thinks before it has heard of all it awaits.
         """
@@ -243,7 +243,7 @@ class Episode:
         return self._pass({name: awaited[name] for name in self._turn.passing(awaited, complete)})
 
     def _pass(self, awaited: Mapping[str, list[int]]) -> dict[str, Any]:
-        """Have muscles pass in this round: name -> call."""
+        """Ask muscles to pass in this round: name -> call."""
         found = {}
         for name, workers in awaited.items():
             message = Act([], decide=False, round=self.round, workers=workers, passing=True)
@@ -251,7 +251,7 @@ class Episode:
         return found
 
     def _awaited(self) -> dict[str, list[int]]:
-        """Return whom their brains await in this round, each with the workers of the round."""
+        """Return the agents that their brains await in this round, each with the workers of the round."""
         worker = self.phase.setup.worker
         return {
             actor.name: workers
@@ -429,7 +429,7 @@ class Episode:
         self.phase.records.drain()
 
     def lose(self, reason: str) -> None:
-        """Record what is complete, and the episode as lost: somebody who took part is not there any more."""
+        """Record what is complete, and the episode as lost: a peer that took part is lost."""
         self._ending, self._lost = Ending(False, True, reason, []), True
         if self.phase.common and self._acting:
             self.phase.tick += 1  # the others make this step
@@ -482,7 +482,7 @@ class Episode:
         return self._turn.announced(step)
 
     def hand_on(self) -> None:
-        """Hand on all rows so far: who looks at an episode that is paused finds them with the store."""
+        """Hand on all rows so far, so that a paused episode can be looked at in the store."""
         self._flush()
         self.phase.records.flush()
 

@@ -417,13 +417,13 @@ class GovernorHost:
         fields = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
         self._tell(Event("run.ended", {"run": self._run, **fields}))
         self._ended = Ended(
-            self._run,
-            finish.status,
-            finish.reason,
-            finish.exit_status,
-            finish.failure,
-            finish.peer,
-            self._records.heads,
+            run=self._run,
+            status=finish.status,
+            reason=finish.reason,
+            exit_status=finish.exit_status,
+            failure=finish.failure,
+            peer=finish.peer,
+            heads=self._records.heads,
         )
         self.participant.ask("", "kernel.ended", self._ended, _SPAN_KERNEL_S)
 

@@ -61,7 +61,7 @@ class MuscleHost:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._muscle: Muscle | None = None
-        self._stands = False  # whether nothing is decided and open, since the last request
+        self._stands = False  # whether the last request left no decision open
         self._renewal: Renewal | None = None
         self._snapshot: Snapshot
         self.participant: Participant  # set before anything is served
@@ -78,7 +78,7 @@ class MuscleHost:
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> Done:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
-        self.participant.begin_tape([(request, None)])  # all of it is made here
+        self.participant.begin_tape([(request, None)])  # what comes before is not needed
         self._stands, self._renewal = True, None
         self._setup = setup
         self._worker, self._mode = setup.worker, Mode(setup.mode)
@@ -145,7 +145,7 @@ class MuscleHost:
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
         if setup.brain is not None:
-            thought = self._ask("brain.join", BrainJoin(setup.worker), None)
+            thought = self._ask("brain.join", BrainJoin(worker=setup.worker), None)
             self._receive(thought.filters)
             self._update(thought)
             self._learned |= thought.statistics or {}
@@ -207,9 +207,9 @@ class MuscleHost:
         pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
         return thawed(*self.participant.gather([pending], blobs=True)[0])
 
-    # -- the tape -----------------------------------------------------------------------------------------------------
+    # -- the journal --------------------------------------------------------------------------------------------------
     def tick(self) -> None:
-        """Begin the tape anew behind a set-up or a reset, where that is due; called between two requests."""
+        """Begin the journal anew behind a set-up or a reset, where that is due; called between two requests."""
         if self._stands and self._muscle is not None:
             self._stands = False
             if self._renewal is None:
@@ -327,7 +327,7 @@ class MuscleHost:
         if settles_only:
             return Acted(objective=objective, excused=self._excuses.pop())
         self._seen: Seen | None = None
-        self._blind = False  # whether filters were excused for these readings; who looks again counts them twice
+        self._blind = False  # filters raised for these readings, which was tolerated: a second look counts twice
         thought = self._think(open_decision, act, readings, request.head.position)
         self._decision = None
         signal = None if thought is None else thought.signal
@@ -370,18 +370,17 @@ class MuscleHost:
         return learned or None
 
     def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
-        """Return what was excused here and in the brain since the last answer."""
+        """Return the errors that were tolerated here and in the brain since the last answer."""
         theirs = None if thought is None else thought.excused
         if not theirs and not self._excuses.due:
             return None
         return [*(theirs or ()), *(self._excuses.pop() or ())]
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
-        """Have no row in a round that awaits one, so that the others' rows are thought about; keep what is new."""
+        """Tell the brain that this round has no row of ours, so that it thinks about the others'; keep what is new."""
         if self._setup.brain is None:
             return Acted()
-        asked = UpdateAsked(self._worker, act.round, act.workers)
-        thought = self._ask("brain.update", asked, position)
+        thought = self._ask_newest(act, position)
         self._receive(thought.filters)
         self._take_in(thought)
         return Acted(signal=thought.signal, excused=self._excused(thought))
@@ -437,7 +436,7 @@ class MuscleHost:
         if decision is None or decision.rewards is None:
             if self._kept:
                 self._send_kept(position)
-            thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
+            thought = self._ask_newest(act, position)
             self._receive(thought.filters)
             return thought
         filters = self._filters
@@ -449,7 +448,7 @@ class MuscleHost:
             except Pardoned:
                 self._blind = True
             if self._blind or decision.seen_row is None:  # there is no row that the brain could be told
-                thought = self._ask("brain.update", UpdateAsked(self._worker, act.round, act.workers), position)
+                thought = self._ask_newest(act, position)
                 self._go_back(filters, kept, thought)
                 return thought
         reward_ids = None if self._told_rewards else self._reward_ids
@@ -510,17 +509,21 @@ class MuscleHost:
     def _go_back(self, filters: ActingFilters, kept: list[Any] | None, thought: Thought) -> None:
         """Let the decision that follows be made on what new arrays show, if there are any."""
         if thought.filters:
-            if kept is not None:  # else nobody takes them, and what was seen stays
+            if kept is not None:  # else no filter takes them, and what was seen stays
                 filters.go_back(kept)
                 self._seen, self._blind = None, False
             self._receive(thought.filters)
 
+    def _ask_newest(self, act: Act, position: Position | None) -> Thought:
+        """Ask for the newest update, without a row."""
+        asked = UpdateAsked(worker=self._worker, round=act.round, workers=act.workers)
+        return self._ask("brain.update", asked, position)
+
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
         assert self._setup.brain is not None
-        participant = self.participant
-        span_s = self._think_s
-        if span_s is not None and self._together > 1:  # it may think about each of them so long
-            span_s *= self._together
+        participant, span_s = self.participant, self._think_s
+        if span_s is not None and self._together > 1:  # it may think about each of those that are kept so long
+            span_s *= min(self._together, _KEPT_MAX)
         pending = participant.ask(self._setup.brain, call, message, span_s, position, blobs)
         thought: Thought
         thought, parts = participant.gather([pending], blobs=True)[0]
@@ -538,8 +541,15 @@ class MuscleHost:
         values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
         seen = None if self._filters is None or self._seen is None else self._seen.row
         proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
-        index = self._hooks.step or 0
-        return Decision(index, readings, row, values, setpoints, None, None, [], seen, proposed)
+        return Decision(
+            index=self._hooks.step or 0,
+            readings=readings,
+            readings_row=row,
+            setpoints=values,
+            setpoints_row=setpoints,
+            seen_row=seen,
+            proposed_row=proposed,
+        )
 
     def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
         index = self._decisions
@@ -561,7 +571,7 @@ class MuscleHost:
                 result = self._hooks.pardon("propose_batch", muscle.propose_batch, self._batch(matrix, index))
                 plain = self._plain(result)
                 if plain is not None:
-                    return Decision(index, readings, row, plain, plain, None, None, [])
+                    return Decision(index, readings, row, setpoints=plain, setpoints_row=plain)
                 return self._made(index, readings, row, None, "propose_batch", self._read_batch, result)
         if matrix is None:
             hook, read = "propose_actions", self._read
@@ -593,10 +603,11 @@ class MuscleHost:
         else:
             values, setpoints, data = self._hooks.pardon(hook, read, result)
         frozen: Any = None
-        blobs: list[bytes] = []
+        blobs: Sequence[bytes] = ()
         if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:
             frozen = data
         elif data is not None:  # a copy: its author may go on changing what it was made of
+            blobs = []
             frozen = self._hooks.pardon(hook, freeze, data, blobs, f"{hook}[1]")
             if frozen is not data:
                 data = thaw(frozen, blobs, hook)
@@ -609,15 +620,32 @@ class MuscleHost:
             blobs = []
             frozen = None if sent is None else self._hooks.pardon(hook, freeze, sent, blobs, f"{hook}[1]")
         if self._setup.brain is None:
-            frozen, blobs = None, []
-        seen_row = None if seen is None else seen.row
-        return Decision(index, readings, row, values, setpoints, data, frozen, blobs, seen_row, proposed)
+            frozen, blobs = None, ()
+        return Decision(
+            index=index,
+            readings=readings,
+            readings_row=row,
+            setpoints=values,
+            setpoints_row=setpoints,
+            data=data,
+            frozen=frozen,
+            blobs=blobs,
+            seen_row=None if seen is None else seen.row,
+            proposed_row=proposed,
+        )
 
     def _batch(self, matrix: Array, index: int) -> Batch:
         assert self._columns is not None
         readings = Readings(self._columns, matrix)
         steps = _STEPS[index : index + 1] if index < len(_STEPS) else np.array([index])
-        return Batch(matrix, readings, self._bodies, steps, self._episodes, self._mode)
+        return Batch(
+            observations=matrix,
+            readings=readings,
+            bodies=self._bodies,
+            step=steps,
+            episode=self._episodes,
+            mode=self._mode,
+        )
 
     def _read(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_actions`."""

@@ -124,7 +124,7 @@ def parted(think: Think) -> list[Think]:
 
 
 class Stack:
-    """Stack rows into transitions; `agent` is whose they are."""
+    """Stack the rows of an agent into transitions."""
 
     def __init__(self, agent: str, sensors: Layout, actuators: Layout) -> None:
         self._body = (agent, 0)

@@ -229,7 +229,7 @@ class Layout:
     def from_row(self, row: Any, what: str) -> list[Any]:
         """Return the values of a row; RemoteProtocolError says which one does not fit its declaration.
 
-        A row of scalars of the right types is returned itself: who made it has looked at its bounds.
+        A row of scalars of the right types is returned itself: its sender has checked the bounds.
         """
         types = self.types
         if types is not None and type(row) is list and list(map(type, row)) == types:
@@ -460,8 +460,8 @@ class Columns:
     def matrix(self, rows: Sequence[Any], what: str) -> Array:
         """Return rows of the wire as `[rows, columns]`, read-only; RemoteProtocolError says which value does not fit.
 
-        A number of a scalar, and the bytes of a vector of the right length, are taken as they are: who made the row
-        has looked at its bounds.
+        A number of a scalar, and the bytes of a vector of the right length, are taken as they are: the
+        sender of the row has checked the bounds.
         """
         if self._scalar and len(rows) == 1:  # the usual case, by the shortest way
             try:
@@ -532,7 +532,7 @@ def shape_of(space: Space) -> tuple[int, ...]:
 
 
 class Readings(Mapping[str, Array]):
-    """Map ids to their part of a matrix, cut out when somebody looks."""
+    """Map ids to their part of a matrix, cut out when it is read."""
 
     __slots__ = ("_columns", "_matrix")
 
@@ -617,7 +617,7 @@ def flag_of(name: str, flag: Any) -> bool:
 
 
 def state_of(batch: StepBatch, sensors: Layout, rewards: Layout) -> EnvironmentState:
-    """Return a step as who computes rewards and transforms states wants it."""
+    """Return a step as rewards and transformers take it."""
     readings = values_of("sensor", sensors, batch.readings)
     earned = values_of("reward", rewards, batch.rewards)
     return EnvironmentState(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.information import ActuatorInformation
+from ganglion.sdk.simtime import SimTime
 from ganglion.wire.messages import (
     ControllerSetup,
     ControllerStart,
@@ -38,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """Watch over the steps of an episode: each agent acts once in a step, and as was announced.
+    """Check who acts in the steps of an episode: each agent once in a step, and as was announced.
 
-    A controller that overrides `turn` announces who acts. Of one that does not, those act whom it asks first in a
-    step; the others pass.
+    A controller that overrides `turn` announces which agents act. Of any other, those act that it asks first in a step;
+    the others pass.
     """
 
     def __init__(self, controller: Controller, agents: Sequence[str], hooks: Hooks) -> None:
@@ -55,11 +57,11 @@ class Turn:
 
     @property
     def full(self) -> bool:
-        """Say whether everybody has acted in this step."""
+        """Say whether all agents have acted in this step."""
         return len(self._acted) == len(self._agents)
 
     def announced(self, step: int) -> list[str]:
-        """Return who acts after `step` steps by the word of the controller; AuthorError if it names a stranger."""
+        """Return the agents that the controller announces to act after `step` steps; AuthorError names an unknown."""
         if not self._announces:
             return list(self._agents)
         named: list[str] = self._hooks("turn", lambda: list(self._controller.turn(step)))
@@ -73,7 +75,7 @@ class Turn:
                 raise AuthorError(f"there is no agent {name!r}, expected some of {', '.join(self._agents)}")
 
     def call(self, agents: Sequence[str]) -> None:
-        """Note whom the controller asks; AuthorError says who may not act now, and why."""
+        """Note the agents that the controller asks; AuthorError names one that may not act now, and says why."""
         self.check(agents)
         number = self._step + 1
         for name in agents:
@@ -89,9 +91,9 @@ class Turn:
             self._acted.add(name)
 
     def passing(self, awaited: Iterable[str], complete: bool = False) -> list[str]:
-        """Return those of the awaited agents who will not act in this step, each once.
+        """Return the awaited agents that will not act in this step, each once.
 
-        `complete` says that the controller asks nobody else in this step.
+        `complete` says that the controller asks no other agent in this step.
         """
         acting = self._announced() if self._announces and not complete else self._acted
         found = [n for n in awaited if n not in acting and n not in self._acted and n not in self._passed]
@@ -137,12 +139,18 @@ class World:
     update_s: float | None = None  # the deadline of `environment.update`
     state: Any = None  # what a transformer left in place of the world's state, for the store
     checks: Declared | None = None
-    journal: Journal | None = None  # of the open episode, where a lost environment is mended
+    journal: Journal | None = None  # of the open episode, where the successor of a lost environment is led through it
 
     @property
     def ended(self) -> bool:
         """Say whether it waits for its reset."""
         return self.terminated or self.truncated
+
+    @property
+    def simtime(self) -> SimTime:
+        """Return its simulated time of now."""
+        timestamp = self.timestamp
+        return SimTime(self.ticks, None if timestamp is None else dt.datetime.fromisoformat(timestamp))
 
     def declare(self, declared: EnvironmentDeclared) -> None:
         """Take the answer to `environment.start`."""
@@ -188,7 +196,7 @@ class World:
             raise self._blame("environment.start", RemoteProtocolError(text))
 
     def rest(self) -> None:
-        """Earn nothing in a step in which it waits for its reset: it has no rewards then, not those of before."""
+        """Have no rewards in a step in which it waits for its reset."""
         self.earned = [None] * len(self.rewards or [])
         self.packed_earned = pack(self.earned)
 
@@ -290,7 +298,7 @@ class Actor:
         self.row = self.readings(worlds) if self.sees is None else worlds[self.sees].readings
 
     def earn(self, worlds: Sequence[World]) -> None:
-        """Be given the rewards of a step; the open decision takes those of the first that it is given."""
+        """Take the rewards of a step; the open decision keeps the first that it gets."""
         if self.rewards is None:
             return
         gets, decision = self.gets, self.decision
@@ -374,7 +382,7 @@ class Phase:
         self.tick = self.heeded = 0  # steps of this worker, which are rounds; the last signal it acted on
         self.common = self.settle = self.patient = False
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
-        self.missing: set[str] = set()  # environments that were lost and are not led to where they were
+        self.missing: set[str] = set()  # environments that were lost and whose successors are not where they were
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
         self.tell_s = 0.0
         self.checks_muscles = False  # whether a program acts, which is held to what was declared
@@ -397,7 +405,7 @@ class Phase:
                 actor.told_rewards = True
 
     def _connect(self, actors: Sequence[Actor]) -> None:
-        """Find out whose columns are those of a whole environment, and the deadlines of calls in a step."""
+        """Find the agents whose columns are those of a whole environment, and the deadlines of calls in a step."""
         for world in self.worlds:
             world.update_s = self.span_s("environment.update", world.peer)
         for actor in actors:
@@ -416,7 +424,7 @@ class Phase:
         return world
 
     def tell_steps(self, episode: int, steps: int, now_s: float) -> None:
-        """Tell those who look on how far the open episode is, once a second: when `tell_s` has come."""
+        """Tell observers how far the open episode is, once a second: when `tell_s` has come."""
         first, self.tell_s = self.tell_s == 0.0, now_s + STEPS_REPORT_S
         if first:
             return
@@ -507,28 +515,15 @@ LayoutOf = Callable[[str], Layout]
 
 
 class Layouts:
-    """Know the layouts of agents' rows; each is made when a controller looks at values for the first time."""
+    """Give the layouts of the agents' rows by name; each is made when a controller reads values for the first time.
+
+    There are no rewards before they are declared.
+    """
 
     def __init__(self, actors: Mapping[str, Actor]) -> None:
-        self._actors = actors
-        self._made: dict[tuple[str, str], Layout] = {}
-
-    def sensors(self, agent: str) -> Layout:
-        """Return the layout of an agent's readings."""
-        return self._layout("sensors", agent, self._actors[agent].setup["sensors"])
-
-    def actuators(self, agent: str) -> Layout:
-        """Return the layout of an agent's setpoints."""
-        return self._layout("actuators", agent, self._actors[agent].setup["actuators"])
-
-    def rewards(self, agent: str) -> Layout:
-        """Return the layout of an agent's rewards; there are none before they are declared."""
-        return self._layout("rewards", agent, self._actors[agent].reward_declarations or [])
-
-    def _layout(self, what: str, agent: str, declared: Sequence[Mapping[str, Any]]) -> Layout:
-        if (what, agent) not in self._made:
-            self._made[what, agent] = Layout.of(declared, missing=what == "rewards")
-        return self._made[what, agent]
+        self.sensors: LayoutOf = cache(lambda agent: Layout.of(actors[agent].setup["sensors"]))
+        self.actuators: LayoutOf = cache(lambda agent: Layout.of(actors[agent].setup["actuators"]))
+        self.rewards: LayoutOf = cache(lambda agent: Layout.of(actors[agent].reward_declarations or [], missing=True))
 
 
 class Values(MutableMapping[str, Sequence[Any]]):
