@@ -23,8 +23,8 @@ from ganglion.peer.values import Layout
 from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
+from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation
-from ganglion.sdk.simtime import SimTime
 from ganglion.wire.messages import (
     ControllerSetup,
     ControllerStart,
