@@ -26,7 +26,7 @@ LIBRARY = sysconfig.get_path("stdlib")
 
 STARTS = (
     "supervisor/launcher.py",
-    "supervisor/keeper.py",
+    "supervisor/reaper.py",
     "peer/lines.py",
     "cli/child.py",
     "ganglion_conformance/drivers.py",

@@ -14,7 +14,7 @@ import pytest
 
 from ganglion.cli.main import main
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.checkpoints import Moment, Moments
+from ganglion.supervisor.checkpoints import Checkpoint, Checkpoints
 from ganglion.supervisor.connection import CONNECTION, Connection
 from ganglion.supervisor.folder import ORIGIN, RunFolder, remove_connection, reserve
 
@@ -35,24 +35,24 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_moment_puts_tapes_back_into_the_run_only(results: Path, name: str) -> None:
     """A note that names a tape outside, with a digest that is right, is damage: nothing is written."""
     run = results / "run-1"
-    moment = run / "cuts" / "moment-000000001"
-    moment.mkdir(parents=True)
-    (moment / "a.tape").write_bytes(b"x")
-    (moment / "a.txt").write_bytes(b"x")
+    checkpoint = run / "cuts" / "moment-000000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "a.tape").write_bytes(b"x")
+    (checkpoint / "a.txt").write_bytes(b"x")
     tapes = {"tapes/a.tape": 1}
     for named, whole in ((tapes, True), ({**tapes, name: 1}, False), ({"tapes/a.tape": -1}, False)):
-        for path in moment.glob("*.json"):
+        for path in checkpoint.glob("*.json"):
             path.unlink()
-        Moments(run).keep(_noted(moment, named), {"tapes": named})
-        found, wrong = Moments(run).newest()
+        Checkpoints(run).keep(_noted(checkpoint, named), {"tapes": named})
+        found, wrong = Checkpoints(run).newest()
 
         assert whole == (found is not None), named
         assert whole or "is no tape of a run" in wrong[0]
     assert {"results"} == {path.name for path in results.parent.iterdir()}
 
 
-def _noted(folder: Path, tapes: dict[str, int]) -> Moment:
-    return Moment(folder, {}, tapes, False)
+def _noted(folder: Path, tapes: dict[str, int]) -> Checkpoint:
+    return Checkpoint(folder, {}, tapes, False)
 
 
 def test_a_connection_file_has_nothing_of_others_removed(results: Path, tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def tape_of(folder: Path, name: str) -> None:
     """Begin and replace the tapes of processes of that uid."""
     for role in (Role.ENVIRONMENT, Role.BRAIN):
         process = Process(peer_name(run_id(name), role, name, 3), role, name, 3)
-        path = RunFolder("run", folder).tape(process)
+        path = RunFolder("run", folder).journal(process)
         path.parent.mkdir(exist_ok=True)
         tape = Tape(FileReel(path))
         tape.note((2, 1.0, None))

@@ -94,9 +94,9 @@ class Progress:
 
     def _story(self, outcome: Outcome) -> None:
         """Write what went wrong, first things first."""
-        if not outcome.story:
+        if not outcome.report:
             return
-        first, *rest = outcome.story
+        first, *rest = outcome.report
         head = f"{outcome.status}: " if outcome.status == "failed" else ""
         _put(self.err, "\n".join([f"{head}{first}", *(f"  {line}" for line in rest)]) + "\n")
 
@@ -182,7 +182,7 @@ class JsonProgress(Progress):
         """Write the end."""
         row: dict[str, Any] = {"event": event.RUN_ENDED, "time_s": round(time.time(), 3)}
         row |= {key: getattr(outcome, key) for key in ("run", "status", "reason", "exit_status")}
-        row |= {"took_s": round(outcome.took_s, 3), "steps": self.steps.get(outcome.run, 0), "story": outcome.story}
+        row |= {"took_s": round(outcome.took_s, 3), "steps": self.steps.get(outcome.run, 0), "story": outcome.report}
         self._write(row)
 
     def _write(self, row: dict[str, Any]) -> None:

@@ -18,21 +18,21 @@ from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
 from ganglion.run.loss import ours, recovers
 from ganglion.run.plan import Plan, processes_of
-from ganglion.supervisor.checkpoints import Moments, Way, way_on
+from ganglion.supervisor.checkpoints import Checkpoints, RecoveryPlan, recovery_plan
 from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.folder import (
     MANIFEST,
-    Census,
     End,
+    ProcessTable,
     RunFolder,
     boot_id,
     differences,
-    end_remains,
+    end_orphans,
     fingerprint,
     forget,
-    read_census,
     read_manifest,
     read_origin,
+    read_process_table,
     remove_connection,
 )
 from ganglion.supervisor.launcher import Launcher
@@ -63,9 +63,9 @@ def command(
     if manifest.get("status") == _FINISHED:
         why = manifest.get("reason")
         raise UsageError(f"run {folder.run} has finished ({why}): there is nothing to go on with")
-    census = read_census(folder.path)
-    if census is not None and census.ended is not None and census.ended.status == _FINISHED:
-        return _complete(settings, folder, manifest, census, census.ended)
+    table = read_process_table(folder.path)
+    if table is not None and table.ended is not None and table.ended.status == _FINISHED:
+        return _complete(settings, folder, manifest, table, table.ended)
     pin_processors(settings)
     os.umask(settings.mask)
     launcher = Launcher()
@@ -77,12 +77,12 @@ def command(
         if programs and settings.commands == "deny":
             raise UsageError(f"environment {programs[0]}: documents start no programs here (commands: deny)")
         settings = replace(settings, store=_store(settings, manifest))
-        way = _way(settings, folder, manifest, plan)
+        recovery = _recovery_plan(settings, folder, manifest, plan)
     except BaseException:
         launcher.abandon()
         raise
     options = Options(allow=(*allowed, *allow), where=where)
-    return loop.run(_resume(RunSession(settings, options, launcher), plan, folder, way, others))
+    return loop.run(_resume(RunSession(settings, options, launcher), plan, folder, recovery, others))
 
 
 def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
@@ -96,14 +96,16 @@ def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:
     return RunFolder(path.name, path), manifest
 
 
-def _complete(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], census: Census, ended: End) -> int:
+def _complete(
+    settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], table: ProcessTable, ended: End
+) -> int:
     """Complete a run that has finished, but whose supervisor was lost before it could seal the manifest; return 0."""
-    if census.boot == boot_id() != "":
-        end_remains(folder.run, census)
+    if table.boot == boot_id() != "":
+        end_orphans(folder.run, table)
     remove_connection(settings.results, folder.run)
     folder.seal(ended.status, ended.reason, ended.heads)
     forget(folder.path)
-    Moments(folder.path).forget()
+    Checkpoints(folder.path).forget()
     progress = make_progress(settings)
     progress.begin(folder.run, str(manifest.get("seed")), str(folder.path))
     progress.note(f"resuming {folder.run}: it had finished; its manifest is complete now")
@@ -112,24 +114,24 @@ def _complete(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any]
     return 0
 
 
-def _way(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], plan: Plan) -> Way:
+def _recovery_plan(settings: Settings, folder: RunFolder, manifest: Mapping[str, Any], plan: Plan) -> RecoveryPlan:
     """Return how the run goes on; what was left of its processes is ended before."""
     run, status = folder.run, manifest.get("status")
-    census = read_census(folder.path)
-    if census is None:
+    table = read_process_table(folder.path)
+    if table is None:
         for path, connection in find_connections(settings.results):
             if connection.run == run:  # its supervisor has not written down anything yet
                 raise UsageError(f"run {run} goes on already (process {connection.pid}, {path})")
         remove_connection(settings.results, run)
-        return way_on(folder.path, run, status, False, False)
-    here = census.boot == boot_id() != ""
+        return recovery_plan(folder.path, run, status, False, False)
+    here = table.boot == boot_id() != ""
     if here:
-        end_remains(run, census)
+        end_orphans(run, table)
     remove_connection(settings.results, run)
-    recorded = here and census.begun and recovers(plan)
-    recorded = recorded and all(ours(place) for place in processes_of(run, plan.phases[census.phase]))
-    ended = None if census.ended is None else census.ended.status
-    return way_on(folder.path, run, status or ended, recorded, census.stopping)
+    recorded = here and table.begun and recovers(plan)
+    recorded = recorded and all(ours(place) for place in processes_of(run, plan.phases[table.phase]))
+    ended = None if table.ended is None else table.ended.status
+    return recovery_plan(folder.path, run, status or ended, recorded, table.stopping)
 
 
 def _other_installation(manifest: Mapping[str, Any], accept: bool) -> list[str]:
@@ -161,11 +163,13 @@ def _store(settings: Settings, manifest: Mapping[str, Any]) -> str | None:
     return str(then)
 
 
-async def _resume(session: RunSession, plan: Plan, folder: RunFolder, way: Way, others: Sequence[str]) -> int:
+async def _resume(
+    session: RunSession, plan: Plan, folder: RunFolder, recovery: RecoveryPlan, others: Sequence[str]
+) -> int:
     """Go on with a run; return the exit status of the command."""
     session.progress.begin(folder.run, plan.seed, str(folder.path))
-    for text in (*way.wrong, *(f"accepted: {text}" for text in others)):
+    for text in (*recovery.wrong, *(f"accepted: {text}" for text in others)):
         session.progress.note(f"warning: {text}")
-    session.progress.note(f"resuming {folder.run}: {way.words}")
-    folder.reopen(way.words, others)
-    return await session.attend(folder, [plan], lambda: session.execute(plan, folder, way))
+    session.progress.note(f"resuming {folder.run}: {recovery.words}")
+    folder.reopen(recovery.words, others)
+    return await session.attend(folder, [plan], lambda: session.execute(plan, folder, recovery))

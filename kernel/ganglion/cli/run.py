@@ -24,7 +24,7 @@ from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.checkpoints import Way
+    from ganglion.supervisor.checkpoints import RecoveryPlan
     from ganglion.supervisor.folder import RunFolder
 
 
@@ -224,9 +224,9 @@ class RunSession:
             drawing.cancel()
         return self._status(len(plans))
 
-    async def execute(self, plan: Plan, folder: RunFolder, way: Way | None = None) -> None:
+    async def execute(self, plan: Plan, folder: RunFolder, recovery: RecoveryPlan | None = None) -> None:
         """Carry out one run that has been checked, and show how it ended."""
-        outcome = await self.session.supervisor.execute(plan, folder, self.session.store, way)
+        outcome = await self.session.supervisor.execute(plan, folder, self.session.store, recovery)
         self.progress.end(outcome, store_text(self.settings))
         self.statuses.append(outcome.exit_status)
 

@@ -49,7 +49,7 @@ def _journal(results: Path, run: str) -> bytes:
     from ganglion.run.plan import Process
     from ganglion.supervisor.folder import RunFolder
 
-    path = RunFolder(run, results / run).tape(Process(peer_name(run, Role.STORE), Role.STORE))
+    path = RunFolder(run, results / run).journal(Process(peer_name(run, Role.STORE), Role.STORE))
     try:
         return path.read_bytes()
     except OSError as error:

@@ -68,40 +68,40 @@ _FIRST: Mapping[str, Any] = {"phase": 0, "models": []}
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RecoveryPlan:
     """Hold how a run goes on.
 
-    Without `cut` every process goes on with its journal; journals of `moment`, if there is one, are put back first.
+    Without `cut` every process goes on with its journal; journals of `checkpoint`, if there is one, are put back first.
     With `cut` the run begins a phase again, without journals. `words` describes the way, `wrong` what could not be
     used. `stopped` says that the run was interrupted: what was sealed afterwards is not what it would have become.
     """
 
     words: str
     cut: Mapping[str, Any] | None = None
-    moment: Moment | None = None
+    checkpoint: Checkpoint | None = None
     wrong: list[str] = field(default_factory=list)
     stopped: bool = False
 
 
-def way_on(folder: Path, run: str, status: str | None, taped: bool, stopping: bool = False) -> Way:
+def recovery_plan(folder: Path, run: str, status: str | None, journaled: bool, stopping: bool = False) -> RecoveryPlan:
     """Return how the run in a folder goes on; `status` is None if it was killed with its supervisor.
 
-    `taped` says that its journals are whole and of that instant, `stopping` that it had been interrupted before.
+    `journaled` says that its journals are whole and of that instant, `stopping` that it had been interrupted before.
     """
-    moment, wrong = Moments(folder).newest()
-    if moment is not None and moment.facts.get("run") != run:
-        wrong = [*wrong, f"cut {moment.folder}: it is of another run"]
-        moment = None
-    stop = moment is not None and moment.stop
+    checkpoint, wrong = Checkpoints(folder).newest()
+    if checkpoint is not None and checkpoint.facts.get("run") != run:
+        wrong = [*wrong, f"cut {checkpoint.folder}: it is of another run"]
+        checkpoint = None
+    stop = checkpoint is not None and checkpoint.stop
     stopped = stop or stopping or status == "interrupted"
-    if status is None and taped and not stopped:
-        return Way("every process goes on where it was", wrong=wrong)
-    if moment is not None and status in (None, "interrupted"):
-        what = "where it was interrupted" if stop else f"at its cut {moment.number}"
-        return Way(f"every process goes on {what}", moment=moment, wrong=wrong, stopped=stopped)
+    if status is None and journaled and not stopped:
+        return RecoveryPlan("every process goes on where it was", wrong=wrong)
+    if checkpoint is not None and status in (None, "interrupted"):
+        what = "where it was interrupted" if stop else f"at its cut {checkpoint.number}"
+        return RecoveryPlan(f"every process goes on {what}", checkpoint=checkpoint, wrong=wrong, stopped=stopped)
     cut, damaged = newest_cut(folder, run)
     words = f"it goes on with the begin of phase {cut['phase']}"
-    return Way(words, cut=cut, wrong=[*wrong, *damaged], stopped=stopped)
+    return RecoveryPlan(words, cut=cut, wrong=[*wrong, *damaged], stopped=stopped)
 
 
 def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
@@ -137,7 +137,7 @@ _PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Checkpoint:
     """Hold a checkpoint of all processes: its folder, facts, and the length of each journal by its path in the run.
 
     `stop` says that the run was interrupted then: what it did afterwards was to end.
@@ -154,7 +154,7 @@ class Moment:
         return _number(self.folder)
 
 
-class Moments:
+class Checkpoints:
     """Write and find the checkpoints of all processes of the run in a folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -162,7 +162,7 @@ class Moments:
         self._cuts = folder / FOLDER
 
     # -- writing ------------------------------------------------------------------------------------------------------
-    def note(self, pids: Sequence[int], tapes: Sequence[Path], stop: bool = False) -> Moment | None:
+    def note(self, pids: Sequence[int], tapes: Sequence[Path], stop: bool = False) -> Checkpoint | None:
         """Link journals while these processes are stopped; None if one cannot be stopped or is missing, StoreError."""
         number = max(map(_number, self._folders()), default=0) + 1
         path = self._cuts / f"{'stop' if stop else 'moment'}-{number:09}"
@@ -177,7 +177,7 @@ class Moments:
         if lengths is None:
             shutil.rmtree(path, ignore_errors=True)
             return None
-        return Moment(path, {}, lengths, stop)
+        return Checkpoint(path, {}, lengths, stop)
 
     def _link(self, tapes: Sequence[Path], path: Path) -> dict[str, int] | None:
         lengths = {}
@@ -189,22 +189,22 @@ class Moments:
             lengths[tape.relative_to(self._folder).as_posix()] = (path / tape.name).stat().st_size
         return lengths
 
-    def keep(self, moment: Moment, facts: Mapping[str, Any]) -> None:
+    def keep(self, checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:
         """Make a checkpoint durable, with facts about it; older ones are removed. StoreError if that fails."""
         try:
-            for name in moment.tapes:
-                sync(moment.folder / Path(name).name)
-            text = cut_text({**facts, "tapes": dict(moment.tapes)})
-            write_synced(moment.folder / _FACTS, text.encode(), 0o600)
+            for name in checkpoint.tapes:
+                sync(checkpoint.folder / Path(name).name)
+            text = cut_text({**facts, "tapes": dict(checkpoint.tapes)})
+            write_synced(checkpoint.folder / _FACTS, text.encode(), 0o600)
             sync(self._cuts)
         except OSError as error:
-            shutil.rmtree(moment.folder, ignore_errors=True)
-            raise StoreError(f"cut {moment.folder}: cannot be written: {error}") from error
+            shutil.rmtree(checkpoint.folder, ignore_errors=True)
+            raise StoreError(f"cut {checkpoint.folder}: cannot be written: {error}") from error
         for path in self._folders()[:-_KEPT]:
             shutil.rmtree(path, ignore_errors=True)
 
     # -- finding ------------------------------------------------------------------------------------------------------
-    def newest(self) -> tuple[Moment | None, list[str]]:
+    def newest(self) -> tuple[Checkpoint | None, list[str]]:
         """Return the newest checkpoint that is whole, None if there is none, and what is wrong with later ones."""
         wrong: list[str] = []
         for path in reversed(self._folders()):
@@ -216,7 +216,7 @@ class Moments:
                 wrong.append(str(error))
         return None, wrong
 
-    def _read(self, path: Path) -> Moment:
+    def _read(self, path: Path) -> Checkpoint:
         file = path / _FACTS
         try:
             facts = read_cut(file.read_bytes(), str(file))
@@ -230,7 +230,7 @@ class Moments:
                     raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
         except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise StoreError(f"cut {path}: cannot be read: {type(error).__name__}: {error}") from error
-        return Moment(path, facts, tapes, path.name.startswith("stop-"))
+        return Checkpoint(path, facts, tapes, path.name.startswith("stop-"))
 
     def _folders(self) -> list[Path]:
         try:
@@ -240,24 +240,24 @@ class Moments:
         return sorted((path for path in found if path.name.rpartition("-")[2].isdigit()), key=_number)
 
     # -- going back ---------------------------------------------------------------------------------------------------
-    def restore(self, moment: Moment) -> None:
+    def restore(self, checkpoint: Checkpoint) -> None:
         """Replace all journals of the run by those of a checkpoint; after a StoreError it can be done again."""
         try:
-            fresh = {name: self._beside(moment, name) for name in moment.tapes}
+            fresh = {name: self._beside(checkpoint, name) for name in checkpoint.tapes}
             for path in self._tapes():
                 path.unlink()
             for name, path in fresh.items():
                 path.rename(self._folder / name)
         except OSError as error:
-            raise StoreError(f"cut {moment.folder}: the tapes cannot be put back: {error}") from error
+            raise StoreError(f"cut {checkpoint.folder}: the tapes cannot be put back: {error}") from error
 
-    def _beside(self, moment: Moment, name: str) -> Path:
-        source, path = moment.folder / Path(name).name, self._folder / f"{name}.back"
+    def _beside(self, checkpoint: Checkpoint, name: str) -> Path:
+        source, path = checkpoint.folder / Path(name).name, self._folder / f"{name}.back"
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)
         with open_regular(source) as given, path.open("xb") as taken:  # another user may own the source
             path.chmod(0o600)
-            left = moment.tapes[name]
+            left = checkpoint.tapes[name]
             while left:
                 piece = given.read(min(left, _PIECE_BYTES))
                 if not piece:
@@ -271,10 +271,10 @@ class Moments:
     def _tapes(self) -> list[Path]:
         return [path for pattern in _TAPES for path in self._folder.glob(pattern)]
 
-    def went_on(self, moment: Moment) -> None:
+    def went_on(self, checkpoint: Checkpoint) -> None:
         """Take note that a run which was interrupted at a checkpoint goes on from it: later ones are newer."""
-        if moment.stop:
-            moment.folder.rename(moment.folder.with_name(f"moment-{moment.number:09}"))
+        if checkpoint.stop:
+            checkpoint.folder.rename(checkpoint.folder.with_name(f"moment-{checkpoint.number:09}"))
             sync(self._cuts)
 
     def forget(self) -> None:
@@ -301,7 +301,7 @@ _COST_FACTOR = 20  # a checkpoint may cost the twentieth part of the time betwee
 _STOP_S = 2.0  # how long an interrupted run may wait for a process that is being replaced just then
 
 
-class Checkpoints:
+class Checkpointer:
     """Write checkpoints of one run; `warn` is told why one could not be written.
 
     There are none where a program takes part that writes no journal, or where lost processes are not replaced.
@@ -309,7 +309,7 @@ class Checkpoints:
 
     def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
         self._run, self._warn = run, warn
-        self._moments = Moments(run.folder.path)
+        self._checkpoints = Checkpoints(run.folder.path)
         self._lock = asyncio.Lock()
         self._stopping = asyncio.Lock()
         self._stopped = False
@@ -342,21 +342,21 @@ class Checkpoints:
             try:
                 there = self._there()
                 # Nothing else happens in this process meanwhile.
-                moment = None if there is None else self._moments.note(*there, stop)
-                if moment is None:
+                checkpoint = None if there is None else self._checkpoints.note(*there, stop)
+                if checkpoint is None:
                     return False
                 facts = {"run": self._run.id, "phase": self._run.phase}
-                await asyncio.to_thread(self._moments.keep, moment, facts)
+                await asyncio.to_thread(self._checkpoints.keep, checkpoint, facts)
             except StoreError as error:
                 self._warn(f"{error}; should all processes be lost, the run goes on from an earlier one")
                 return False
         return True
 
     def _possible(self) -> bool:
-        """Say whether the run is under way, and every process of its phase writes a journal."""
+        """Say whether the run is under recovery, and every process of its phase writes a journal."""
         run = self._run
         alive = run.begun and not run.over.is_set()
-        return alive and run.taped and all(ours(place) for place in run.places(run.phase))
+        return alive and run.journaled and all(ours(place) for place in run.places(run.phase))
 
     def _there(self) -> tuple[list[int], list[Path]] | None:
         """Return the processes of the phase and their journals, None while one is missing."""
@@ -368,5 +368,5 @@ class Checkpoints:
             if member.child.state is not State.RUNNING:
                 return None
             pids.append(member.process.pid)
-            tapes.append(run.folder.tape(place))
+            tapes.append(run.folder.journal(place))
         return (pids, tapes) if pids else None

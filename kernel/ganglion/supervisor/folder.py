@@ -107,7 +107,7 @@ class RunFolder:
         except OSError as error:
             raise UsageError(f"results folder {self.path}: cannot be written: {error.strerror}") from error
 
-    def tape(self, process: Process) -> Path:
+    def journal(self, process: Process) -> Path:
         """Return the journal of a participant."""
         folder = self.path / "tapes" if process.run_as is None else self.own(user_of(process.run_as))
         return folder / f"{log_name(process)}.tape"
@@ -231,12 +231,12 @@ def _versions() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-CENSUS = "state.json"
+PROCESS_TABLE = "state.json"
 """The file, below the folder of a run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class Incarnation:
     """Hold the newest incarnation of a name and its process, None before it was started.
 
     `started` is the process's start time: the number of a process that has ended is given again.
@@ -257,7 +257,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class ProcessTable:
     """Hold the process table of a run: its present phase, whether its governor has begun, each name.
 
     `stopping` says that the run has been interrupted: from then on episodes end early. `signals` are those of
@@ -267,11 +267,11 @@ class Census:
     """
 
     boot: str
-    supervisor: Life
+    supervisor: Incarnation
     phase: int = 0
     begun: bool = False
     stopping: bool = False
-    lives: Mapping[str, Life] = field(default_factory=dict)
+    lives: Mapping[str, Incarnation] = field(default_factory=dict)
     signals: Sequence[tuple[int, str]] = ()
     ended: End | None = None
 
@@ -281,12 +281,12 @@ def boot_id() -> str:
     return proc("sys/kernel/random/boot_id").strip()
 
 
-def life_of(incarnation: int, pid: int | None) -> Life:
+def incarnation_of(incarnation: int, pid: int | None) -> Incarnation:
     """Return an incarnation with its process, if it has one."""
-    return Life(incarnation, pid, None if pid is None else _started(pid))
+    return Incarnation(incarnation, pid, None if pid is None else _started(pid))
 
 
-def lives(life: Life) -> bool:
+def lives(life: Incarnation) -> bool:
     """Say whether the process of an incarnation is still there; only if the machine was not booted again."""
     if life.pid is None:
         return False
@@ -299,21 +299,27 @@ def lives(life: Life) -> bool:
     return _started(life.pid) == life.started
 
 
-def write_census(folder: Path, census: Census) -> None:
+def write_process_table(folder: Path, table: ProcessTable) -> None:
     """Write the process table into a run's folder, synced; OSError if that cannot be done."""
-    write_synced(folder / CENSUS, json.dumps(asdict(census), indent=1).encode(), 0o600)
+    write_synced(folder / PROCESS_TABLE, json.dumps(asdict(table), indent=1).encode(), 0o600)
 
 
-def read_census(folder: Path) -> Census | None:
+def read_process_table(folder: Path) -> ProcessTable | None:
     """Return the process table in a run's folder, None if there is none; StoreError if it cannot be read."""
-    path = folder / CENSUS
+    path = folder / PROCESS_TABLE
     try:
         tree = json.loads(path.read_bytes())
-        known = {name: Life(**life) for name, life in tree["lives"].items()}
+        known = {name: Incarnation(**life) for name, life in tree["lives"].items()}
         signals = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
         ended = None if tree.get("ended") is None else End(**tree["ended"])
-        return Census(
-            **{**tree, "supervisor": Life(**tree["supervisor"]), "lives": known, "signals": signals, "ended": ended}
+        return ProcessTable(
+            **{
+                **tree,
+                "supervisor": Incarnation(**tree["supervisor"]),
+                "lives": known,
+                "signals": signals,
+                "ended": ended,
+            }
         )
     except FileNotFoundError:
         return None
@@ -323,7 +329,7 @@ def read_census(folder: Path) -> Census | None:
 
 def forget(folder: Path) -> None:
     """Remove what only a run that goes on needs: process table and journals."""
-    (folder / CENSUS).unlink(missing_ok=True)
+    (folder / PROCESS_TABLE).unlink(missing_ok=True)
     shutil.rmtree(folder / "tapes", ignore_errors=True)
     for tape in folder.glob("users/*/*.tape"):
         with contextlib.suppress(OSError):
@@ -338,11 +344,11 @@ def _started(pid: int) -> int | None:
 _LOOK_S = 0.005
 
 
-def end_remains(run: str, census: Census) -> list[str]:
+def end_orphans(run: str, table: ProcessTable) -> list[str]:
     """Kill the processes left of a run, return their names; UsageError if its supervisor lives, or LaunchError."""
-    if lives(census.supervisor):
-        raise UsageError(f"run {run} goes on already (process {census.supervisor.pid})")
-    left = {name: life for name, life in census.lives.items() if lives(life)}
+    if lives(table.supervisor):
+        raise UsageError(f"run {run} goes on already (process {table.supervisor.pid})")
+    left = {name: life for name, life in table.lives.items() if lives(life)}
     for life in left.values():
         assert life.pid is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -352,7 +358,7 @@ def end_remains(run: str, census: Census) -> list[str]:
     until_s = time.monotonic() + 2 * LEAVE_KILL_S
     while still := [name for name, life in left.items() if lives(life)]:
         if time.monotonic() > until_s:
-            pid = census.lives[still[0]].pid
+            pid = table.lives[still[0]].pid
             raise LaunchError(f"run {run}: {still[0]} (process {pid}) is left over and cannot be ended")
         time.sleep(_LOOK_S)
     return list(left)

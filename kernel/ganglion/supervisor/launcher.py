@@ -348,7 +348,7 @@ class Launcher:
         if user is not None:
             numbers += [user.uid, user.gid, *user.groups]
             home = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
-        reaper = [*_PYTHON, "-m", "ganglion.supervisor.keeper", *map(str, numbers), "--", *argv]
+        reaper = [*_PYTHON, "-m", "ganglion.supervisor.reaper", *map(str, numbers), "--", *argv]
         known = {**_clean(os.environ), **home, **variables}
         pid, read = _popen(reaper, known, cwd=cwd, keep=[lifeline], mask=mask)
         return self._watch(name, pid, Output(read, log), on_exit)

@@ -121,8 +121,8 @@ class Restarter:
         if run is None:
             return
         over = run.over.is_set()
-        if member.dismissed and not over and member.tape is not None:
-            member.tape.unlink(missing_ok=True)  # the next process of this name has another history
+        if member.dismissed and not over and member.journal is not None:
+            member.journal.unlink(missing_ok=True)  # the next process of this name has another history
         if not member.child.lost or (over and member.child.code == 0):
             return
         if self._recoverable(run, member):
@@ -175,7 +175,7 @@ class Restarter:
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
         # A process that is killed from outside while it is idle does not count as poison, wherever it stands.
         innocent = not member.returns or (member.off.is_set() and member.idle and _may_be_innocent(member))
-        place = (journal_place(member.tape), child.way)
+        place = (journal_place(member.journal), child.way)
         times = 0 if innocent else run.restarts.died(member.name, place)
         if times >= recovery.restarts_poison:
             self._supervisor.spawn(self._poison(run, member, times))
@@ -193,14 +193,14 @@ class Restarter:
     async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
         """Start the successor of a lost member, under the next incarnation of its name."""
         supervisor = self._supervisor
-        position = await asyncio.to_thread(journal_position, former.tape)
+        position = await asyncio.to_thread(journal_position, former.journal)
         self._report(run, former, "lost", former.end_text, position)
         await asyncio.sleep(delay_s)
         if run.over.is_set() or run.members.get(former.name) is not former or not run.needs(former.name):
             return
         member = run.members[former.name] = supervisor.member(run, former.place)
         member.lost_s, member.lost_way = former.lost_s, former.child.way
-        replay_s = journal_age_s(member.tape) if member.returns else 0.0
+        replay_s = journal_age_s(member.journal) if member.returns else 0.0
         member.due_s = asyncio.get_running_loop().time() + (DEADLINES_S["join"] or 0.0) + _REPLAY_FACTOR * replay_s
         while not run.over.is_set():
             try:
@@ -235,7 +235,7 @@ class Restarter:
         self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.child.way)
 
     async def _poison(self, run: Run, member: Member, times: int) -> None:
-        found = await asyncio.to_thread(journal_position, member.tape, 1 << 40)
+        found = await asyncio.to_thread(journal_position, member.journal, 1 << 40)
         where = f" ({found})" if found else ""
         died = f"died {times} times by {member.child.way} at the same place"
         text = f"poison: {member.label} {died}{where}{_reason_given(member)}"

@@ -21,11 +21,11 @@ from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.checkpoints import Checkpoints, Way
+from ganglion.supervisor.checkpoints import Checkpointer, RecoveryPlan
 from ganglion.supervisor.child import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.connection import Connection, write_private
 from ganglion.supervisor.event import EXCUSED, PHASE_PAUSED, PHASE_RESUMED, PHASE_STARTED, STEPS_TAKEN, WAITING, WARNING
-from ganglion.supervisor.folder import Census, End, RunFolder, boot_id, life_of, log_name
+from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launcher import CREDENTIALS, Launcher, Process
 from ganglion.supervisor.linux import PRIVATE, User, users_of
 from ganglion.supervisor.output import printable
@@ -62,7 +62,7 @@ class Member:
         self.dismissed = False  # its end is wanted
         self.overdue = False
         self.returns = False  # a successor comes if it is lost, and others wait for it
-        self.tape: Path | None = None  # its journal
+        self.journal: Path | None = None  # its journal
         self.lost_s: float | None = None  # when its predecessor was lost, until it has joined
         self.lost_way = ""  # how
         self.due_s: float | None = None  # when a successor must have joined
@@ -270,8 +270,8 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         variables |= {"GANGLION_RESULTS": str(home.results.resolve())}
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
-    if member.tape is not None:
-        variables["GANGLION_TAPE"] = str(member.tape)
+    if member.journal is not None:
+        variables["GANGLION_TAPE"] = str(member.journal)
         if run.rewound:  # an object had more state than its attributes: none is saved by them again
             variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:
@@ -317,15 +317,15 @@ _SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hold how a run ended; `story` tells a person of a failure, line by line."""
+    """Hold how a run ended; `report` tells a person of a failure, line by line."""
 
     run: str
     status: str
     reason: str
     exit_status: int
-    story: list[str] = field(default_factory=list)
+    report: list[str] = field(default_factory=list)
     took_s: float = 0.0
-    resumable: bool = True  # False: the same document and plugins would fail in the same way again
+    resumable: bool = True  # False: the same document and plugins would fail in the same recovery again
 
 
 class Run:
@@ -363,10 +363,10 @@ class Run:
         self.recent_losses: deque[str] = deque(maxlen=_LOSSES_LISTED)  # in words, for a report
         self.incidents: deque[Incident] = deque()  # that the governor has not been told
         self.incarnations: dict[str, int] = {}  # name -> the newest
-        self.taped = recovers(plan)
+        self.journaled = recovers(plan)
         self.noting = asyncio.Lock()
         self.changing = asyncio.Lock()  # held while the members change
-        self.way: Way | None = None  # how it goes on, if it was begun before
+        self.recovery: RecoveryPlan | None = None  # how it goes on, if it was begun before
         self.beginning: asyncio.Future[None] | None = None
         self.rewound = False
         self.withdrawal: dict[str, str] = {}  # variables that tell the store what it takes back
@@ -374,7 +374,7 @@ class Run:
         self.unheard = ""  # which of them are lost with a phase that has begun again
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
-        self.checkpoints = Checkpoints(self, lambda text: None)
+        self.checkpointer = Checkpointer(self, lambda text: None)
 
     def places(self, phase: int) -> list[Place]:
         """Return the processes that a phase needs besides governor and store."""
@@ -412,24 +412,24 @@ class Run:
         number = self.incarnations[place.name] = self.incarnations.get(place.name, 0) + 1
         member, loss = Member(place, self.id, number, ask, ended), loss_of(self.plan.phases[self.phase], place)
         member.returns = loss is Loss.RETURNS
-        if self.taped and ours(place):
-            member.tape = self.folder.tape(place).resolve()
+        if self.journaled and ours(place):
+            member.journal = self.folder.journal(place).resolve()
             if place.run_as is None:
-                member.tape.parent.mkdir(mode=0o700, exist_ok=True)
+                member.journal.parent.mkdir(mode=0o700, exist_ok=True)
             if loss is Loss.EPISODE:
-                member.tape.unlink(missing_ok=True)  # it does not repeat its predecessor, and begins anew
+                member.journal.unlink(missing_ok=True)  # it does not repeat its predecessor, and begins anew
         return member
 
-    def census(self) -> Census:
+    def process_table(self) -> ProcessTable:
         """Return the process table, with all incarnations that were given out, and how the run has ended."""
         pids = {name: member.process.pid for name, member in self.members.items() if member.process}
-        found = {name: life_of(number, pids.get(name)) for name, number in self.incarnations.items()}
-        begun = self.begun or (self.way is not None and self.way.cut is None and not self.rewound)
-        stopped = self.way is not None and self.way.stopped and not self.begun  # not taken back yet
+        found = {name: incarnation_of(number, pids.get(name)) for name, number in self.incarnations.items()}
+        begun = self.begun or (self.recovery is not None and self.recovery.cut is None and not self.rewound)
+        stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
-        word, us = self.ended, life_of(0, os.getpid())
+        word, us = self.ended, incarnation_of(0, os.getpid())
         ended = None if word is None else End(word.status, word.reason, word.heads)
-        return Census(boot_id(), us, self.phase, begun, stopping, found, tuple(self.signals), ended)
+        return ProcessTable(boot_id(), us, self.phase, begun, stopping, found, tuple(self.signals), ended)
 
     def finish(self, ended: Ended) -> None:
         """Take the first word about the end; later ones change nothing."""
@@ -502,7 +502,7 @@ class Run:
         overdue = [m for m in everybody if m.overdue and not m.child.gone]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
         if ended.status == FAILED:
-            story = self._story(ended)
+            story = self._failure_report(ended)
         else:
             clumsy = [m for m in everybody if m.asked and m.child.gone and not m.child.orderly and not self.kill]
             story = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
@@ -528,7 +528,7 @@ class Run:
                 return self.members[name]
         return None
 
-    def _story(self, ended: Ended) -> list[str]:
+    def _failure_report(self, ended: Ended) -> list[str]:
         """Return the lines of a failure: the first loss or the governor's word, last words, what followed."""
         first, failure, lines = self._first(ended), ended.failure, list[str]()
         for label, how, words in self.broker_losses:

@@ -206,7 +206,7 @@ class Daemon(Service):
                 folder.release()
                 return
             self._log(f"run {folder.run} {outcome.status}: {outcome.reason}")
-            for line in outcome.story:
+            for line in outcome.report:
                 self._log(f"  {line}")
 
     async def leave(self, caller: str, request: RunRequest) -> Done:
@@ -234,7 +234,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "status": outcome.status if outcome else run.status if run.begun else "starting",
         "reason": outcome.reason if outcome else None,
         "exit_status": outcome.exit_status if outcome else None,
-        "story": list(outcome.story) if outcome else [],
+        "story": list(outcome.report) if outcome else [],
         "phase": run.phase,
     }
 

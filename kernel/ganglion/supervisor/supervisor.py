@@ -22,10 +22,10 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.checkpoints import Checkpoints, Moments, Way
+from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan
 from ganglion.supervisor.child import Event, State
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
-from ganglion.supervisor.folder import RunFolder, forget, write_census
+from ganglion.supervisor.folder import RunFolder, forget, write_process_table
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
 from ganglion.supervisor.restart import Restarter
@@ -190,19 +190,21 @@ class Supervisor:
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
         return faults
 
-    async def execute(self, plan: Plan, folder: RunFolder, store: str | None, way: Way | None = None) -> Outcome:
-        """Carry out a run to its end, or go on with it by a `way`; all its processes are gone when this returns."""
+    async def execute(
+        self, plan: Plan, folder: RunFolder, store: str | None, recovery: RecoveryPlan | None = None
+    ) -> Outcome:
+        """Carry out a run to its end, or go on with it by `recovery`; all its processes are gone then."""
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
-        run.checkpoints = Checkpoints(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
+        run.checkpointer = Checkpointer(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:
             await asyncio.to_thread(check_plan, folder.run, plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
-            if way is None:
+            if recovery is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
             else:
-                await prepare(run, way)
+                await prepare(run, recovery)
             if users:
                 await asyncio.to_thread(folder.open_ways)
         except BaseException:
@@ -220,12 +222,12 @@ class Supervisor:
             heads = None if run.ended is None else run.ended.heads
             await asyncio.to_thread(folder.seal, outcome.status, outcome.reason, heads)
         except StoreError as error:  # nobody could verify its files
-            story, exit_status = [*outcome.story, str(error)], outcome.exit_status or 1
-            outcome = run.outcome = replace(outcome, exit_status=exit_status, story=story)
+            story, exit_status = [*outcome.report, str(error)], outcome.exit_status or 1
+            outcome = run.outcome = replace(outcome, exit_status=exit_status, report=story)
         if outcome.status == FINISHED:
             async with run.noting:
                 await asyncio.to_thread(forget, folder.path)  # only a run that goes on needs it
-                await asyncio.to_thread(Moments(folder.path).forget)
+                await asyncio.to_thread(Checkpoints(folder.path).forget)
         self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
         await self._withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
         ended = [other.id for other in self.runs.values() if other.outcome is not None]
@@ -263,7 +265,7 @@ class Supervisor:
             run.beginning.cancel()
         if not run.beginning.cancelled():  # else it begins anew
             run.beginning.result()
-        await run.checkpoints.watch()
+        await run.checkpointer.watch()
 
     async def wait_joined(self, run: Run, names: Sequence[str], span_s: float) -> None:
         """Wait until these members have joined, or their successors."""
@@ -331,7 +333,7 @@ class Supervisor:
             if run.outcome is not None:
                 return
             try:
-                await asyncio.to_thread(write_census, run.folder.path, run.census())
+                await asyncio.to_thread(write_process_table, run.folder.path, run.process_table())
             except OSError as error:
                 text = f"run {run.id}: the process table cannot be written: {error}"
                 if must:
@@ -364,7 +366,7 @@ class Supervisor:
 
     async def ask_stop(self, run: Run) -> None:
         """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
-        await run.checkpoints.stop()
+        await run.checkpointer.stop()
         await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared
         if run.cut:

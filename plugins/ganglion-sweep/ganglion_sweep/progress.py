@@ -188,7 +188,7 @@ class Progress:
                 state=state,
                 reason=outcome.reason,
                 took_s=round(outcome.took_s, 3),
-                story=outcome.story,
+                story=outcome.report,
                 **_about(point),
             )
             return
@@ -197,7 +197,7 @@ class Progress:
             line = f"{self._over}/{self._total}  {run}  {word} in {outcome.took_s:.1f} s  {_factors(point)}"
             self._say(line.rstrip())
         if state == "failed":
-            first, *rest = outcome.story or [outcome.reason]
+            first, *rest = outcome.report or [outcome.reason]
             self.note("\n".join([f"{run}: {first}", *(f"  {line}" for line in rest)]))
         self._draw()
 

@@ -89,7 +89,7 @@ def test_json_is_one_object_per_line() -> None:
 
     assert ["episode.ended", "run.ended"] == [row["event"] for row in rows]
     assert ("failed", 1, 10) == (rows[1]["status"], rows[1]["exit_status"], rows[1]["steps"])
-    assert FAILED.story == rows[1]["story"]
+    assert FAILED.report == rows[1]["story"]
 
 
 def test_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:

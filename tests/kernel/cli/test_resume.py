@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from ganglion.cli.resume import _find, _store, _way
+from ganglion.cli.resume import _find, _recovery_plan, _store
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import (
-    CENSUS,
-    Census,
+    PROCESS_TABLE,
     End,
-    Life,
+    Incarnation,
+    ProcessTable,
     RunFolder,
     boot_id,
     fingerprint,
-    life_of,
+    incarnation_of,
     read_manifest,
     reserve,
-    write_census,
+    write_process_table,
 )
 
 
@@ -48,7 +48,9 @@ def change(folder: RunFolder, **fields: Any) -> None:
 def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], kept: RunFolder, boot: str) -> None:
     """Its supervisor was gone before the manifest was sealed: that is done, and nobody is started."""
     (kept.path / "tapes").mkdir()
-    write_census(kept.path, Census(boot, Life(0), ended=End("finished", "completed", {"head": "ab"})))
+    write_process_table(
+        kept.path, ProcessTable(boot, Incarnation(0), ended=End("finished", "completed", {"head": "ab"}))
+    )
     status, out, err = ganglion("resume", kept.run)
 
     assert 0 == status, err
@@ -56,14 +58,14 @@ def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], ke
     manifest, wrong = read_manifest(kept.path)
     assert ("", "finished", "completed") == (wrong, manifest["status"], manifest["reason"])
     assert {"head": "ab"} == manifest["chain"]
-    assert [] == [path for path in kept.path.iterdir() if path.name in (CENSUS, "tapes")]
+    assert [] == [path for path in kept.path.iterdir() if path.name in (PROCESS_TABLE, "tapes")]
     assert 2 == ganglion("resume", kept.run)[0]
 
 
 @pytest.mark.parametrize("ended", [None, End("finished", "completed")])
 def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFolder, ended: End | None) -> None:
     """Its supervisor is there, also if it has heard of the end: exit 2, by its number; it seals the manifest itself."""
-    write_census(kept.path, Census(boot_id(), life_of(0, os.getpid()), ended=ended))
+    write_process_table(kept.path, ProcessTable(boot_id(), incarnation_of(0, os.getpid()), ended=ended))
     status, _, err = ganglion("resume", kept.run)
 
     assert (2, f"ganglion: run demo-1 goes on already (process {os.getpid()})\n") == (status, err)
@@ -82,9 +84,9 @@ def test_a_failure_that_was_heard_is_on_the_tapes(
     phase = PhasePlan(0, "train", [EnvironmentPlan("hill", plugin)], [], plugin, [], [])
     plan = Plan("demo", "demo", "42", [replace(phase, on_loss="recover")], document="uid: demo\n")
     ended = None if status is None else End(status, "poison")
-    write_census(kept.path, Census(boot_id(), Life(0), begun=True, ended=ended))
+    write_process_table(kept.path, ProcessTable(boot_id(), Incarnation(0), begun=True, ended=ended))
 
-    assert words in _way(Settings(results=tmp_path, store=None), kept, {}, plan).words
+    assert words in _recovery_plan(Settings(results=tmp_path, store=None), kept, {}, plan).words
 
 
 def test_another_installation_is_refused(ganglion: Callable[..., Any], kept: RunFolder) -> None:
@@ -101,7 +103,7 @@ def test_another_installation_is_refused(ganglion: Callable[..., Any], kept: Run
 @pytest.mark.parametrize("file", ["plan.msgpack", "manifest.json"])
 def test_a_damaged_folder_is_named(ganglion: Callable[..., Any], kept: RunFolder, file: str) -> None:
     """Without the plan that it was begun with a run cannot go on: exit 2, by the file."""
-    write_census(kept.path, Census("", Life(0)))
+    write_process_table(kept.path, ProcessTable("", Incarnation(0)))
     (kept.path / file).write_bytes(b"{}")
     status, _, err = ganglion("resume", kept.run)
 

@@ -86,17 +86,17 @@ class Farm:
         self.deeds: dict[tuple[str, int], Callable[[Run], Any]] = {}
         self.told: list[Any] = []
 
-    async def _carry_out(self, way: Any) -> Outcome:
+    async def _carry_out(self, recovery: Any) -> Outcome:
         self.supervisor = Supervisor(Settings(self.results, None, run=self.folder.run), self._report)
         await self.supervisor.open()
         try:
-            return await self.supervisor.execute(self.plan, self.folder, None, way)
+            return await self.supervisor.execute(self.plan, self.folder, None, recovery)
         finally:
             assert [] == await self.supervisor.close()
 
-    def carry_out(self, way: Any = None) -> Outcome:
+    def carry_out(self, recovery: Any = None) -> Outcome:
         """Carry it out from beginning to end, or go on."""
-        return asyncio.run(self._carry_out(way))
+        return asyncio.run(self._carry_out(recovery))
 
     def _report(self, run: str, news: RunEvent) -> None:
         self.events.append((news.event, news.fields))

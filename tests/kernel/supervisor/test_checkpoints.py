@@ -13,8 +13,16 @@ from typing import Any
 import pytest
 
 from ganglion.run.effect import cut_text, phase_cut_name
-from ganglion.supervisor.checkpoints import Moment, Moments, Way, journal_age_s, journal_position, newest_cut, way_on
-from ganglion.supervisor.folder import Census, Life, write_census
+from ganglion.supervisor.checkpoints import (
+    Checkpoint,
+    Checkpoints,
+    RecoveryPlan,
+    journal_age_s,
+    journal_position,
+    newest_cut,
+    recovery_plan,
+)
+from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
 from ganglion.supervisor.resume import prepare
 from ganglion.supervisor.runs import Run
 from ganglion.wire.tape import MAGIC, Kind, block
@@ -29,15 +37,15 @@ def test_checkpoints_are_taken_by_and_by(make_farm: Callable[..., Any]) -> None:
     seen: list[int] = []
 
     def look(run: Run) -> None:
-        moment, _ = Moments(run.folder.path).newest()
-        seen.append(0 if moment is None else moment.number)
+        checkpoint, _ = Checkpoints(run.folder.path).newest()
+        seen.append(0 if checkpoint is None else checkpoint.number)
 
     farm.deeds["phase.ended", 2] = look
     outcome = farm.carry_out()
 
-    assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.story
+    assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.report
     assert seen[0] >= 1
-    assert (None, []) == Moments(farm.folder.path).newest()
+    assert (None, []) == Checkpoints(farm.folder.path).newest()
     assert [] == list((farm.folder.path / "cuts").glob("moment-*"))
 
 
@@ -46,10 +54,10 @@ def test_what_cannot_be_kept_is_told(make_farm: Callable[..., Any]) -> None:
     """A file in the place of the folder is a warning; the run goes on."""
     farm = make_farm()
     (farm.folder.path / "cuts").write_text("in the way")
-    farm.deeds["episode.ended", 1] = lambda run: run.checkpoints.take()
+    farm.deeds["episode.ended", 1] = lambda run: run.checkpointer.take()
     outcome = farm.carry_out()
 
-    assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.story
+    assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.report
     assert not farm.told[0].result()
     assert any("cannot be written" in fields["text"] for fields in farm.fields("warning"))
 
@@ -63,13 +71,13 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def keep(folder: Path, tapes: Sequence[str] = ("a.tape", "b.tape"), **facts: object) -> Moment:
+def keep(folder: Path, tapes: Sequence[str] = ("a.tape", "b.tape"), **facts: object) -> Checkpoint:
     """Write a checkpoint of the run in a folder and return it."""
-    moments = Moments(folder)
-    moment = moments.note([], [folder / "tapes" / name for name in tapes])
-    assert moment is not None
-    moments.keep(moment, facts)
-    kept, _ = moments.newest()
+    checkpoints = Checkpoints(folder)
+    checkpoint = checkpoints.note([], [folder / "tapes" / name for name in tapes])
+    assert checkpoint is not None
+    checkpoints.keep(checkpoint, facts)
+    kept, _ = checkpoints.newest()
     assert kept is not None
     return kept
 
@@ -79,9 +87,9 @@ def test_journals_of_other_users_come_back_to_their_places(run: Path) -> None:
     other = run / "users" / "1234" / "c.tape"
     other.parent.mkdir(parents=True)
     other.write_bytes(b"theirs")
-    moment = keep(run, ["a.tape", str(other)])
+    checkpoint = keep(run, ["a.tape", str(other)])
     other.write_bytes(b"theirs, and more")
-    Moments(run).restore(moment)
+    Checkpoints(run).restore(checkpoint)
 
     assert b"theirs" == other.read_bytes()
     assert ["a.tape"] == [path.name for path in (run / "tapes").iterdir()]
@@ -89,11 +97,11 @@ def test_journals_of_other_users_come_back_to_their_places(run: Path) -> None:
 
 def test_a_restored_journal_is_no_link(run: Path) -> None:
     """A process that goes on with a restored journal does not change the checkpoint: it can be restored again."""
-    moment = keep(run)
-    Moments(run).restore(moment)
+    checkpoint = keep(run)
+    Checkpoints(run).restore(checkpoint)
     (run / "tapes" / "a.tape").write_bytes(b"")
 
-    assert (moment, []) == Moments(run).newest()
+    assert (checkpoint, []) == Checkpoints(run).newest()
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "facts"])
@@ -112,10 +120,10 @@ def test_a_damaged_moment_is_named_and_the_one_before_it_taken(run: Path, damage
     else:
         text = (newest / "moment.json").read_text()
         (newest / "moment.json").write_text(text.replace('"number": 2', '"number": 3'))
-    moment, wrong = Moments(run).newest()
+    checkpoint, wrong = Checkpoints(run).newest()
 
-    assert moment is not None
-    assert 1 == moment.facts["number"]
+    assert checkpoint is not None
+    assert 1 == checkpoint.facts["number"]
     assert 1 == len(wrong)
     assert "moment-000000002" in wrong[0]
 
@@ -132,18 +140,18 @@ def test_no_moment_without_all_tapes_or_with_somebody_gone(run: Path) -> None:
     """A tape that is not there, a process that has ended: nothing is noted, and nothing lies around."""
     program = subprocess.Popen(["true"])
     program.wait()
-    moments = Moments(run)
+    checkpoints = Checkpoints(run)
 
     there, missing = run / "tapes" / "a.tape", run / "tapes" / "z.tape"
-    assert [None, None] == [moments.note([], [there, missing]), moments.note([program.pid], [there])]
+    assert [None, None] == [checkpoints.note([], [there, missing]), checkpoints.note([program.pid], [there])]
     assert [] == list((run / "cuts").iterdir())
 
 
 def test_all_is_forgotten_when_a_phase_begins_again(run: Path) -> None:
-    """Moments and tapes are removed; cuts of phases stay."""
+    """Checkpoints and tapes are removed; cuts of phases stay."""
     keep(run)
     (run / "cuts" / "phase-000001.json").write_text("kept")
-    Moments(run).forget()
+    Checkpoints(run).forget()
 
     assert ["phase-000001.json"] == [path.name for path in (run / "cuts").iterdir()]
     assert [] == list((run / "tapes").iterdir())
@@ -184,16 +192,16 @@ def test_a_damaged_cut_is_named_and_the_one_before_it_taken(tmp_path: Path, dama
 
 
 def test_what_could_not_be_used_is_told(tmp_path: Path) -> None:
-    """A damaged moment leads to the begin of the phase, and is named."""
+    """A damaged checkpoint leads to the begin of the phase, and is named."""
     keep_phase(tmp_path, 1)
     keep(tmp_path, [], run="farm-1")
     facts: Any = next((tmp_path / "cuts").glob("moment-*/moment.json"))
     facts.write_text("{}")
-    way = way_on(tmp_path, "farm-1", None, taped=False)
+    recovery = recovery_plan(tmp_path, "farm-1", None, journaled=False)
 
-    assert way.cut is not None
-    assert (1, 1) == (way.cut["phase"], len(way.wrong))
-    assert "damaged" in way.wrong[0]
+    assert recovery.cut is not None
+    assert (1, 1) == (recovery.cut["phase"], len(recovery.wrong))
+    assert "damaged" in recovery.wrong[0]
 
 
 def back(farm: Any, run: Run) -> None:
@@ -201,14 +209,16 @@ def back(farm: Any, run: Run) -> None:
     farm.supervisor.rewind(run, "brain ada: it differs", run.governor.name)
 
 
-def withdrawal(farm: Any, way: Way, interrupts: int = 0, sync: str = "lockstep") -> tuple[dict[str, str], bool]:
+def withdrawal(
+    farm: Any, recovery: RecoveryPlan, interrupts: int = 0, sync: str = "lockstep"
+) -> tuple[dict[str, str], bool]:
     """Return what the store is told when a run of two phases goes on so, and whether what comes is compared."""
 
     async def body() -> tuple[dict[str, str], bool]:
         plan = replace(farm.plan, phases=[replace(phase, sync=sync) for phase in farm.plan.phases])
         run = Run(plan, farm.folder, None)
         run.interrupts = interrupts
-        await prepare(run, way)
+        await prepare(run, recovery)
         told = {name.removeprefix("GANGLION_"): value for name, value in run.withdrawal.items()}
         return told, run.compared
 
@@ -223,9 +233,9 @@ def test_a_run_goes_on_with_the_processes_of_its_phase(
     """Where every process goes on with its tape, those are started whom the phase needs that was running."""
     farm = make_farm()
     if noted is not None:
-        write_census(farm.folder.path, Census("boot", Life(0, 1, 2), phase=noted, begun=True))
+        write_process_table(farm.folder.path, ProcessTable("boot", Incarnation(0, 1, 2), phase=noted, begun=True))
     run = Run(farm.plan, farm.folder, None)
-    asyncio.run(prepare(run, Way("every process goes on where it was")))
+    asyncio.run(prepare(run, RecoveryPlan("every process goes on where it was")))
 
     assert (phase, None) == (run.phase, run.again)
 
@@ -235,16 +245,16 @@ CUT = {"phase": 1, "models": []}
 
 @needs_linux
 def test_what_goes_and_what_is_compared_when_a_run_goes_on(make_farm: Callable[..., Any]) -> None:
-    """Behind a moment all goes; a phase that begins again is compared, if it is repeatable and not interrupted."""
+    """Behind a checkpoint all goes; a phase that begins again is compared, if it is repeatable and not interrupted."""
     farm = make_farm()
     kept = keep(farm.folder.path, [], run="farm-1", phase=1)
 
-    assert ({}, False) == withdrawal(farm, Way("on"))
-    assert ({"WITHDRAW": "1", "WITHDRAW_BEHIND": "1"}, False) == withdrawal(farm, Way("on", moment=kept))
-    assert ({"WITHDRAW": "1"}, True) == withdrawal(farm, Way("on", CUT))
-    for way, interrupts in ((Way("on", CUT, stopped=True), 0), (Way("on", CUT), 1)):
-        assert ({"WITHDRAW": "1", "WITHDRAW_ALL": "1"}, False) == withdrawal(farm, way, interrupts)
-        assert ({"WITHDRAW": "1"}, False) == withdrawal(farm, way, interrupts, "async")
+    assert ({}, False) == withdrawal(farm, RecoveryPlan("on"))
+    assert ({"WITHDRAW": "1", "WITHDRAW_BEHIND": "1"}, False) == withdrawal(farm, RecoveryPlan("on", checkpoint=kept))
+    assert ({"WITHDRAW": "1"}, True) == withdrawal(farm, RecoveryPlan("on", CUT))
+    for recovery, interrupts in ((RecoveryPlan("on", CUT, stopped=True), 0), (RecoveryPlan("on", CUT), 1)):
+        assert ({"WITHDRAW": "1", "WITHDRAW_ALL": "1"}, False) == withdrawal(farm, recovery, interrupts)
+        assert ({"WITHDRAW": "1"}, False) == withdrawal(farm, recovery, interrupts, "async")
 
 
 @needs_linux
@@ -261,7 +271,7 @@ def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(make
     farm.deeds["episode.ended", 3] = signalled
     outcome = farm.carry_out()
 
-    assert "finished" == outcome.status, outcome.story
+    assert "finished" == outcome.status, outcome.report
     text = "phase 1 begins again without what operators have signalled in it (STOP_PHASE, RESET)"
     assert [text] == [t for f in farm.fields("warning") if (t := f["text"].partition(":")[0]).startswith("phase")]
     assert [("operator", "signals lost", text)] == [

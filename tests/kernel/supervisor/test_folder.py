@@ -17,25 +17,25 @@ from hypothesis import given
 from ganglion.errors import StoreError, UsageError
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import (
-    CENSUS,
     MANIFEST,
-    Census,
+    PROCESS_TABLE,
     End,
     Files,
-    Life,
+    Incarnation,
+    ProcessTable,
     boot_id,
-    end_remains,
+    end_orphans,
     file_digest,
     forget,
-    life_of,
+    incarnation_of,
     lives,
-    read_census,
     read_manifest,
+    read_process_table,
     reserve,
     run_id,
     seal,
     text_of,
-    write_census,
+    write_process_table,
 )
 from ganglion.wire.name import Role, peer_name, safe
 
@@ -83,35 +83,35 @@ def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """A census comes back as it was written, and only its owner may look at it."""
-    written = Census(
+    """A table comes back as it was written, and only its owner may look at it."""
+    written = ProcessTable(
         boot_id(),
-        life_of(0, os.getpid()),
+        incarnation_of(0, os.getpid()),
         2,
         True,
         True,
-        {"r/governor": Life(3), "r/store": Life(1, 7, 9)},
+        {"r/governor": Incarnation(3), "r/store": Incarnation(1, 7, 9)},
         ((2, "RESET"),),
         End("finished", "completed", {"head": "ab"}),
     )
-    write_census(tmp_path, written)
+    write_process_table(tmp_path, written)
 
-    assert written == read_census(tmp_path)
-    assert 0o600 == stat.S_IMODE((tmp_path / CENSUS).stat().st_mode)
+    assert written == read_process_table(tmp_path)
+    assert 0o600 == stat.S_IMODE((tmp_path / PROCESS_TABLE).stat().st_mode)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"boot": "b", "supervisor": {"pid": 1}, "lives": {}}'])
 def test_a_damaged_census_is_named(tmp_path: Path, text: str) -> None:
-    """What cannot be read is an error with the file's name, and no empty census."""
-    (tmp_path / CENSUS).write_text(text)
+    """What cannot be read is an error with the file's name, and no empty table."""
+    (tmp_path / PROCESS_TABLE).write_text(text)
 
-    with pytest.raises(StoreError, match=CENSUS):
-        read_census(tmp_path)
+    with pytest.raises(StoreError, match=PROCESS_TABLE):
+        read_process_table(tmp_path)
 
 
 def test_who_has_finished_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
-    """Census and tapes go, also those of other users; all else stays."""
-    write_census(tmp_path, Census("", Life(0)))
+    """ProcessTable and tapes go, also those of other users; all else stays."""
+    write_process_table(tmp_path, ProcessTable("", Incarnation(0)))
     for place in ("tapes", "users/1000", "brains"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "muscle.tape").touch()
@@ -213,7 +213,7 @@ def test_a_manifest_that_is_none_is_named(folder: Path, text: str) -> None:
 
 FAMILY = "import os, time; child = os.fork(); child and print(child, flush=True); time.sleep(600)"
 
-GONE = Life(1, 2**22 + 1, 1)  # no process has so high a number
+GONE = Incarnation(1, 2**22 + 1, 1)  # no process has so high a number
 
 
 @pytest.fixture
@@ -228,11 +228,13 @@ def program() -> Iterator[subprocess.Popen[bytes]]:
 def test_what_is_left_is_ended_with_its_group(program: subprocess.Popen[bytes]) -> None:
     """The process and what it has started are gone afterwards, and it is named."""
     assert program.stdout is not None
-    child = life_of(1, int(program.stdout.readline()))
-    left = life_of(1, program.pid)
+    child = incarnation_of(1, int(program.stdout.readline()))
+    left = incarnation_of(1, program.pid)
 
     assert (True, True) == (lives(left), lives(child))
-    assert ["r/muscle/ada/0"] == end_remains("r", Census("", GONE, lives={"r/muscle/ada/0": left, "r/store": GONE}))
+    assert ["r/muscle/ada/0"] == end_orphans(
+        "r", ProcessTable("", GONE, lives={"r/muscle/ada/0": left, "r/store": GONE})
+    )
     assert not lives(left)
     while Path(f"/proc/{child.pid}").exists() and lives(child):
         pass

@@ -129,7 +129,7 @@ time.sleep(600)
 def _reaped(*argv: str) -> tuple[subprocess.Popen[str], int]:
     """Start a program under a reaper; return the reaper with the write end of its lifeline."""
     read, write = os.pipe()
-    words = [sys.executable, "-P", "-m", "ganglion.supervisor.keeper", str(read), "--", *argv]
+    words = [sys.executable, "-P", "-m", "ganglion.supervisor.reaper", str(read), "--", *argv]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(words, pass_fds=[read], start_new_session=True, **pipes)
     os.close(read)

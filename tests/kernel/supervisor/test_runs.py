@@ -56,7 +56,7 @@ async def test_failure_never_ends_with_zero() -> None:
     run.ended = Ended("r-1", "finished", "completed", 0)
     run.defects.append("a process was left")
 
-    assert (1, ["defect: a process was left"]) == (run.conclude().exit_status, run.conclude().story)
+    assert (1, ["defect: a process was left"]) == (run.conclude().exit_status, run.conclude().report)
 
 
 async def test_crash_is_told_before_what_it_dragged_along() -> None:
@@ -66,7 +66,7 @@ async def test_crash_is_told_before_what_it_dragged_along() -> None:
     follower.child.why = ""
     _lose(run, "muscle/ada/0", "out of memory")
     run.finish(dataclasses.replace(FAILED, peer="r-1/controller/0"))
-    story = run.conclude().story
+    story = run.conclude().report
 
     assert "muscle ada (worker 0) could not be started: out of memory" == story[0]
     assert story[-1].startswith("then: controller (worker 0) ")
@@ -78,7 +78,7 @@ async def test_culprit_is_the_end_of_the_way() -> None:
     failure = Failure("author", "boom", "r-1/controller/0: r-1/environment/grid/0")
     run.finish(dataclasses.replace(FAILED, failure=failure, peer="r-1/controller/0"))
 
-    assert run.conclude().story[0].startswith("environment grid (worker 0): author: boom")
+    assert run.conclude().report[0].startswith("environment grid (worker 0): author: boom")
 
 
 async def test_waits_are_told_at_growing_intervals() -> None:

@@ -142,7 +142,7 @@ async def test_a_program_that_attaches_is_awaited_by_the_governor() -> None:
     """The list of processes says so of the place, and names it among those for which the governor waits."""
     service, supervisor = _served()
     run = supervisor.runs["demo-1"]
-    tank, run.taped = EnvironmentPlan("tank", attach=True), False
+    tank, run.journaled = EnvironmentPlan("tank", attach=True), False
     for role, environment in ((Role.GOVERNOR, None), (Role.ENVIRONMENT, tank)):
         place = Process(f"demo-1/{role.value}", role, environment=environment)
         run.members[place.name] = run.member(place, lambda one: None, lambda one: None)

@@ -42,7 +42,7 @@ def test_a_manifest_that_cannot_be_sealed_fails_the_run(make_farm: Any) -> None:
     farm.deeds["phase.started", 1] = lambda run: (farm.folder.path / "manifest.json").write_text("?")
     outcome = farm.carry_out()
 
-    assert ("finished", 1, True) == (outcome.status, outcome.exit_status, "cannot be sealed" in "".join(outcome.story))
+    assert ("finished", 1, True) == (outcome.status, outcome.exit_status, "cannot be sealed" in "".join(outcome.report))
 
 
 def test_a_stopped_participant_is_killed(make_farm: Any, kill: Any) -> None:
@@ -52,7 +52,7 @@ def test_a_stopped_participant_is_killed(make_farm: Any, kill: Any) -> None:
     outcome = farm.carry_out()
 
     assert "failed" == outcome.status
-    assert outcome.story[0].startswith("muscle ada (worker 0) was killed by SIGKILL (it was stopped for 1.")
+    assert outcome.report[0].startswith("muscle ada (worker 0) was killed by SIGKILL (it was stopped for 1.")
 
 
 def test_a_hung_participant_is_killed_with_its_stacks(make_farm: Any, tmp_path: Path) -> None:
@@ -73,13 +73,13 @@ def test_a_participant_that_does_not_leave_is_killed(make_farm: Any, kill: Any) 
     outcome = farm.carry_out()
 
     assert ("finished", 0) == (outcome.status, outcome.exit_status)
-    assert ["note: muscle ada (worker 0), asked to leave, was killed by SIGKILL"] == outcome.story
+    assert ["note: muscle ada (worker 0), asked to leave, was killed by SIGKILL"] == outcome.report
 
 
 def test_a_run_may_be_interrupted_before_it_has_begun(make_farm: Any) -> None:
     """A run that is interrupted while its processes come up ends without a governor's word, and has no checkpoint."""
     farm = make_farm()
-    farm.deeds["run.started", 1] = lambda run: (farm.supervisor.interrupt(run), run.checkpoints.take())[1]
+    farm.deeds["run.started", 1] = lambda run: (farm.supervisor.interrupt(run), run.checkpointer.take())[1]
     outcome = farm.carry_out()
 
     assert ("interrupted", 130, False) == (outcome.status, outcome.exit_status, farm.told[0].result())
@@ -101,7 +101,7 @@ def test_all_processes_are_gone_when_one_cannot_be_started(make_farm: Any) -> No
     outcome = farm.carry_out()
 
     assert "failed" == outcome.status
-    assert "cannot start ./program: there is no folder /nowhere" in outcome.story[0]
+    assert "cannot start ./program: there is no folder /nowhere" in outcome.report[0]
     assert all(member.child.gone for member in farm.supervisor.runs["farm-1"].members.values())
 
 
@@ -125,7 +125,7 @@ def test_a_process_that_is_killed_when_it_is_not_needed_any_more_is_reported(mak
     outcome = farm.carry_out()
 
     assert ("finished", 0) == (outcome.status, outcome.exit_status)
-    assert ["note: muscle ada (worker 1), asked to leave, was killed by SIGKILL"] == outcome.story
+    assert ["note: muscle ada (worker 1), asked to leave, was killed by SIGKILL"] == outcome.report
     assert [("muscle ada (worker 1)", 1, "SIGKILL")] == farm.losses()
     assert not farm.supervisor.runs["farm-1"].incidents  # the governor has been told
 
@@ -183,7 +183,7 @@ def test_the_warm_parent_is_replaced_and_its_loss_is_told(make_farm: Any, kill: 
     farm.deeds["episode.ended", 1] = kill_both
     outcome = farm.carry_out()
 
-    assert ("finished", []) == (outcome.status, outcome.story)
+    assert ("finished", []) == (outcome.status, outcome.report)
     assert {"warm parent", "muscle ada (worker 0)"} == {fields["label"] for fields in farm.fields("peer.lost")}
     assert ("warm parent", 1, "SIGKILL") in farm.losses()
     assert 1 == farm.count("peer.restarted")

@@ -13,7 +13,7 @@ MARKER = "GANGLION_TESTS_MARKER"
 ROLES = ("environment", "muscle", "brain", "controller", "governor", "store", "broker", "warm")
 _PROC = Path("/proc")
 _ENTRY = {b"ganglion.transport.server": "broker", b"ganglion.supervisor.warm": "warm"}
-_KEEPER, _KEEPS = "keeper", b"ganglion.supervisor.keeper"
+_KEEPER, _KEEPS = "keeper", b"ganglion.supervisor.reaper"
 _SHARED = "/dev/shm/"
 
 

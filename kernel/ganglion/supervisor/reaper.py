@@ -1,6 +1,6 @@
 """The reaper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
 
-`python -m ganglion.supervisor.keeper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number of the
+`python -m ganglion.supervisor.reaper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number of the
 read end of a pipe whose other end only the supervisor has; its end of file means that the supervisor is gone. With
 the numbers of a user and its groups the program runs as that user; the reaper does not, so that the program cannot
 end it. The reaper ends as the program did: with its exit status, or killed by its signal.
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     uid, gid = user[:2] if user else (None, None)
     argv = list(arguments[end + 1 :])
     adopt_orphans()
-    name_process("ganglion-keeper")
+    name_process("ganglion-reaper")
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, lambda *_: None)  # meant for the whole group: the program gets it too
     try:
