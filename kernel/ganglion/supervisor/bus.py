@@ -55,7 +55,7 @@ from ganglion.wire.parcel import detach
 from ganglion.wire.verb import Verb
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.restart import Restarter
+    from ganglion.supervisor.recovery import Restarter
     from ganglion.supervisor.supervisor import Supervisor
 
 _Memory = OrderedDict[tuple[int, str], list[bytes]]

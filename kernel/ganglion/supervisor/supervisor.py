@@ -28,10 +28,8 @@ from ganglion.supervisor.connection import REMOTE, Access, Connection, connectio
 from ganglion.supervisor.folder import RunFolder, forget, write_process_table
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
-from ganglion.supervisor.restart import Restarter
-from ganglion.supervisor.resume import begin, prepare, rewind
+from ganglion.supervisor.recovery import Restarter, Watchdog, begin, prepare, rewind
 from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
-from ganglion.supervisor.watchdog import Watchdog
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
     Done,

@@ -23,7 +23,7 @@ from ganglion.supervisor.checkpoints import (
     recovery_plan,
 )
 from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
-from ganglion.supervisor.resume import prepare
+from ganglion.supervisor.recovery import prepare
 from ganglion.supervisor.runs import Run
 from ganglion.wire.tape import MAGIC, Kind, block
 

@@ -13,9 +13,8 @@ from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, Plugi
 from ganglion.supervisor.child import State
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.restart import Restarter
+from ganglion.supervisor.recovery import Restarter, Watchdog
 from ganglion.supervisor.runs import Run
-from ganglion.supervisor.watchdog import Watchdog
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 

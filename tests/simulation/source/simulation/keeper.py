@@ -16,7 +16,7 @@ from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import newest_cut
 from ganglion.supervisor.child import Restarts
-from ganglion.supervisor.restart import ASKED_ROLES, NOTICE_S, REJOIN_S
+from ganglion.supervisor.recovery import ASKED_ROLES, NOTICE_S, REJOIN_S
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
