@@ -22,9 +22,8 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
 from ganglion.errors import GanglionError
 from ganglion.limits import PEERS
-from ganglion.supervisor.connection import endpoint_folder, find_connections
+from ganglion.supervisor.connection import Operator, endpoint_folder, find_connections
 from ganglion.supervisor.linux import LINUX
-from ganglion.supervisor.operator import Operator
 from ganglion.transport.curve import new_pair
 from ganglion.wire.messages import Nothing
 

@@ -20,7 +20,7 @@ from ganglion.cli.stores import store_of
 from ganglion.errors import CallFailed, DocumentError, UsageError
 from ganglion.limits import DEADLINES_S
 from ganglion.supervisor import event
-from ganglion.supervisor.operator import Operator, find_kernel
+from ganglion.supervisor.connection import Operator, find_kernel
 from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.messages import Nothing, RunEvent, RunRequest, Submit
 

@@ -15,8 +15,14 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.table import aligned
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, RECONNECT_S, RETRY_S
-from ganglion.supervisor.connection import Connection, find_connections, read_connection
-from ganglion.supervisor.operator import Operator, find_kernel, find_run
+from ganglion.supervisor.connection import (
+    Connection,
+    Operator,
+    find_connections,
+    find_kernel,
+    find_run,
+    read_connection,
+)
 from ganglion.supervisor.output import printable
 from ganglion.wire.messages import RunRequest, RunSignal, Signalled
 

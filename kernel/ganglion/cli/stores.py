@@ -188,7 +188,7 @@ def with_live_status(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a run with the status that its kernel tells; lost, where no kernel carries it out."""
     if row["status"] not in _OPEN:
         return row
-    from ganglion.supervisor.operator import find_run  # late: most runs have ended
+    from ganglion.supervisor.connection import find_run  # late: most runs have ended
 
     if not carrier_of(settings, row):
         return {**row, "status": "lost"}

@@ -32,9 +32,8 @@ from ganglion.limits import (
     RESTARTS_WITHIN_S,
 )
 from ganglion.supervisor.child import Restarts
-from ganglion.supervisor.connection import Access
+from ganglion.supervisor.connection import Access, retry_after_s
 from ganglion.supervisor.launcher import Launcher, Process, end, within
-from ganglion.supervisor.operator import retry_after_s
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.wire.codec import Content, codec_of, decode_map
@@ -58,21 +57,19 @@ if TYPE_CHECKING:
     from ganglion.supervisor.recovery import Restarter
     from ganglion.supervisor.supervisor import Supervisor
 
-_Memory = OrderedDict[tuple[int, str], list[bytes]]
-
 
 class Answers:
     """Remember the last answers to each caller, which is a name, and the calls that are being carried out."""
 
     def __init__(self) -> None:
-        self._answered: OrderedDict[str, _Memory] = OrderedDict()
+        self._answered: OrderedDict[str, OrderedDict[tuple[int, str], list[bytes]]] = OrderedDict()
         self._open: set[tuple[str, int, str]] = set()
 
     def begin(self, caller: str, serial: int, call: str) -> list[bytes] | None:
         """Return None if a call is to be carried out, an empty list if that is being done, else the former answer."""
-        known = self._answered.get(caller, OrderedDict()).get((serial, call))
-        if known is None and (caller, serial, call) in self._open:
+        if (caller, serial, call) in self._open:
             return []
+        known = self._answered.get(caller, OrderedDict()).get((serial, call))
         if known is None:
             self._open.add((caller, serial, call))
         return known
@@ -81,13 +78,13 @@ class Answers:
         """Keep the answer to a call that was begun and not forgotten."""
         if (caller, serial, call) not in self._open:
             return
-        self._open.discard((caller, serial, call))
+        self._open.remove((caller, serial, call))
         memory = self._answered.setdefault(caller, OrderedDict())
         self._answered.move_to_end(caller)
         memory[serial, call] = answer
-        while len(memory) > ANSWERS_PER_CALLER:
+        if len(memory) > ANSWERS_PER_CALLER:
             memory.popitem(last=False)
-        while len(self._answered) > PEERS:
+        if len(self._answered) > PEERS:
             self._answered.popitem(last=False)
 
     def forget(self, prefixes: tuple[str, ...]) -> None:
@@ -394,8 +391,7 @@ class Hub:
         try:
             while True:
                 try:
-                    answer = await self._start()
-                    await self._join()
+                    answer = await self._start_and_join()
                     break
                 except PeerLost as error:
                     delay_s = self._restarts.next_s(NAME, self._loop.time())
@@ -405,7 +401,6 @@ class Hub:
                     await asyncio.sleep(delay_s)
         finally:
             self._opening = False
-        self.since_s = self._loop.time()
         assert self.process is not None
         if self.process.ended.is_set():
             self._ended(self.process)
@@ -432,32 +427,25 @@ class Hub:
         if process is not None and not self._closing.is_set():
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)
             self._loop.call_later(_DYING_S + LEAVE_TERMINATE_S, process.signal, signal.SIGKILL)
-        return self._opening or self._replacing is not None or self._wanted()
-
-    def _wanted(self) -> bool:
-        return not self._closing.is_set() and self._owner.wants_broker()
+        wanted = not self._closing.is_set() and self._owner.wants_broker()
+        return wanted or self._opening or self._replacing is not None
 
     # -- one broker ---------------------------------------------------------------------------------------------------
-    async def _start(self) -> dict[str, list[str]]:
-        """Start a broker at our endpoints; PeerLost if it was killed, LaunchError if it does not come up."""
+    async def _start_and_join(self) -> dict[str, list[str]]:
+        """Start a broker at our endpoints and join it; PeerLost if it was killed, LaunchError if it stays away."""
         self._cut_lifeline()
         descriptors = [bound.listening.fileno() for bound in self._bound]
         endpoints, admissions = [bound.endpoint for bound in self._bound], self._owner.admissions()
         order = self._access.order(endpoints, self._remote, descriptors, admissions)
-        self.process, line, self._lifeline = await self._launcher.serve(
+        process, line, self._lifeline = await self._launcher.serve(
             NAME, ["-m", "ganglion.transport.server"], order, self._ended, self._log, descriptors
         )
+        self.process = process
         self.bus.heard_s = self._loop.time()
         answer: dict[str, list[str]] = json.loads(line)
         if "endpoints" not in answer:
             raise LaunchError(f"the broker does not come up: {answer.get('error', 'no reason given')}")
         self._remote = answer.get("remote", [])
-        return answer
-
-    async def _join(self) -> None:
-        """Join the present broker; PeerLost if it ends before we have."""
-        process = self.process
-        assert process is not None
         topics, watched = self._owner.interests()
         joining = asyncio.ensure_future(
             self.bus.join(self._bound[0].endpoint, self._access.supervisor_token, topics, watched)
@@ -470,6 +458,8 @@ class Hub:
             await asyncio.wait([joining])
             raise PeerLost(NAME, f"it {self._how(process)}")
         await joining
+        self.since_s = self._loop.time()
+        return answer
 
     async def _clear_away(self) -> None:
         """End a broker that came up and could not be joined."""
@@ -493,14 +483,13 @@ class Hub:
     def _ended(self, process: Process) -> None:
         if self._closing.is_set() or process is not self.process or self._replacing is not None or self._opening:
             return  # the task that waits for one that is coming up notices it
-        how, words = self._how(process), list(process.output.lines)
-        delay_s = self._delay_s()
-        self._owner.broker_lost(how, words, delay_s is not None)
+        how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
         if delay_s is None:
-            self._give_up(how)
-        else:
-            self._replacing = asyncio.ensure_future(self._replace(delay_s))
-            self.bus.lose(how)
+            self._give_up(how, words)
+            return
+        self._owner.broker_lost(how, words, True)
+        self._replacing = asyncio.ensure_future(self._replace(delay_s))
+        self.bus.lose(how)
 
     def _how(self, process: Process) -> str:
         return f"{'was' if (process.code or 0) < 0 else 'ended with'} {self._end_text(process)}"
@@ -510,32 +499,30 @@ class Hub:
         now_s = self._loop.time()
         if now_s - self.since_s > RESTARTS_WITHIN_S:
             self._restarts = Restarts()  # earlier losses have nothing to do with this one
-        return self._restarts.next_s(NAME, now_s) if self._wanted() else None
+        wanted = not self._closing.is_set() and self._owner.wants_broker()
+        return self._restarts.next_s(NAME, now_s) if wanted else None
 
-    def _give_up(self, how: str) -> None:
+    def _give_up(self, how: str, words: list[str]) -> None:
+        self._owner.broker_lost(how, words, False)
         self.bus.fail(f"it {how}")
         self._release_endpoints()
 
-    async def _replace(self, delay_s: float) -> None:
+    async def _replace(self, delay_s: float | None) -> None:
         """Start brokers until one is joined, or none is wanted any more, or too many were lost."""
-        lost_s, how = self._loop.time(), ""
-        next_s: float | None = delay_s
+        lost_s, how, next_s = self._loop.time(), "", delay_s
         while next_s is not None:
             if await within(self._closing, next_s):
                 return
             try:
-                await self._start()
-                await self._join()
+                await self._start_and_join()
             except (GanglionError, OSError) as error:
                 how = f"is gone, and another one does not come up: {error}"
                 await self._clear_away()
                 next_s = self._delay_s()
                 continue
             self._replacing = None
-            self.since_s = self._loop.time()
             self._owner.broker_back(self.since_s - lost_s)
             return
         self._replacing = None
         if not self._closing.is_set():
-            self._owner.broker_lost(how, [], False)
-            self._give_up(how)
+            self._give_up(how, [])

@@ -52,31 +52,26 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
 def advise(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return faults of conditions that cannot be made and that `registry.deep_check` does not find, and warnings."""
     plan = Plan.from_map(dict(tree))
-    found: dict[_Advice, None] = {}
-    for phase in plan.phases:
-        for advice in _advise_phase(plan, phase):
-            found.setdefault(advice)
+    found = dict.fromkeys(advice for phase in plan.phases for advice in _advise_phase(plan, phase))
     return [registry.fault(at, message, severity) for at, message, severity in found]
 
 
 def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
     spans: list[dict[str, int | None]] = []
     for worker in range(phase.workers if any(e.per_worker for e in phase.environments) else 1):
-        span: dict[str, int | None] = {}
+        spans.append({})
         for environment in phase.environments:
-            span[environment.uid], error = _longest(plan, environment, worker)
+            spans[-1][environment.uid], error = _longest(plan, environment, worker)
             if error and environment.plugin is not None:
                 yield environment.plugin.at, error, "warning"
-        spans.append(span)
     listed = [("episode", plugin) for plugin in phase.episode_conditions]
     listed += [("phase", plugin) for plugin in phase.phase_conditions]
     made = [(part, plugin, *_condition(plan, plugin, phase)) for part, plugin in listed]
-    conditions = [condition for _, _, condition, _ in made if condition is not None]
     enders = [condition for part, _, condition, _ in made if part == "phase"]
     limits = any(condition is not None and "episodes" in condition.reads for condition in enders)
     document = {
         **outline(phase),
-        "longest_episode": _of_all(conditions, spans),
+        "longest_episode": _longest_of_all([c for _, _, c, _ in made if c is not None and "ended" in c.reads], spans),
         "episode_limit": phase.episodes if limits else None,
         "known_agents": sorted({agent.name for other in plan.phases for agent in other.agents}),
     }
@@ -88,8 +83,13 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             yield plugin.at, text, "warning"
         else:
             yield from _warnings(plugin, condition, {**document, "part": part})
-    if enders and None not in enders:
-        yield from _endless(phase, enders, limits)
+    if not enders or None in enders:
+        return
+    at = phase.phase_conditions[0].at
+    if phase.episodes is None and all("episodes" in condition.reads for condition in enders):
+        yield at, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition", "warning"
+    elif phase.episodes is not None and not limits:
+        yield at, f"no condition of phase `{phase.name}` reads `episodes`", "warning"
 
 
 def _longest(plan: Plan, environment: EnvironmentPlan, worker: int) -> tuple[int | None, str]:
@@ -98,84 +98,66 @@ def _longest(plan: Plan, environment: EnvironmentPlan, worker: int) -> tuple[int
 
     if environment.plugin is None:
         return None, ""
-    name = environment.plugin.name
-    params = environment.params_of(worker)
+    name, params = environment.plugin.name, environment.params_of(worker)
     try:
         cls = registry.load("environment", name, plan.folder, plan.allow)
         check_parameters(cls, params)
+        steps = cls.longest_episode(**params)
     except PluginInvalid:
         return None, ""
-    try:
-        steps = cls.longest_episode(**params)
     except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it is told
         return None, f"environment `{name}`: longest_episode raised {_text(error)}"
     if steps is None or (type(steps) is int and steps >= 1):
         return steps, ""
-    return (None, f"environment `{name}`: longest_episode: expected steps >= 1 or None, found {steps!r:.80}")
+    return None, f"environment `{name}`: longest_episode: expected steps >= 1 or None, found {steps!r:.80}"
+
+
+def _longest_of_all(conditions: Sequence[Any], spans: Sequence[Mapping[str, int | None]]) -> int | None:
+    """Return the longest episode of any worker (`spans`: uid -> longest), None if that of one is unknown.
+
+    Without a condition that reads `ended`, the first environment that ends also ends the episode.
+    """
+    longest = 0
+    for steps in spans:
+        known = [condition.longest_episode(steps) for condition in conditions] if conditions else steps.values()
+        span = min((span for span in known if span is not None), default=None)
+        if span is None:
+            return None
+        longest = max(longest, span)
+    return longest or None
 
 
 def _condition(plan: Plan, plugin: PluginPlan, phase: PhasePlan) -> tuple[Any, str]:
     """Return a condition as the run will make it, or None and why it cannot be made."""
+    from ganglion.sdk.flow import Mode
+    from ganglion.sdk.part import construct  # likewise
+    from ganglion.sdk.seed import generator_from_words, integer_from_words, words
+
+    stream = words(int(plan.seed), ["phase", phase.name, "condition", plugin.name])
+    seed, mode, params = integer_from_words(stream), Mode(phase.mode), plugin.params
+    attributes = {
+        "name": plugin.name,
+        "mode": mode,
+        "seed": seed,
+        "rng": generator_from_words(stream),
+        "params": params,
+    }
     try:
         cls = registry.load("condition", plugin.name, plan.folder, plan.allow)
-        return _make(cls, plugin, phase, int(plan.seed)), ""
+        return construct(cls, params, {"uid": "", "seed": seed, "broker_uri": ""}, attributes), ""
     except PluginInvalid:
         return None, ""
     except Exception as error:  # noqa: BLE001 - likewise
         return None, f"condition `{plugin.name}`: {_text(error)}"
 
 
-def _endless(phase: PhasePlan, enders: Sequence[Any], limits: bool) -> Iterator[_Advice]:
-    at = phase.phase_conditions[0].at
-    if phase.episodes is None and all("episodes" in condition.reads for condition in enders):
-        yield at, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition", "warning"
-    elif phase.episodes is not None and not limits:
-        yield at, f"no condition of phase `{phase.name}` reads `episodes`", "warning"
-
-
 def _warnings(plugin: PluginPlan, condition: Any, document: Mapping[str, Any]) -> Iterator[_Advice]:
     try:
-        said = list(condition.warnings(document))
+        yield from [(plugin.at, str(message), "warning") for message in condition.warnings(document)]
     except ValueError as error:  # it refuses the phase
         yield plugin.at, f"condition `{plugin.name}`: {_text(error)}", "error"
-        return
     except Exception as error:  # noqa: BLE001 - likewise
         yield plugin.at, f"condition `{plugin.name}`: its warnings raised {_text(error)}", "warning"
-        return
-    for message in said:
-        yield plugin.at, str(message), "warning"
-
-
-def longest_episode(conditions: Sequence[Any], steps: Mapping[str, int | None]) -> int | None:
-    """Return after how many steps environments (uid -> longest episode) have ended every episode, None if unknown."""
-    listed = [condition for condition in conditions if "ended" in condition.reads]
-    if not listed:  # the first environment that ends also ends the episode if nothing else is said
-        return min((span for span in steps.values() if span is not None), default=None)
-    spans = [condition.longest_episode(steps) for condition in listed]
-    return min((span for span in spans if span is not None), default=None)
-
-
-def _of_all(conditions: Sequence[Any], spans: Sequence[Mapping[str, int | None]]) -> int | None:
-    """Return the longest episode of any worker, None if one of them is unknown."""
-    found = [longest_episode(conditions, span) for span in spans]
-    known = [span for span in found if span is not None]
-    return max(known, default=None) if len(known) == len(found) else None
-
-
-def _make(cls: type[Any], plugin: PluginPlan, phase: PhasePlan, seed: int) -> Any:
-    from ganglion.sdk.flow import Mode
-    from ganglion.sdk.part import construct  # likewise
-    from ganglion.sdk.seed import generator_from_words, integer_from_words, words
-
-    stream = words(seed, ["phase", phase.name, "condition", plugin.name])
-    attributes = {
-        "name": plugin.name,
-        "mode": Mode(phase.mode),
-        "seed": integer_from_words(stream),
-        "rng": generator_from_words(stream),
-        "params": plugin.params,
-    }
-    return construct(cls, plugin.params, {"uid": "", "seed": attributes["seed"], "broker_uri": ""}, attributes)
 
 
 def _text(error: Exception) -> str:
@@ -184,8 +166,7 @@ def _text(error: Exception) -> str:
         return str(error)
     text = f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1] if frames else None
-    return text if last is None else f"{text} ({last.filename}:{last.lineno})"
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
 
 
 def main(variables: dict[str, str]) -> int:

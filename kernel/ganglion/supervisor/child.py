@@ -182,13 +182,6 @@ class Child:
             return "an end that is not known" if self.started else "not being started"
         return exit_text(self.code).removeprefix("killed by ")
 
-    def check(self) -> None:
-        """Assert that the books agree with each other; for tests."""
-        waits = self.state in _PATIENCE_S
-        assert (self.deadline_s is not None) == waits, f"{self.state} and the deadline {self.deadline_s}"
-        assert self.code is None or self.gone
-        assert not self.lost or self.gone
-
 
 class Restarts:
     """Count the restarts and deaths of one run."""

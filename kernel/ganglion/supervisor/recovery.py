@@ -85,7 +85,7 @@ class Restarter:
             if run.outcome is not None:
                 continue
             if not returns or run.over.is_set() or not _outlives_broker(run):
-                run.broker_losses.append((_BROKER, how, words))
+                run.broker_losses.append((how, words))
                 run.fail(f"{_BROKER} {how}")
                 continue
             for member in run.members.values():

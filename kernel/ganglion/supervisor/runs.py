@@ -311,7 +311,7 @@ _LOSSES_LISTED = 20
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
 _HEARD_SPAN_S = 0.5  # a participant tells its steps once a second, a wait of its own ever more seldom
 _HEARD_CHARACTERS = 300
-_STORY_LINES_MAX = 200  # a message of a failure may be as long as a body
+_REPORT_LINES_MAX = 200  # a message of a failure may be as long as a body
 _SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
 
 
@@ -340,7 +340,7 @@ class Run:
         self.keeper = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
         self.former: list[Member] = []  # members with a successor
-        self.broker_losses: list[tuple[str, str, list[str]]] = []  # that ended the run: label, how, last words
+        self.broker_losses: list[tuple[str, list[str]]] = []  # that ended the run: how, last output
         self.lost: list[Member] = []  # members without a successor
         self.ended: Ended | None = None
         self.over = asyncio.Event()
@@ -502,23 +502,17 @@ class Run:
         overdue = [m for m in everybody if m.overdue and not m.child.gone]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
         if ended.status == FAILED:
-            story = self._failure_report(ended)
+            report = self._failure_report(ended)
         else:
             clumsy = [m for m in everybody if m.asked and m.child.gone and not m.child.orderly and not self.kill]
-            story = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
-        story += ["defect: " + text for text in self.defects]
+            report = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
+        report += ["defect: " + text for text in self.defects]
         wrong = ended.status == FAILED or bool(self.defects)
         self.status, exit_status = ended.status, ended.exit_status or int(wrong)
         reason, took_s = printable(ended.reason.replace("\n", " ")), time.monotonic() - self.started_s
         resumable = ended.failure is None or ended.failure.kind not in _FAILS_AGAIN
-        self.outcome = Outcome(self.id, self.status, reason, exit_status, _plain(story), took_s, resumable)
+        self.outcome = Outcome(self.id, self.status, reason, exit_status, _plain(report), took_s, resumable)
         return self.outcome
-
-    def _first(self, ended: Ended) -> Member | None:
-        """Return the member that failed first: killed by a signal, else named by the governor, else the first lost."""
-        crashed = [m for m in self.lost if m.child.why or (m.child.code is not None and m.child.code < 0)]
-        named = self._named(ended)
-        return crashed[0] if crashed else named or next(iter(self.lost), None)
 
     def _named(self, ended: Ended) -> Member | None:
         """Return the member that the governor names: `where` leads from caller to callee, its end is the culprit."""
@@ -529,14 +523,17 @@ class Run:
         return None
 
     def _failure_report(self, ended: Ended) -> list[str]:
-        """Return the lines of a failure: the first loss or the governor's word, last words, what followed."""
-        first, failure, lines = self._first(ended), ended.failure, list[str]()
-        for label, how, words in self.broker_losses:
-            lines += [f"{label} {how}", *_quoted(words)]
-        if first is not None and not self.broker_losses:
-            lines += self._about(first, ended)
-        elif failure is not None:
-            lines += [_told(failure), *_indented((failure.traceback or "").splitlines())]
+        """Return the lines of a failure: the first loss or the governor's word, last output, what followed.
+
+        The member that failed first is one that was killed by a signal, else that which the governor names.
+        """
+        crashed = [m for m in self.lost if m.child.why or (m.child.code or 0) < 0]
+        first = next(iter(crashed), None) or self._named(ended) or next(iter(self.lost), None)
+        lines = [line for how, words in self.broker_losses for line in (f"broker {how}", *_quoted(words))]
+        if first is not None and not lines:
+            lines = self._about(first, ended)
+        elif ended.failure is not None:
+            lines += _told(ended.failure)
         lines = lines or [ended.reason]
         lines += [self.unheard] if self.unheard else []
         others = [f"{m.label} {m.end_text}" for m in self.lost if m is not first]
@@ -549,42 +546,43 @@ class Run:
         failure = ended.failure if member is self._named(ended) else None
         lines = [f"{member.label} {member.end_text}"] if member in self.lost or failure is None else []
         if failure is not None:
-            lines.append(f"{member.label}: {_told(failure)}")
-            traceback = (failure.traceback or "").splitlines()
-            if traceback and traceback[-1] not in member.last_words:  # else its process has printed it
-                lines += _indented(traceback)
+            sentence, *traceback = _told(failure)
+            lines.append(f"{member.label}: {sentence}")
+            if traceback and traceback[-1].removeprefix(_INDENT) not in member.last_words:  # else it has printed it
+                lines += traceback
         elif ended.reason and ended.reason.removeprefix("failed: ") not in ("failed", *lines):
             lines.append(ended.reason)
         if member.process is None:
             return lines
-        before = [one for one in self.former if one.name == member.name and one is not member]
-        # Its last words, or those of the newest of its predecessors that printed anything.
-        return lines + _quoted(next((one.last_words for one in (member, *reversed(before)) if one.last_words), []))
+        before = [one for one in reversed(self.former) if one.name == member.name]
+        # Its last output, or that of the newest of its predecessors that printed anything.
+        return lines + _quoted(next((one.last_words for one in (member, *before) if one.last_words), []))
 
 
-def _plain(story: Sequence[str]) -> list[str]:
-    """Return a story as lines that a terminal shows and does not obey; a peer's new line begins none of ours."""
-    lines = [
-        ("    " if number else "") + printable(line)[:LOG_LINE_BYTES]
-        for text in story
-        for number, line in enumerate(text.split("\n"))
-    ]
-    more = len(lines) - _STORY_LINES_MAX
-    return [*lines[:_STORY_LINES_MAX], f"... and {more} more lines"] if more > 0 else lines
+_INDENT = "    "
 
 
-def _told(failure: Failure) -> str:
-    return f"{failure.kind}: {failure.message}" + (f" ({failure.where})" if failure.where else "")
+def _plain(report: Sequence[str]) -> list[str]:
+    """Return a report as lines that a terminal shows and does not obey; a new line in a peer's text is indented."""
+    texts = [line for text in report for line in text.replace("\n", f"\n{_INDENT}").split("\n")]
+    lines = [printable(line)[:LOG_LINE_BYTES] for line in texts[:_REPORT_LINES_MAX]]
+    more = len(texts) - len(lines)
+    return [*lines, f"... and {more} more lines"] if more else lines
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
-    return ["    " + line for line in lines]
+def _told(failure: Failure) -> list[str]:
+    """Return a failure as a sentence, with the lines of its traceback."""
+    sentence = f"{failure.kind}: {failure.message}" + (f" ({failure.where})" if failure.where else "")
+    return [sentence, *(_INDENT + line for line in (failure.traceback or "").splitlines())]
 
 
 def _quoted(words: Sequence[str]) -> list[str]:
     if not words:
         return ["its output: nothing"]
-    return [f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:", *_indented(words)]
+    return [
+        f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:",
+        *(_INDENT + w for w in words),
+    ]
 
 
 def check_plan(run: str, plan: Plan, store: str | None) -> None:

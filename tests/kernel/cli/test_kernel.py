@@ -10,8 +10,7 @@ import pytest
 
 from ganglion.cli.main import main
 from ganglion.errors import PeerLost
-from ganglion.supervisor.connection import Connection, connection_path
-from ganglion.supervisor.operator import find_kernel
+from ganglion.supervisor.connection import Connection, connection_path, find_kernel
 
 
 def test_status_and_processes_of_the_daemon(daemon: Path, capsys: pytest.CaptureFixture[str]) -> None:

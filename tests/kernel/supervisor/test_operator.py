@@ -12,8 +12,7 @@ import pytest
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission
 from ganglion.errors import CallFailed
-from ganglion.supervisor.connection import Connection
-from ganglion.supervisor.operator import Operator
+from ganglion.supervisor.connection import Connection, Operator
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront

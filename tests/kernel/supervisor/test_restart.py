@@ -85,7 +85,7 @@ async def test_who_outlives_a_broker(tmp_path: Path, own: str, agent: str | None
         assert ([("peer.lost", "broker")], [("r-1", 1, "lost")]) == (house.events, house.incidents)
         assert not any(member.joined for member in run.members.values())
     else:
-        assert [("broker", "was killed by SIGKILL", ["last word"])] == run.broker_losses
+        assert [("was killed by SIGKILL", ["last word"])] == run.broker_losses
         assert run.ended is not None
         assert "failed: broker was killed by SIGKILL" == run.ended.reason
 

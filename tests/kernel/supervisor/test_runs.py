@@ -66,10 +66,10 @@ async def test_crash_is_told_before_what_it_dragged_along() -> None:
     follower.child.why = ""
     _lose(run, "muscle/ada/0", "out of memory")
     run.finish(dataclasses.replace(FAILED, peer="r-1/controller/0"))
-    story = run.conclude().report
+    report = run.conclude().report
 
-    assert "muscle ada (worker 0) could not be started: out of memory" == story[0]
-    assert story[-1].startswith("then: controller (worker 0) ")
+    assert "muscle ada (worker 0) could not be started: out of memory" == report[0]
+    assert report[-1].startswith("then: controller (worker 0) ")
 
 
 async def test_culprit_is_the_end_of_the_way() -> None:
