@@ -32,8 +32,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "name",
     ["../a.tape", "tapes/../../a.tape", "/tmp/a.tape", "a.tape", "tapes/deep/a.tape", "tapes/a.txt", "../tapes/a.tape"],
 )
-def test_a_moment_puts_tapes_back_into_the_run_only(results: Path, name: str) -> None:
-    """A note that names a tape outside, with a digest that is right, is damage: nothing is written."""
+def test_a_checkpoint_puts_journals_back_into_the_run_only(results: Path, name: str) -> None:
+    """A note that names a journal outside, with a digest that is right, is damage: nothing is written."""
     run = results / "run-1"
     checkpoint = run / "cuts" / "moment-000000001"
     checkpoint.mkdir(parents=True)
@@ -47,7 +47,7 @@ def test_a_moment_puts_tapes_back_into_the_run_only(results: Path, name: str) ->
         found, wrong = Checkpoints(run).newest()
 
         assert whole == (found is not None), named
-        assert whole or "is no tape of a run" in wrong[0]
+        assert whole or "is no journal of a run" in wrong[0]
     assert {"results"} == {path.name for path in results.parent.iterdir()}
 
 

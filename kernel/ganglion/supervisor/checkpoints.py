@@ -125,12 +125,11 @@ def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
         yield "it is of another run"
         return
     files = Files(folder)
-    for row in cut.get("rows", ()):
-        if row[0] == "brain":
-            yield from (f"model {name}: {text}" for name, text in files.model(str(row[9]), row[8]))
+    for row in (row for row in cut.get("rows", ()) if row[0] == "brain"):
+        yield from (f"model {name}: {text}" for name, text in files.model(str(row[9]), row[8]))
 
 
-_TAPES = ("tapes/*.tape", "users/*/*.tape")  # the journals of a run, below its folder
+_JOURNALS = ("tapes/*.tape", "users/*/*.tape")  # the journals of a run, below its folder
 _FACTS = "moment.json"
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
@@ -145,7 +144,7 @@ class Checkpoint:
 
     folder: Path
     facts: Mapping[str, Any]
-    tapes: Mapping[str, int]
+    journals: Mapping[str, int]
     stop: bool
 
     @property
@@ -162,7 +161,7 @@ class Checkpoints:
         self._cuts = folder / FOLDER
 
     # -- writing ------------------------------------------------------------------------------------------------------
-    def note(self, pids: Sequence[int], tapes: Sequence[Path], stop: bool = False) -> Checkpoint | None:
+    def note(self, pids: Sequence[int], journals: Sequence[Path], stop: bool = False) -> Checkpoint | None:
         """Link journals while these processes are stopped; None if one cannot be stopped or is missing, StoreError."""
         number = max(map(_number, self._folders()), default=0) + 1
         path = self._cuts / f"{'stop' if stop else 'moment'}-{number:09}"
@@ -170,31 +169,28 @@ class Checkpoints:
             self._cuts.mkdir(mode=0o700, exist_ok=True)
             path.mkdir(mode=0o700)
             with quiesced(pids) as quiet:
-                lengths = self._link(tapes, path) if quiet else None
+                if quiet and all(journal.exists() for journal in journals):
+                    return Checkpoint(path, {}, self._link(journals, path), stop)
         except OSError as error:
             shutil.rmtree(path, ignore_errors=True)
             raise StoreError(f"cut {path}: cannot be written: {error}") from error
-        if lengths is None:
-            shutil.rmtree(path, ignore_errors=True)
-            return None
-        return Checkpoint(path, {}, lengths, stop)
+        shutil.rmtree(path, ignore_errors=True)
+        return None
 
-    def _link(self, tapes: Sequence[Path], path: Path) -> dict[str, int] | None:
+    def _link(self, journals: Sequence[Path], path: Path) -> dict[str, int]:
+        """Link journals into a folder; return the length of each by its path in the run."""
         lengths = {}
-        for tape in tapes:
-            try:
-                os.link(tape, path / tape.name, follow_symlinks=False)
-            except FileNotFoundError:
-                return None
-            lengths[tape.relative_to(self._folder).as_posix()] = (path / tape.name).stat().st_size
+        for journal in journals:
+            os.link(journal, path / journal.name, follow_symlinks=False)
+            lengths[journal.relative_to(self._folder).as_posix()] = (path / journal.name).stat().st_size
         return lengths
 
     def keep(self, checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:
         """Make a checkpoint durable, with facts about it; older ones are removed. StoreError if that fails."""
         try:
-            for name in checkpoint.tapes:
+            for name in checkpoint.journals:
                 sync(checkpoint.folder / Path(name).name)
-            text = cut_text({**facts, "tapes": dict(checkpoint.tapes)})
+            text = cut_text({**facts, "tapes": dict(checkpoint.journals)})
             write_synced(checkpoint.folder / _FACTS, text.encode(), 0o600)
             sync(self._cuts)
         except OSError as error:
@@ -220,17 +216,17 @@ class Checkpoints:
         file = path / _FACTS
         try:
             facts = read_cut(file.read_bytes(), str(file))
-            tapes = {str(name): int(length) for name, length in facts["tapes"].items()}
-            for name, length in tapes.items():
-                if not _is_tape(name) or length < 0:
-                    raise ValueError(f"{name!r:.80} of {length} bytes is no tape of a run")
+            journals = {str(name): int(length) for name, length in facts["tapes"].items()}
+            for name, length in journals.items():
+                if not _is_journal(name) or length < 0:
+                    raise ValueError(f"{name!r:.80} of {length} bytes is no journal of a run")
                 found = (path / Path(name).name).stat().st_size
                 if found < length:
                     text = f"expected at least {length} bytes, found {found}"
                     raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
         except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise StoreError(f"cut {path}: cannot be read: {type(error).__name__}: {error}") from error
-        return Checkpoint(path, facts, tapes, path.name.startswith("stop-"))
+        return Checkpoint(path, facts, journals, path.name.startswith("stop-"))
 
     def _folders(self) -> list[Path]:
         try:
@@ -243,13 +239,13 @@ class Checkpoints:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Replace all journals of the run by those of a checkpoint; after a StoreError it can be done again."""
         try:
-            fresh = {name: self._beside(checkpoint, name) for name in checkpoint.tapes}
-            for path in self._tapes():
+            fresh = {name: self._beside(checkpoint, name) for name in checkpoint.journals}
+            for path in self._journals():
                 path.unlink()
             for name, path in fresh.items():
                 path.rename(self._folder / name)
         except OSError as error:
-            raise StoreError(f"cut {checkpoint.folder}: the tapes cannot be put back: {error}") from error
+            raise StoreError(f"cut {checkpoint.folder}: the journals cannot be put back: {error}") from error
 
     def _beside(self, checkpoint: Checkpoint, name: str) -> Path:
         source, path = checkpoint.folder / Path(name).name, self._folder / f"{name}.back"
@@ -257,7 +253,7 @@ class Checkpoints:
         path.unlink(missing_ok=True)
         with open_regular(source) as given, path.open("xb") as taken:  # another user may own the source
             path.chmod(0o600)
-            left = checkpoint.tapes[name]
+            left = checkpoint.journals[name]
             while left:
                 piece = given.read(min(left, _PIECE_BYTES))
                 if not piece:
@@ -268,8 +264,8 @@ class Checkpoints:
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
         return path
 
-    def _tapes(self) -> list[Path]:
-        return [path for pattern in _TAPES for path in self._folder.glob(pattern)]
+    def _journals(self) -> list[Path]:
+        return [path for pattern in _JOURNALS for path in self._folder.glob(pattern)]
 
     def went_on(self, checkpoint: Checkpoint) -> None:
         """Take note that a run which was interrupted at a checkpoint goes on from it: later ones are newer."""
@@ -281,7 +277,7 @@ class Checkpoints:
         """Remove all checkpoints of processes and all journals: a phase begins again."""
         for path in self._folders():
             shutil.rmtree(path, ignore_errors=True)
-        for path in self._tapes():
+        for path in self._journals():
             path.unlink(missing_ok=True)
 
 
@@ -289,11 +285,11 @@ def _number(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
 
 
-def _is_tape(name: str) -> bool:
+def _is_journal(name: str) -> bool:
     """Say whether a name leads to a journal below the folder of a run, and nowhere else."""
     path = PurePosixPath(name)
     return ".." not in path.parts and any(
-        path.match(pattern) and len(path.parts) == len(PurePosixPath(pattern).parts) for pattern in _TAPES
+        path.match(pattern) and len(path.parts) == len(PurePosixPath(pattern).parts) for pattern in _JOURNALS
     )
 
 
@@ -360,13 +356,11 @@ class Checkpointer:
 
     def _there(self) -> tuple[list[int], list[Path]] | None:
         """Return the processes of the phase and their journals, None while one is missing."""
-        run, pids, tapes = self._run, [], []
+        run, pids, journals = self._run, [], []
         for place in run.needed() if self._possible() else ():
             member = run.members.get(place.name)
-            if member is None or member.process is None or not member.joined:
-                return None
-            if member.child.state is not State.RUNNING:
+            if member is None or member.process is None or not member.joined or member.child.state is not State.RUNNING:
                 return None
             pids.append(member.process.pid)
-            tapes.append(run.folder.journal(place))
-        return (pids, tapes) if pids else None
+            journals.append(run.folder.journal(place))
+        return (pids, journals) if pids else None

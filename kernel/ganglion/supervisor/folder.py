@@ -182,12 +182,11 @@ def _git(folder: Path) -> str | None:
 
 def participants(processes: Sequence[Process]) -> str:
     """Return processes in words: `governor, 2 controllers, 2 environments, 4 muscles, 1 brain`."""
-    counts, words = Counter(process.role for process in processes), []
-    for role in (Role.GOVERNOR, Role.STORE, Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN):
+    counts = Counter(process.role for process in processes)
+    words = [role.value for role in (Role.GOVERNOR, Role.STORE) if role in counts]
+    for role in (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN):
         if role in counts:
-            single = role in (Role.GOVERNOR, Role.STORE)
-            plural = "" if counts[role] == 1 else "s"
-            words.append(role.value if single else f"{counts[role]} {role.value}{plural}")
+            words.append(f"{counts[role]} {role.value}{'s' if counts[role] > 1 else ''}")
     return ", ".join(words)
 
 
@@ -309,18 +308,11 @@ def read_process_table(folder: Path) -> ProcessTable | None:
     path = folder / PROCESS_TABLE
     try:
         tree = json.loads(path.read_bytes())
-        known = {name: Incarnation(**life) for name, life in tree["lives"].items()}
-        signals = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
-        ended = None if tree.get("ended") is None else End(**tree["ended"])
-        return ProcessTable(
-            **{
-                **tree,
-                "supervisor": Incarnation(**tree["supervisor"]),
-                "lives": known,
-                "signals": signals,
-                "ended": ended,
-            }
-        )
+        tree["supervisor"] = Incarnation(**tree["supervisor"])
+        tree["lives"] = {name: Incarnation(**life) for name, life in tree["lives"].items()}
+        tree["signals"] = tuple((int(phase), str(signal)) for phase, signal in tree["signals"])
+        tree["ended"] = None if tree.get("ended") is None else End(**tree["ended"])
+        return ProcessTable(**tree)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -348,18 +340,15 @@ def end_orphans(run: str, table: ProcessTable) -> list[str]:
     """Kill the processes left of a run, return their names; UsageError if its supervisor lives, or LaunchError."""
     if lives(table.supervisor):
         raise UsageError(f"run {run} goes on already (process {table.supervisor.pid})")
-    left = {name: life for name, life in table.lives.items() if lives(life)}
-    for life in left.values():
-        assert life.pid is not None
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(life.pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(life.pid, signal.SIGKILL)
+    left = {name: life.pid for name, life in table.lives.items() if life.pid is not None and lives(life)}
+    for pid in left.values():
+        for kill in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(pid, signal.SIGKILL)
     until_s = time.monotonic() + 2 * LEAVE_KILL_S
-    while still := [name for name, life in left.items() if lives(life)]:
+    while still := [name for name in left if lives(table.lives[name])]:
         if time.monotonic() > until_s:
-            pid = table.lives[still[0]].pid
-            raise LaunchError(f"run {run}: {still[0]} (process {pid}) is left over and cannot be ended")
+            raise LaunchError(f"run {run}: {still[0]} (process {left[still[0]]}) is left over and cannot be ended")
         time.sleep(_LOOK_S)
     return list(left)
 

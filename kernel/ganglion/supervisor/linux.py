@@ -40,9 +40,9 @@ def adopt_orphans() -> bool:
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent(signum: int = signal.SIGKILL) -> bool:
-    """Have `signum` sent when the present parent ends (it may have already); return whether the system can do that."""
-    return _prctl(_PR_SET_PDEATHSIG, int(signum))
+def die_with_parent() -> bool:
+    """Be killed when the present parent ends (it may have already); return whether the system can do that."""
+    return _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def name_process(name: str) -> bool:

@@ -132,9 +132,9 @@ class Daemon(Service):
         if self.leaving.is_set():
             raise UsageError("this kernel is leaving and takes no documents")
         bus = self.supervisor.bus
-        here = [row for row in (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers if row["name"] == caller]
+        peers = (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers
         # An operator on this machine who has read the token is its user: `submit` means what `run` means.
-        local = bool(here) and not here[0]["remote"] and bool(request.folder)
+        local = bool(request.folder) and any(row["name"] == caller and not row["remote"] for row in peers)
         plan, _ = await asyncio.to_thread(
             load_document,
             Path(request.folder, Path(request.source).name) if local else request.source,
@@ -162,10 +162,10 @@ class Daemon(Service):
     async def runs(self, caller: str, request: RunRequest) -> Runs:
         """List runs, oldest first; those that wait for their turn come last."""
         waiting = self._waiting(request.run) if request.run else list(self._queued.values())
-        if request.run and waiting:
-            return Runs([_queued_row(queued) for queued in waiting[:1]])
-        listed = await super().runs(caller, request)
-        return Runs([*listed.rows, *(_queued_row(queued) for queued in waiting)])
+        rows = [_queued_row(queued) for queued in waiting]
+        if request.run and rows:
+            return Runs(rows[:1])
+        return Runs([*(await super().runs(caller, request)).rows, *rows])
 
     async def signal(self, caller: str, request: RunSignal) -> Signalled:
         """Pass on a flow signal; a run that waits for its turn takes none."""
@@ -229,14 +229,12 @@ def _phase_index(run: Run, text: str) -> int:
 
 
 def _run_row(run: Run) -> dict[str, Any]:
-    outcome = run.outcome
-    return _queued_row(_Queued(run.plan, run.folder, run.started_s)) | {
-        "status": outcome.status if outcome else run.status if run.begun else "starting",
-        "reason": outcome.reason if outcome else None,
-        "exit_status": outcome.exit_status if outcome else None,
-        "story": list(outcome.report) if outcome else [],
-        "phase": run.phase,
-    }
+    row = _queued_row(_Queued(run.plan, run.folder, run.started_s)) | {"phase": run.phase}
+    if run.outcome is None:
+        return row | {"status": run.status if run.begun else "starting"}
+    ended = run.outcome
+    told = {"reason": ended.reason, "exit_status": ended.exit_status, "story": list(ended.report)}
+    return row | told | {"status": ended.status}
 
 
 def _queued_row(queued: _Queued) -> dict[str, Any]:
