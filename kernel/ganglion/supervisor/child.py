@@ -165,11 +165,6 @@ class Child:
         return self.gone and not self.lost and self.code in (0, None)
 
     @property
-    def killed_from_outside(self) -> bool:
-        """Say whether a signal ended the process that we have not sent, and that no fault of its own sends."""
-        return self.code in (-signal.SIGKILL, -signal.SIGTERM) and not self.why
-
-    @property
     def reason(self) -> str:
         """Return how the process ended, in words."""
         text = self.why if self.code is None and self.why else exit_text(self.code)

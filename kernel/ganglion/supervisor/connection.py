@@ -302,25 +302,26 @@ class Operator(contextlib.AbstractContextManager["Operator"]):
         """Call the kernel, repeatedly while it is busy; return its reply, or raise CallFailed or DeadlineExceeded."""
         row = CALL_BY_NAME[call]
         self._serial += 1
-        head = encode_head(Head(Verb.CALL, self._serial, call, None, int(1000 * span_s)))
-        frames = [KERNEL.encode(), head, codec_of(row.request).encode(request)]
+        asked = encode_head(Head(Verb.CALL, self._serial, call, None, int(1000 * span_s)))
+        frames = [KERNEL.encode(), asked, codec_of(row.request).encode(request)]
         self._link.send(frames)
         until_s = time.monotonic() + span_s
+        again_s: float | None
         while True:
-            head_in, body = self._next(until_s, call)
-            again_s: float | None = RETRY_S["broker"] if head_in.verb is Verb.LOST else None
-            if head_in.verb is not Verb.LOST and head_in.serial != self._serial:
+            head, body = self._next(until_s, call)
+            if head.verb is Verb.LOST:
+                again_s = RETRY_S["broker"]
+            elif head.serial != self._serial:
                 continue
-            if head_in.verb is Verb.REPLY:
+            elif head.verb is Verb.REPLY:
                 return codec_of(row.reply).decode(body)
-            if head_in.verb is Verb.ERROR:
+            else:
                 tree = decode_map(body)
                 again_s = retry_after_s(tree)
                 if again_s is None or time.monotonic() + again_s > until_s:
                     raise CallFailed("the kernel", call, tree)
-            if again_s is not None:
-                time.sleep(again_s)
-                self._link.send(frames)
+            time.sleep(again_s)
+            self._link.send(frames)
 
     def follow(self, run: str, show: Callable[[RunEvent], None], over: Callable[[], bool]) -> None:
         """Show the events of a run until `over` says so; it is asked after each event, and every second."""
@@ -379,11 +380,10 @@ def find_run(results: Path, file: Path | None, run: str) -> Operator:
             continue
         try:
             operator.ask("kernel.runs", RunRequest(run))
+            return operator
         except CallFailed as error:
             operator.close()
             reasons.append(f"{path}: {error.remote_message}")
-            continue
-        return operator
     if not found:
         find_kernel(results, file)  # says where was looked
     raise PeerLost(f"run {run}", "no living kernel knows it: " + "; ".join(reasons))

@@ -169,14 +169,12 @@ def _system() -> str:
 def _git(folder: Path) -> str | None:
     """Return the commit that is checked out where the document lies, read from files: no program is started."""
     for parent in [folder.resolve(), *folder.resolve().parents]:
-        try:
+        with contextlib.suppress(OSError):
             text = (parent / ".git" / "HEAD").read_text().strip()
+            if not text.startswith("ref: "):
+                return text
             reference = parent / ".git" / text.removeprefix("ref: ")
-            if text.startswith("ref: "):
-                return reference.read_text().strip() if reference.is_file() else None
-            return text
-        except OSError:
-            continue
+            return reference.read_text().strip() if reference.is_file() else None
     return None
 
 
@@ -361,13 +359,11 @@ def remove_connection(results: Path, run: str) -> None:
             connection = read_connection(path)
         except UsageError:
             continue  # there is none, or it is not ours
-        folder = Path(connection.endpoint.removeprefix("ipc://")).parent
         path.unlink(missing_ok=True)
-        if connection.run != run or not folder.is_absolute():
-            continue
+        folder = Path(connection.endpoint.removeprefix("ipc://")).parent
+        named = folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run)
         with contextlib.suppress(OSError):
-            named = folder.name.startswith("ganglion-") or folder.parts[-2:] == ("ganglion", run)
-            if named and folder.stat().st_uid == os.getuid():
+            if connection.run == run and folder.is_absolute() and named and folder.stat().st_uid == os.getuid():
                 for file in folder.iterdir():
                     if file.is_socket() or file.name in (CONNECTION, REMOTE):
                         file.unlink()

@@ -35,7 +35,7 @@ from ganglion.supervisor.checkpoints import (
 )
 from ganglion.supervisor.child import Event, State, exit_text, refuses_to_start
 from ganglion.supervisor.folder import participants, read_process_table
-from ganglion.supervisor.launcher import Process
+from ganglion.supervisor.launcher import Process, within
 from ganglion.supervisor.linux import children_of, stopped
 from ganglion.supervisor.runs import Member, Run, wait_gone
 from ganglion.wire.messages import Admit, Done, Failure, GovernorStart, Incident, Lost, Overdue, Withdraw
@@ -168,8 +168,7 @@ class Restarter:
 
     async def _wait_notice(self, member: Member) -> None:
         """Wait for the broker's word on the connection of a process that has ended; there may be no broker."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(member.off.wait(), NOTICE_S)
+        await within(member.off, NOTICE_S)
         member.notice_awaited = True
         self.ended(member)
 
@@ -191,7 +190,7 @@ class Restarter:
         if child.code == EXIT_DIFFERS and member.incarnation > 1:
             self._lose(run, member)
             reason = _reason_given(member) or ": it does not do the same again"
-            self._supervisor.rewind(run, f"{member.label}{reason}", member.name)
+            self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
         # A process that is killed from outside while it is idle does not count as poison, wherever it stands.
@@ -217,7 +216,8 @@ class Restarter:
         position = await asyncio.to_thread(journal_position, former.journal)
         self._report(run, former, "lost", former.end_text, position)
         await asyncio.sleep(delay_s)
-        if run.over.is_set() or run.members.get(former.name) is not former or not run.needs(former.name):
+        needed = any(place.name == former.name for place in run.needed())
+        if run.over.is_set() or run.members.get(former.name) is not former or not needed:
             return
         member = run.members[former.name] = supervisor.member(run, former.place)
         member.lost_s, member.lost_way = former.lost_s, former.child.way
@@ -336,7 +336,8 @@ def _outlives_broker(run: Run) -> bool:
 
 def _may_be_innocent(member: Member) -> bool:
     """Say whether a process may have been killed from outside while it was idle."""
-    return member.child.killed_from_outside and member.here.is_set() and member.place.role in ASKED_ROLES
+    outside = member.child.code in (-signal.SIGKILL, -signal.SIGTERM) and not member.child.why
+    return outside and member.here.is_set() and member.place.role in ASKED_ROLES
 
 
 def _reason_given(member: Member) -> str:

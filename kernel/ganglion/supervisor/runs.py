@@ -103,24 +103,6 @@ class Member:
         self.off.set()
 
     # -- its life -----------------------------------------------------------------------------------------------------
-    def start(self) -> None:
-        """Take note that it is being started."""
-        self._receive(Event.START)
-
-    def started(self, process: Process) -> None:
-        """Take note of its process."""
-        self.process = process
-        self._receive(Event.STARTED)
-
-    def failed(self, why: str) -> None:
-        """Take note that it could not be started."""
-        self.child.why = why
-        self._receive(Event.FAILED)
-
-    def exited(self, process: Process) -> None:
-        """Take note that its process has ended."""
-        self._receive(Event.EXITED, code=process.code)
-
     def leave(self, patience_s: float | None = None) -> None:
         """Ask it to leave if it has joined, else end it by signal; what follows is up to the clock."""
         self.dismissed = True
@@ -134,15 +116,15 @@ class Member:
         if self.child.gone:
             return
         if self.joined or self.child.state is not State.RUNNING:
-            self._receive(Event.LEAVE, patience_s=patience_s)
+            self.receive(Event.LEAVE, patience_s=patience_s)
         else:
-            self._receive(Event.END)
+            self.receive(Event.END)
 
     def end(self, event: Event = Event.END) -> None:
         """Go on to SIGTERM at once, or to SIGKILL with the event KILL."""
         self.dismissed = True
         if not self.place.attached:
-            self._receive(event)
+            self.receive(event)
 
     def kill_lost(self, why: str) -> None:
         """Kill a process that was not asked to leave; its end counts as a loss, for the reason `why`."""
@@ -157,11 +139,9 @@ class Member:
             self.process.signal(signal.SIGABRT)
             self._loop.call_later(_DUMP_S, self.kill_lost, why)
 
-    def _receive(self, event: Event, code: int | None = None, patience_s: float | None = None) -> None:
+    def receive(self, event: Event, code: int | None = None, patience_s: float | None = None) -> None:
+        """Take in what has happened to its process, or is wanted of it, and do what follows from that."""
         self._carry_out(self.child.receive(event, self._loop.time(), code, patience_s))
-
-    def _tick(self) -> None:
-        self._carry_out(self.child.tick(self._loop.time()))
 
     def _carry_out(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
@@ -176,7 +156,8 @@ class Member:
             elif self.process is not None:
                 self.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
         if self.child.deadline_s is not None:
-            self._loop.call_at(self.child.deadline_s + 0.001, self._tick)
+            now_s = self.child.deadline_s + 0.001
+            self._loop.call_at(now_s, lambda: self._carry_out(self.child.tick(self._loop.time())))
 
     # -- words --------------------------------------------------------------------------------------------------------
     @property
@@ -231,25 +212,29 @@ async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> Non
     """Start the process of a member; if that cannot be done the member holds the reason."""
     if run.over.is_set():
         return  # it ended while this one was being announced
-    member.start()
+    member.receive(Event.START)
     log = run.folder.logs / f"{log_name(member.place)}.out"
     program = member.place.program
     try:
+
+        def exited(process: Process) -> None:
+            member.receive(Event.EXITED, code=process.code)
+
         user = run.folder.give(member.place)
         variables = variables_of(home, run, member)
         if program is not None:
             argv = argv_of(home, run, member, variables, user)
             cwd = Path(run.plan.folder or ".", program.cwd or "")
             variables = {**variables, **program.variables}
-            process = launcher.execute(member.label, argv, variables, member.exited, log, cwd, user, run.mask)
+            member.process = launcher.execute(member.label, argv, variables, exited, log, cwd, user, run.mask)
         else:
-            process = await launcher.fork(
-                log_name(member.place), variables, member.exited, log=log, user=user, mask=run.mask
-            )
+            name = log_name(member.place)
+            member.process = await launcher.fork(name, variables, exited, log=log, user=user, mask=run.mask)
     except (LaunchError, OSError) as error:
-        member.failed(str(error))
+        member.child.why = str(error)
+        member.receive(Event.FAILED)
         return
-    member.started(process)
+    member.receive(Event.STARTED)
 
 
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
@@ -402,10 +387,6 @@ class Run:
     def needed(self) -> list[Place]:
         """Return all processes that the present phase needs, the governor first, then the store."""
         return [self.governor, *([self.keeper] if self.keeper else []), *self.places(self.phase)]
-
-    def needs(self, name: str) -> bool:
-        """Say whether the present phase needs a process of this name."""
-        return any(place.name == name for place in self.needed())
 
     def member(self, place: Place, ask: Callable[[Member], None], ended: Callable[[Member], None]) -> Member:
         """Return a new member for a place, the next incarnation of its name."""

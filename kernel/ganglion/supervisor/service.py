@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ganglion.supervisor.supervisor import Supervisor
 
 
+_CALLS = ("submit", "runs", "processes", "signal", "stop", "leave")
+
+
 class Service:
     """Answer operators about the runs of a supervisor; `supervisor` is set before anything is answered."""
 
@@ -32,14 +35,7 @@ class Service:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what is answered, by the name of the call."""
-        return {
-            "kernel.submit": self.submit,
-            "kernel.runs": self.runs,
-            "kernel.processes": self.processes,
-            "kernel.signal": self.signal,
-            "kernel.stop": self.stop,
-            "kernel.leave": self.leave,
-        }
+        return {f"kernel.{name}": getattr(self, name) for name in _CALLS}
 
     def find(self, text: str) -> Run:
         """Return the run of an id, a uid (the newest), an unambiguous beginning, or `last`."""
@@ -84,9 +80,9 @@ class Service:
             return Signalled(False, f"run {run.id} is {run.status if run.begun else 'starting'}")
         phase = None if request.phase is None else _phase_index(run, request.phase)
         data = None if request.phase is None else {"phase": request.phase}
-        steps, reason, bus, taken_in = request.steps, request.reason, self.supervisor.bus, run.phase
-        wish = FlowSignal(request.signal, "operator", reason, phase, request.worker, steps=steps, data=data)
-        answer: Signalled = await bus.ask(run.governor.name, "governor.signal", wish)
+        reason, taken_in = request.reason, run.phase
+        wish = FlowSignal(request.signal, "operator", reason, phase, request.worker, steps=request.steps, data=data)
+        answer: Signalled = await self.supervisor.bus.ask(run.governor.name, "governor.signal", wish)
         if answer.accepted:
             run.signalled(taken_in, wish.signal)
             await self.supervisor.note(run, must=False)

@@ -28,7 +28,7 @@ from ganglion.supervisor.connection import REMOTE, Access, Connection, connectio
 from ganglion.supervisor.folder import RunFolder, forget, write_process_table
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
-from ganglion.supervisor.recovery import Restarter, Watchdog, begin, prepare, rewind
+from ganglion.supervisor.recovery import Restarter, Watchdog, begin, prepare
 from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
@@ -83,7 +83,7 @@ class Settings:
     def further(self) -> list[str]:
         """Return the endpoints on this machine beside the supervisor's own."""
         if self.bind.startswith("ipc:"):
-            return [*([_ANY_PORT] if self.tcp else []), self.bind]
+            return [_ANY_PORT, self.bind] if self.tcp else [self.bind]
         return [self.bind] if self.tcp else []
 
 
@@ -118,8 +118,7 @@ class Supervisor:
         # Children that are there already belong to somebody else: the proof at the end leaves them alone.
         self._spared = set(children_of(os.getpid())) - self._launcher.pids
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
-        ours["kernel.overdue"] = self.restarter.overdue
-        self.bus = Bus({**self.settings.handlers, **ours}, self)
+        self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
         self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self.watchdog.end_text, log)
         try:
@@ -233,37 +232,29 @@ class Supervisor:
             del self.runs[former]
         return outcome
 
-    def rewind(self, run: Run, reason: str, peer: str) -> None:
-        """Begin a run again from a phase's begin, because results of a restarted process differ."""
-        self.spawn(rewind(self, run, reason, peer))
-
     async def _carry_out(self, run: Run) -> None:
         """Begin a run and wait until it is over; whatever prevents the beginning fails it."""
-        begin = asyncio.create_task(self._begin(run))
-        over = asyncio.create_task(run.over.wait())
+        beginning = asyncio.create_task(self._begin(run))
         try:
-            await asyncio.wait([begin, over], return_when=asyncio.FIRST_COMPLETED)
-            error = begin.exception() if begin.done() else None
-            if error is not None:
-                run.fail(str(error) if isinstance(error, GanglionError) else f"{type(error).__name__}: {error}")
-            await over
+            await run.over.wait()
         finally:
-            begin.cancel()
-            over.cancel()
-            await asyncio.wait([begin, over])
-            if not begin.cancelled():
-                begin.exception()  # what came after the end changes nothing
+            beginning.cancel()
+            await asyncio.wait([beginning])
 
     async def _begin(self, run: Run) -> None:
-        await self.bus.ask_all("kernel.subscribe", [Subscribe(topic(run.id, n)) for n in (event.TOPIC, event.WAITS)])
-        run.beginning = asyncio.ensure_future(begin(self, run))
+        topics = [Subscribe(topic(run.id, name)) for name in (event.TOPIC, event.WAITS)]
         try:
-            await asyncio.wait([run.beginning])
-        finally:
-            run.beginning.cancel()
-        if not run.beginning.cancelled():  # else it begins anew
-            run.beginning.result()
-        await run.checkpointer.watch()
+            await self.bus.ask_all("kernel.subscribe", topics)
+            run.beginning = asyncio.ensure_future(begin(self, run))
+            try:
+                await asyncio.wait([run.beginning])
+            finally:
+                run.beginning.cancel()
+            if not run.beginning.cancelled():  # else it begins anew
+                run.beginning.result()
+            await run.checkpointer.watch()
+        except Exception as error:  # noqa: BLE001 - the outermost frame of the task: the run ends by it
+            run.fail(str(error) if isinstance(error, GanglionError) else f"{type(error).__name__}: {error}")
 
     async def wait_joined(self, run: Run, names: Sequence[str], span_s: float) -> None:
         """Wait until these members have joined, or their successors."""
@@ -283,15 +274,14 @@ class Supervisor:
         fresh, changed = [], []
         for place in places:
             former = run.members.get(place.name)
+            if former in run.lost:
+                continue  # the run fails by its name; a successor would hide it
             if former is not None:
-                if former in run.lost:
-                    continue  # the run fails by its name; a successor would hide it
-                if former.lost_s is not None and former.gone.is_set():
-                    former.place = place  # its successor is about to be started
-                    continue
-                if definition(former.place) == definition(place) and former.stays:
+                awaited = former.lost_s is not None and former.gone.is_set()  # its successor is about to be started
+                stays = former.stays and definition(former.place) == definition(place)
+                if awaited or stays:
                     former.place = place
-                    if former.returns != (loss_of(phase, place) is Loss.RETURNS):
+                    if stays and former.returns != (loss_of(phase, place) is Loss.RETURNS):
                         former.returns = not former.returns
                         changed.append(former)
                     continue

@@ -23,7 +23,7 @@ from ganglion.supervisor.checkpoints import (
     recovery_plan,
 )
 from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
-from ganglion.supervisor.recovery import prepare
+from ganglion.supervisor.recovery import prepare, rewind
 from ganglion.supervisor.runs import Run
 from ganglion.wire.tape import MAGIC, Kind, block
 
@@ -206,7 +206,7 @@ def test_what_could_not_be_used_is_told(tmp_path: Path) -> None:
 
 def back(farm: Any, run: Run) -> None:
     """Have a run begin its phase again."""
-    farm.supervisor.rewind(run, "brain ada: it differs", run.governor.name)
+    farm.supervisor.spawn(rewind(farm.supervisor, run, "brain ada: it differs", run.governor.name))
 
 
 def withdrawal(

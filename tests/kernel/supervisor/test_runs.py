@@ -11,6 +11,7 @@ import pytest
 from ganglion.errors import UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.child import Event
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_plan, variables_of
@@ -42,8 +43,9 @@ def _run() -> Run:
 
 def _lose(run: Run, name: str, why: str) -> Member:
     member = run.members[f"r-1/{name}"]
-    member.start()
-    member.failed(why)
+    member.receive(Event.START)
+    member.child.why = why
+    member.receive(Event.FAILED)
     run.lost.append(member)
     return member
 
