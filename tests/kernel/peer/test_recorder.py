@@ -7,10 +7,11 @@ from fakepeer import MemoryReel
 
 from ganglion.peer.conversation import Request
 from ganglion.peer.journal import Recorded, Tape, TapeDiffers
-from ganglion.wire.envelope import encode_call
+from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.tape import Kind
+from ganglion.wire.verb import Verb
 
-HEARD = [b"r/controller/0", encode_call(7, "muscle.act", (0, 1, 2, 0, 4, 0), None), b"body"]
+HEARD = [b"r/controller/0", encode_head(Head(Verb.CALL, 7, "muscle.act", (0, 1, 2, 0, 4, 0))), b"body"]
 
 
 class Writer(Recorded):
