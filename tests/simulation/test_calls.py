@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from simulation.calls import by_role, calls_per_step, table
 
-MOST = {  # mode -> calls per step, all participants together, with two to spare: a body may happen to need a closer look
+MOST = {  # mode -> calls per step of all participants, and two to spare: a body may need a closer look
     "train": 503,
     "test": 401,
 }
