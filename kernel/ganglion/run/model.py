@@ -88,10 +88,8 @@ def wish_of(load: Any, agent: str, uid: str, run: str) -> Wish | None:
 
 def continued(phases: Sequence[PhasePlan], phase: int, agent: str, models: Own) -> str | None:
     """Return the folder of the model that an agent left the latest earlier phase with, None where it has none."""
-    for earlier in reversed(phases[:phase]):
-        if any(other.name == agent for other in earlier.agents):
-            return models.get((earlier.index, agent))
-    return None
+    own = [earlier.index for earlier in phases[:phase] if any(other.name == agent for other in earlier.agents)]
+    return models.get((own[-1], agent)) if own else None
 
 
 def own(wish: Wish, phases: Sequence[PhasePlan], phase: int, models: Own) -> tuple[str | None, str]:
@@ -161,7 +159,7 @@ def _phase(phase: int | str) -> str:
 
 
 class Inheritance:
-    """Know the models of a run's agents.
+    """Know the models that a run's agents begin phases with, and leave them with.
 
     `first` is agent -> folder of the model that it begins this phase with; an agent that begins afresh is not in it.
     `place` gives the folder of an agent's models: of a phase of this run, or in the agent's second directory.
@@ -196,9 +194,8 @@ class Inheritance:
 
     def hand_on(self, agents: Iterable[AgentPlan]) -> None:
         """Let agents without brains leave the phase with what they began it with."""
-        for agent in agents:
-            if agent.brain is None and agent.name in self.first:
-                self._own[self._phase.index, agent.name] = self.first[agent.name]
+        names = [agent.name for agent in agents if agent.brain is None and agent.name in self.first]
+        self._own |= {(self._phase.index, name): self.first[name] for name in names}
 
     def request(self, agent: AgentPlan) -> BrainStore:
         """Return what tells a brain to store; where nobody learns it is the model that the phase began with."""
