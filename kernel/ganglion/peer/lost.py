@@ -30,10 +30,9 @@ class Told:
 
 @dataclass(slots=True)
 class Journal:
-    """Keep the open episode of one environment.
+    """Keep the open episode of one environment, whose object `start` made in episode `made`.
 
-    `start` is the message with which its object was made, in episode `made`; `reset` the one that opened the open
-    episode, with the state of its generators before that; None if the start opened it.
+    `reset` opened the episode, with the state of the generators before that; None if the start opened it.
     """
 
     start: Any
@@ -56,11 +55,7 @@ class Journal:
 
 
 def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:
-    """Wait until a lost peer, or its successor, has joined; the governor names the wait, and its deadline ends it.
-
-    Raises:
-        GanglionError: `error` again: the run does not wait for this peer.
-    """
+    """Wait until a lost peer, or its successor, has joined; raises `error` if the run does not wait for this peer."""
     report = Rebuild(phase.setup.worker, peer, is_unreachable(error))
     answer: Rebuilt = phase.participant.call(phase.governor, "governor.rebuild", report, None)
     if not answer.joined:
@@ -84,11 +79,7 @@ class Mender:
         self._doubted: set[int] = set()  # places whose environment was led once because of an error of its own
 
     def __call__(self, place: int, error: GanglionError) -> Pending:
-        """Return the call asked anew of a successor; raises the error if there is none, or no more.
-
-        Raises:
-            Nondeterministic: The successor answers otherwise.
-        """
+        """Return the call asked anew of a successor; raises the error if there is none, or no more."""
         world = self._worlds[place] if place < len(self._worlds) else None
         journal = None if world is None else world.journal
         if world is None or journal is None:

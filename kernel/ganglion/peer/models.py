@@ -111,10 +111,8 @@ def model_folders(folder: Path, run: str | None = None) -> tuple[list[ModelFolde
     """Return the folders of models in a directory, the oldest first, and whether it is that of one run only.
 
     A directory has an index, is the folder of a run (whose models are in `brains`), or holds any number of these. With
-    `run` the folder of that name is looked at first, and no other if it has models of that run.
-
-    Raises:
-        StoreError: An index is damaged or cannot be read.
+    `run` the folder of that name is looked at first, and no other if it has models of that run. StoreError: an index
+    is damaged.
     """
     if (alone := _read_either(folder)) is not None:
         return [alone], True
@@ -196,11 +194,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
-    """Copy files of a model into a folder, each whole or not at all; return maps of tag, path, sha256 and bytes.
-
-    Raises:
-        StoreError: A file is damaged, or cannot be read or written.
-    """
+    """Copy files of a model, each whole or not at all; return maps of tag, path, sha256, bytes. StoreError if not."""
     rows = []
     for path in files:
         tag = str((load_meta(path) or {}).get("tag", ""))
@@ -220,11 +214,8 @@ def reserve(folder: Path, run: str, noted: Path) -> Path:
     """Return the folder of a run in a directory of models: made new, its id, or that and the first free number.
 
     Nothing that lies there is overwritten, also where a run of other results had the same id. Which one it is stands in
-    the file `noted`, in the run's own folder: a process that takes over from one that was lost gets the same.
-
-    Raises:
-        OSError: The folder cannot be made.
-        StoreError: The note cannot be read or written.
+    the file `noted`, in the run's own folder: a process that takes over from one that was lost gets the same. OSError:
+    the folder cannot be made. StoreError: the note cannot be read or written.
     """
     known = _read_json(noted, _folders) or {}
     if str(folder) in known:
@@ -242,11 +233,7 @@ def reserve(folder: Path, run: str, noted: Path) -> Path:
 
 
 def give_back(folder: Path, noted: Path) -> None:
-    """Remove a folder that was reserved in vain, with its note; what others have put there stays, and it as well.
-
-    Raises:
-        StoreError: The note cannot be read or written.
-    """
+    """Remove a folder that was reserved in vain, with its note, unless others have put something there."""
     try:
         folder.rmdir()
     except FileNotFoundError:
@@ -254,9 +241,8 @@ def give_back(folder: Path, noted: Path) -> None:
     except OSError:
         return
     known = _read_json(noted, _folders) or {}
-    kept = {place: path for place, path in known.items() if path != str(folder)}
-    if kept != known:
-        _write_json(noted, kept)
+    if str(folder) in known.values():
+        _write_json(noted, {place: path for place, path in known.items() if path != str(folder)})
 
 
 def _folders(tree: Any) -> dict[str, str]:
@@ -296,15 +282,7 @@ _KEYS = {"run": 1, "phase": 4, "brain": 4, "end": 1}  # record that tells of mod
 
 
 class ModelStore:
-    """Find models for one run, and keep the indices of those that it stores.
-
-    Args:
-        plan: The run.
-        run: Its id.
-        results: Its folder.
-        store: URI of its store, None if it has none.
-        warn: Tells a sentence to observers.
-    """
+    """Find models for one run, and keep the indices of those that it stores; `results` is the folder of the run."""
 
     def __init__(self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> None:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
@@ -336,11 +314,8 @@ class ModelStore:
 
     def note(self) -> dict[str, Any]:
         """Return what a successor needs to know of the models of this run, as plain values."""
-        second = [[str(place), str(folder)] for place, folder in self._second.items()]
-        return {
-            "shelves": second,
-            "rows": [list(row) for row in self._records.values() if row[0] in ("phase", "brain")],
-        }
+        rows = [list(row) for row in self._records.values() if row[0] in ("phase", "brain")]
+        return {"shelves": [[str(place), str(folder)] for place, folder in self._second.items()], "rows": rows}
 
     def recall(self, shelves: Sequence[Sequence[str]], rows: Sequence[Sequence[Any]]) -> None:
         """Take over what was noted: the folders in second directories, and the records of phases and models."""
@@ -364,24 +339,26 @@ class ModelStore:
         if not self._stale:
             return
         write_index(self._own, self._run, self._records.values())
+        heads = [record for record in self._records.values() if record[0] != "brain"]
         for place, folder in self._second.items():
-            records = self._records_of(place)
-            if any(record[0] == "brain" for record in records):
-                write_index(folder, self._run, records)
+            if models := self._stored_in(place):
+                write_index(folder, self._run, [*heads, *models])
         self._stale = False
 
-    def _records_of(self, place: Path) -> list[Sequence[Any]]:
-        """Return the records without those of models that are not in a second directory."""
-        return [record for record in self._records.values() if record[0] != "brain" or self._is_in(record, place)]
-
-    def _is_in(self, record: Sequence[Any], place: Path) -> bool:
-        agent = next(a for a in self._plan.phases[record[1]].agents if a.name == record[2])
-        return agent.models is not None and self._place(agent.models) == place
+    def _stored_in(self, place: Path) -> list[Sequence[Any]]:
+        """Return the records of models that are in a second directory, too."""
+        second = {
+            (phase.index, agent.name)
+            for phase in self._plan.phases
+            for agent in phase.agents
+            if agent.models is not None and self._place(agent.models) == place
+        }
+        return [row for row in self._records.values() if row[0] == "brain" and (row[1], row[2]) in second]
 
     def close(self) -> None:
         """Take away the folders that were made in vain; what others have put there stays."""
         for place, folder in self._second.items():
-            if not any(record[0] == "brain" for record in self._records_of(place)):
+            if not self._stored_in(place):
                 with contextlib.suppress(StoreError):  # a note too many: the run would get that folder again
                     give_back(folder, self._noted)
 
@@ -389,11 +366,14 @@ class ModelStore:
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Own) -> str | None:
         """Return the folder of the model that an agent begins a phase with, None to begin afresh.
 
-        Raises:
-            DocumentError: What `load` asks for is nowhere; with the places that were looked at.
-            StoreError: It is damaged.
+        DocumentError: what `load` asks for is nowhere; with the places that were looked at. StoreError: it is damaged.
         """
-        self._hand_over(phase, agent)
+        user = (agent.recovery or phase).run_as
+        if user is not None and agent.brain is not None:  # the brain runs under another name
+            try:
+                hand_over(self._own, f"{phase.index}/{file_name(agent.name)}", user)
+            except OSError as error:
+                raise StoreError(f"models of agent `{agent.name}`: {self._own}: {error}") from error
         if agent.load is False:
             return None
         wish = model.wish_of(agent.load, agent.name, self._plan.uid, self._run)
@@ -412,16 +392,6 @@ class ModelStore:
             raise DocumentError(text)
         self._warn(text)
         return None
-
-    def _hand_over(self, phase: PhasePlan, agent: AgentPlan) -> None:
-        """Give a brain that runs under another name the folder of its model."""
-        user = (agent.recovery or phase).run_as
-        if user is None or agent.brain is None:
-            return
-        try:
-            hand_over(self._own, f"{phase.index}/{file_name(agent.name)}", user)
-        except OSError as error:
-            raise StoreError(f"models of agent `{agent.name}`: {self._own}: {error}") from error
 
     def _inherited(self, folder: str) -> _Found:
         return _Found(Path(folder), self._known.get(folder, {}))

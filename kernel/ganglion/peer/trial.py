@@ -23,16 +23,10 @@ _WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
     """Make an environment as a run would, start it, shut it down; return what it declares or what went wrong.
 
-    The author's code runs in this process, which is to do nothing else. If it hangs, a traceback is written to
-    `watch` and the process ends with status 1.
-
-    Args:
-        order: `plan`, as `Plan.to_map` gives it; `phase`, an index; `environment`, a uid; `worker`.
-        watch: An open file with a descriptor.
-
-    Returns:
-        `sensors`, `actuators`, `rewards` (rows of id and space; rewards null: declared by the first update); or
-        `message` and `traceback`.
+    `order` is a map of `plan`, as `Plan.to_map` gives it, `phase`, an index, `environment`, a uid, and `worker`. The
+    author's code runs in this process, which is to do nothing else. If it hangs, a traceback is written to the file
+    `watch` and the process ends with status 1. The answer has `sensors`, `actuators`, `rewards` (rows of id and space;
+    rewards null: declared by the first update), or `message` and `traceback`.
     """
     plan = Plan.from_map(dict(order["plan"]))
     phase = plan.phases[order["phase"]]

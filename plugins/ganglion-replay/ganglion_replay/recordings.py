@@ -8,6 +8,7 @@ from typing import Any
 
 from ganglion.errors import DocumentError, GanglionError, StoreError
 from ganglion.peer.models import hand_over, located, shown, store_class, stored_runs
+from ganglion.peer.replay import Recordings as Base
 from ganglion.run import model
 from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.model import Wish
@@ -29,7 +30,7 @@ _SHOWN = 5  # episodes that are not whole, and columns, in one sentence
 _Found = tuple[str, int, str, str]  # run, index, name and mode of its phase
 
 
-class Recordings:
+class Recordings(Base):
     """Serve the `replay` of the agents of one run.
 
     Args:
