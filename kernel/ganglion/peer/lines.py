@@ -87,11 +87,7 @@ class Lines:
     def end(self) -> None:
         """Close its standard input, wait for its end, and end what is left of its process group."""
         self._stdin.close()
-        try:
-            status = self._child.wait(LEAVE_TERMINATE_S)
-        except subprocess.TimeoutExpired:
-            status = None
-        self._kill()
+        status = self._status()
         self._child.wait(LEAVE_KILL_S)
         self._stdout.close()
         if status is None:
@@ -129,17 +125,21 @@ class Lines:
 
     def _ended(self) -> NoReturn:
         """End this process as the program has ended."""
-        try:
-            status = self._child.wait(LEAVE_TERMINATE_S)
-        except subprocess.TimeoutExpired:
-            status = None  # it has closed a stream and lives on
-        self._kill()
+        status = self._status()
         if status is not None and status < 0:
             _end_by(-status)
         found = "closed a standard stream" if status is None else f"ended with exit status {status}"
         sys.stderr.write(f"the program {found} before its standard input ended\n")
         sys.stderr.flush()
         os._exit(status or 1)
+
+    def _status(self) -> int | None:
+        """Return the program's exit status, None if it does not end; end what is left of its process group."""
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(LEAVE_TERMINATE_S)
+        status = self._child.returncode
+        self._kill()
+        return status
 
     def _terminate(self, signum: int, _: Any) -> None:
         self._kill()
@@ -297,6 +297,9 @@ class LinesMuscle(_Piped, Muscle):
         self._lines.end()
 
 
+_CLASSES: dict[str, type[Part]] = {"environment": LinesEnvironment, "muscle": LinesMuscle}
+
+
 @dataclass(frozen=True, slots=True)
 class LinesLoader(Loader):
     """Load the program's own class for the role that it plays, every other class as usual."""
@@ -305,16 +308,14 @@ class LinesLoader(Loader):
 
     def load(self, kind: str, name: str) -> type[Any]:
         """Return the class."""
-        own = {"environment": LinesEnvironment, "muscle": LinesMuscle}.get(kind)
+        own = _CLASSES.get(kind)
         if own is None:
             return super(LinesLoader, self).load(kind, name)
         return type(own.__name__, (own,), {"command": self.command, "__module__": __name__})
 
     def blame(self, kind: str, name: str) -> str:
         """Return the program for error messages."""
-        if kind in ("environment", "muscle"):
-            return f"program {self.command[0]}"
-        return super(LinesLoader, self).blame(kind, name)
+        return f"program {self.command[0]}" if kind in _CLASSES else super(LinesLoader, self).blame(kind, name)
 
 
 if __name__ == "__main__":

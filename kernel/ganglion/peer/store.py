@@ -95,16 +95,17 @@ class StoreHost:
         if batch.number == 0 and self.participant.playing:  # kept from an earlier journal
             self._guard(lambda: self._writer.apply(told.peer, batch.records))
         elif not self._is_early(told.peer, batch) and self._comes_next(told.peer, batch.number):
-            self._begun |= any(record[:1] == ["run"] for record in batch.records)
-            self._phase = max([self._phase, *(phase for record in batch.records for phase in _phases(record))])
+            self._begun |= _has(batch, "run")
             for record in batch.records:
                 self._sealed.hear(record)
+                if record[:1] == ["phase"] and len(record) > 1 and type(record[1]) is int:
+                    self._phase = max(self._phase, record[1])
             self._held.append((told.peer, batch))
             self._take_held()
 
     def _is_early(self, peer: str, batch: RecordBatch) -> bool:
         """Say whether a batch comes before the begin of its run, which was lost on its way: both are sent again."""
-        return not self._begun and not any(record[:1] == ["run"] for record in batch.records) and not self._gapes(peer)
+        return not self._begun and not _has(batch, "run") and not self._gapes(peer)
 
     def _gapes(self, peer: str) -> bool:
         """Say whether a batch of a writer has been missing for too long; it is missing from now on at the latest."""
@@ -136,7 +137,7 @@ class StoreHost:
     def _take(self, peer: str, batch: RecordBatch) -> None:
         self._note(peer, batch.number)
         self._guard(lambda: self._writer.apply(peer, batch.records))
-        self._ended |= any(record[:1] == ["end"] for record in batch.records)
+        self._ended |= _has(batch, "end")
         self._rows += sum(_weight(record) for record in batch.records)
         if self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
             self.commit()
@@ -151,28 +152,23 @@ class StoreHost:
             self._sealed = Sealed(base["sealed"])
         self._governor = peer_name(welcome.run, Role.GOVERNOR)
         self._take_back()
-        self._watch()
+        self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
 
     def reconnected(self) -> None:
         """Make durable what a predecessor heard, and acknowledge it again; what was on its way is sent again."""
-        self._watch()
+        self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
         for peer in self._heard.last:
             self._owe(peer)
         self.commit()
-
-    def _watch(self) -> None:
-        self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
 
     def gone(self, gone: Gone) -> None:
         """End the run of a governor that is lost and does not return; what nobody sealed stays invisible."""
         if gone.peer == self._governor and not gone.returns and self._begun and not self._ended:
             self._ended = True
             end = ["end", "failed", f"lost: governor: {gone.reason}", _now()]
-            if self._trouble is not None:
-                self._held.append((self.participant.name, RecordBatch(0, [end])))
-                return
-            self._guard(lambda: self._writer.apply(self.participant.name, [end]))
-            self._guard(self._writer.commit)
+            self._held.append((self.participant.name, RecordBatch(0, [end])))
+            self._take_held()
+            self.commit()
 
     def tick(self) -> None:
         """Commit what has waited long enough, or try again; called at least every `COMMIT_S`."""
@@ -218,7 +214,7 @@ class StoreHost:
                 self.participant.tell(writer, "record.ack", RecordAck(number, error, None, found))
 
     def close(self) -> None:
-        """Commit and close; what has failed by name before does not fail again."""
+        """Commit and close; a failure that was told before is not raised again."""
         self.commit()
         if self._trouble is not None:
             self._give_up(self._trouble, "the run was ended")
@@ -320,9 +316,8 @@ class StoreHost:
 
     def _give_up(self, trouble: _Trouble, why: str) -> None:
         """Write how the run ended with the space reserved for that, if that is possible; tell every writer."""
-        self._trouble = None
+        self._trouble, self._ended = None, True
         failure = StoreError(f"store: {why}: {trouble.error}")
-        self._ended = True
         try:
             self._writer.abandon("failed", f"failed: {failure}", _now())
         except StoreError as error:
@@ -352,8 +347,8 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
 
 
-def _phases(record: Sequence[Any]) -> list[int]:
-    return [record[1]] if record[:1] == ["phase"] and len(record) > 1 and type(record[1]) is int else []
+def _has(batch: RecordBatch, kind: str) -> bool:
+    return any(record[:1] == [kind] for record in batch.records)
 
 
 def _weight(record: Sequence[Any]) -> int:
