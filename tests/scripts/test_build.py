@@ -72,7 +72,7 @@ def test_wheels_install_the_kernel_and_its_standard_plugins(tmp_path: Path) -> N
     assert 0 == ran.returncode, ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_checkout_is_installed_by_one_command(tmp_path: Path) -> None:
     """Kernel and plugins of a checkout are installed together, without the scripts and without an index."""
     fresh = Fresh(tmp_path)

@@ -38,7 +38,7 @@ def survives_a_loss(document: Document, seed: int, share: float, results: Path) 
         assert {outcome.status} >= {run["status"] for run in outcome.tables["runs"]}
 
 
-@settings(max_examples=5, suppress_health_check=SLOW, phases=AS_DRAWN)
+@settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS, share=SHARES)
 def test_a_lost_process_ends_the_run_in_order(document: Document, seed: int, share: float, results: Path) -> None:
     """Whoever is killed at whatever moment: the run fails by name, and every episode that is shown is whole."""

@@ -73,7 +73,7 @@ def is_consistent(outcome: Outcome, document: Document) -> None:
         assert ("completed", len(document.phases)) == (outcome.reason, len(phases))
 
 
-@settings(max_examples=5, suppress_health_check=SLOW, phases=AS_DRAWN)
+@settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS, given_orders=orders(MILD))
 def test_mild_signals_lose_no_worker(document: Document, seed: int, given_orders: list[Order], results: Path) -> None:
     """RESET, RESTART and PAUSE at any moment: every worker of every phase has all its episodes all the same."""
@@ -89,7 +89,7 @@ def test_mild_signals_lose_no_worker(document: Document, seed: int, given_orders
             assert expected == {w: rows[index, w] for w in range(phase.worker)}, document.text
 
 
-@settings(max_examples=5, suppress_health_check=SLOW, phases=AS_DRAWN)
+@settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS, given_orders=orders(MILD + STOPS))
 def test_any_signal_leaves_whole_tables(
     document: Document, seed: int, given_orders: list[Order], results: Path
@@ -108,7 +108,7 @@ def test_many_signals_leave_whole_tables(
     is_consistent(disturbed(document, seed, given_orders, results), document)
 
 
-@settings(max_examples=4, suppress_health_check=SLOW, phases=AS_DRAWN)
+@settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
 @given(document=documents(), seed=SEEDS, share=st.floats(0.0, 1.0), now=st.booleans())
 def test_an_interruption_leaves_whole_tables(
     document: Document, seed: int, share: float, now: bool, results: Path

@@ -32,6 +32,7 @@ class Stored(Command):
         return done.returncode, done.stdout
 
 
+@pytest.mark.long  # the default run has it in tests/kernel/peer/test_store.py and the simulation
 def test_a_run_goes_on_when_its_database_is_back(tmp_path: Path) -> None:
     """While the file of the store is gone the run stands and says why; then it finishes with the same results."""
     quiet = Stored(tmp_path, "quiet-1", 4)

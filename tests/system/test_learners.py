@@ -73,7 +73,7 @@ def run(folder: Path, *files: str, span_s: float = 120.0) -> None:
     ("words", "workers"),
     [
         pytest.param(DQN, 1, id="dqn-1", marks=pytest.mark.long),
-        pytest.param(PPO, 2, id="ppo-2"),
+        pytest.param(PPO, 2, id="ppo-2", marks=pytest.mark.long),
         pytest.param(SAC, 1, id="sac-1", marks=pytest.mark.long),
     ],
 )

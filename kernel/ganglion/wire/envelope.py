@@ -15,7 +15,6 @@ from ganglion.wire.verb import Verb
 Position = tuple[int, int, int, int, int, int]
 """(phase, worker, episode, attempt, step, leg): what a message is about, and its identity when it is repeated."""
 
-_CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _VERBS = {verb.value: verb for verb in Verb}
 _pack = msgpack.Packer(autoreset=True).pack
 
@@ -59,25 +58,13 @@ def encode_head(head: Head) -> bytes:
     return _pack([head.verb.value, head.serial])
 
 
-def encode_call(serial: int, call: str, position: Position | None, deadline_ms: int | None) -> bytes:
-    """Return the head of a CALL; as `encode_head`, without an object in between: this runs for each call."""
-    if deadline_ms is not None:
-        return _pack([_CALL, serial, call, position, deadline_ms])
-    return _pack([_CALL, serial, call] if position is None else [_CALL, serial, call, position])
-
-
-def encode_reply(serial: int) -> bytes:
-    """Return the head of a REPLY; as `encode_head`, without an object in between."""
-    return _pack([_REPLY, serial])
-
-
 def packed_call(call: str) -> bytes:
-    """Return the name of a call as it stands in a head that `encode_call` makes."""
+    """Return the name of a call as it stands in a head."""
     return _pack(call)
 
 
 def packed_serial(serial: int) -> bytes:
-    """Return a serial as it stands in a head that `encode_call` makes."""
+    """Return a serial as it stands in a head."""
     return _pack(serial)
 
 

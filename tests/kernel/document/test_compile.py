@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -163,13 +164,14 @@ SCHEMA = Draft202012Validator(schema())
 @settings(max_examples=100)
 @given(document=documents())
 def test_any_document_resolved_gives_the_same_plan(read: Load, document: dict[str, Any]) -> None:
-    """A sound document, written out with all its defaults, reads as the same plan, and both fit the schema."""
+    """A sound document, written out with all its defaults, reads as the same plan, and both fit the schema; a plan travels."""
     plan, _ = read(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     again, faults = read(resolved(plan))
 
     SCHEMA.validate(document)
     SCHEMA.validate({**yaml.safe_load(resolved(plan)), "seed": document["seed"]})
     assert {"warning"} >= {fault.severity for fault in faults}
+    assert plan == Plan.from_map(json.loads(json.dumps(plan.to_map())))
     assert placeless(plan.to_map()) == placeless(again.to_map())
     assert resolved(plan) == resolved(again)
     assert [len(phase.environments) for phase in plan.phases] == [len(phase.environments) for phase in again.phases]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
 from ganglion.peer.author import failure_of
 from ganglion.peer.brain import BrainHost
+from ganglion.peer.transitions import joined
 from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, Signal, Update
 from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import words
@@ -82,7 +84,7 @@ class Stage:
             [declared("w.s", TEN)],
             [declared("w.a", TEN)],
             chosen.pop("rewards"),
-            ["a/0", "a/1", "a/2"],
+            chosen.pop("muscles", ["a/0", "a/1", "a/2"]),
             3,
             STREAM,
             str(self.folder / "own"),
@@ -443,3 +445,40 @@ def test_what_goes_wrong_in_learn_is_blamed_on_it(arrays: Stage) -> None:
         arrays.send("brain.think", row())
 
     assert "hook learn" in "".join(found.value.__notes__)
+
+
+def test_decisions_that_were_kept_are_thought_about_one_by_one(stage: Stage) -> None:
+    """The brain hears of each in its order, when its row is the newest; the answer says how many may come next."""
+    stage.setup(muscles=["a/0"])
+    stage.brain.learn_every = 4
+    changes = ({"decision": n, "readings": [[n]], "next_readings": [[n + 1]]} for n in range(3))
+    thinks = [replace(row(0, {"n": n}), **changed) for n, changed in enumerate(changes)]
+    together = [stage.join().together]
+    together.append(stage.ask("brain.think", replace(thinks[2], before=joined(thinks[:2]))).together)
+    together.append(stage.think().together)
+    rows = stage.brain.memory.tail(4)
+
+    assert [4, 1, 4] == together
+    assert [("a/0", {"n": n}, n + 1) for n in range(3)] == stage.brain.log[-4:-1]
+    assert [[0], [1], [2], [1]] == rows.sensor_readings.flat.tolist()
+    assert [[1], [2], [3], [3]] == rows.next_readings.flat.tolist()
+    assert [0, 1, 2, 2] == rows.decision_index.tolist()
+
+
+@pytest.mark.parametrize(
+    "before", [[], [[0], [1], [1], [0.5], [None]], [[0, 1], [1, 2, 3], [1, 2], [0, 0], [0, 0], [0, 0]]]
+)
+def test_what_are_no_decisions_is_refused(stage: Stage, before: list[Any]) -> None:
+    """Decisions before another one come as six lists of equal numbers."""
+    stage.setup(muscles=["a/0"])
+    with pytest.raises(RemoteProtocolError, match=r"think\.before"):
+        stage.send("brain.think", replace(row(0), before=before))
+
+
+@pytest.mark.parametrize("every", [0, 2.0, True])
+def test_a_brain_learns_with_every_nth_decision(stage: Stage, every: Any) -> None:
+    """`learn_every` is an integer of at least one."""
+    stage.setup()
+    stage.brain.learn_every = every
+    with pytest.raises(AuthorError, match="learn_every: expected an integer >= 1"):
+        stage.send("brain.join", BrainJoin(0))

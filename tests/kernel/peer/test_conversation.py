@@ -12,7 +12,7 @@ from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtoc
 from ganglion.limits import ANSWERS_PER_CALLER
 from ganglion.peer.conversation import Answer, Conversation, Gone, Leave, Request
 from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Head, decode_head, encode_head
+from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.messages import Bye, Failure, Lost
 from ganglion.wire.verb import Verb
 
@@ -149,6 +149,19 @@ def test_an_answer_that_comes_twice_is_doubted() -> None:
 def ask(conversation: Conversation, serial: int, call: str = "brain.think", peer: str = MUSCLE) -> Any:
     """Let a CALL come; returns what it means and what is sent at once."""
     return conversation.receive(sent(peer, Head(Verb.CALL, serial, call), b"body"), 0.0)
+
+
+@pytest.mark.parametrize("position", [None, (0, 0, 1, 1, 2, 3)])
+@pytest.mark.parametrize("span_s", [None, 2.5])
+def test_heads_are_those_of_the_envelope(position: Position | None, span_s: float | None) -> None:
+    """The heads of a CALL, of its REPLY and of an ERROR have the bytes that an envelope gives them."""
+    deadline_ms = None if span_s is None else 2500
+    _, frames = Conversation().call("farm/x", "any.thing", b"", 1.0, span_s, position)
+    (request,), _ = ask(Conversation(), 1)
+
+    assert encode_head(Head(Verb.CALL, 1, "any.thing", position, deadline_ms)) == frames[1]
+    assert encode_head(Head(Verb.REPLY, 1)) == Conversation().reply(request, b"")[1]
+    assert encode_head(Head(Verb.ERROR, 1)) == Conversation().fail(request, Failure("author", "boom"))[1]
 
 
 def test_repeat_is_answered_from_memory() -> None:

@@ -34,6 +34,23 @@ def layout_of(names: list[str]) -> Layout:
     return Layout.of(decode_map(encode_map({"d": declarations}))["d"])
 
 
+NUMBERS = ("number", "count", "choice")
+
+
+@given(st.lists(st.sampled_from(NUMBERS), unique=True), st.data())
+def test_a_row_that_is_held_is_contained_and_travels_as_it_is(names: list[str], data: st.DataObject) -> None:
+    """One comparison of a row of numbers agrees with the spaces; without it nothing is said."""
+    layout = layout_of(names)
+    number = st.integers(-4, 11) | st.floats() | st.booleans() | st.none()
+    row = data.draw(st.lists(number, min_size=len(names), max_size=len(names)))
+    contained = [ONE[name].contains(value) for name, value in zip(names, row, strict=True)]
+    exact = [type(value) is (float if name == "number" else int) for name, value in zip(names, row, strict=True)]
+
+    assert (all(contained) and all(exact)) == layout.holds(row)
+    assert not layout.holds(row) or layout.from_row(layout.to_row(row), "row") == row
+    assert not layout.holds([*row, 0])
+
+
 def travel(row: list[Any]) -> list[Any]:
     """Return a row as it arrives."""
     return decode_map(encode_map({"row": row}))["row"]

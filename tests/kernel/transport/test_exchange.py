@@ -14,7 +14,7 @@ from ganglion.limits import DECISION_SHARE, INTEGER_MAX, QUEUE_MARK_BYTES
 from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Served, Shares, Sink, Tally
 from ganglion.transport.frames import encode
 from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Envelope, Head, decode_head, encode_call, encode_head, packed_call
+from ganglion.wire.envelope import Envelope, Head, decode_head, encode_head, packed_call
 from ganglion.wire.envelope import encode as encode_envelope
 from ganglion.wire.messages import Hello
 from ganglion.wire.name import Role
@@ -242,7 +242,7 @@ def test_receiver_reads_the_call_that_was_judged(
     serial: int, call: str, changes: list[tuple[int, int]], length: int
 ) -> None:
     """Of heads with any bytes changed or cut off, none passes that a receiver would read as another call."""
-    head = bytearray(encode_call(serial, call, (0, 0, 1, 1, 2, 3), None))
+    head = bytearray(encode_head(Head(Verb.CALL, serial, call, (0, 0, 1, 1, 2, 3))))
     for place, byte in changes:
         head[place % len(head)] = byte
     found = bytes(head[: length or len(head)])

@@ -7,17 +7,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import HEAD_BYTES, INTEGER_MAX
-from ganglion.wire.envelope import (
-    Envelope,
-    Head,
-    Position,
-    decode,
-    decode_head,
-    encode,
-    encode_call,
-    encode_head,
-    encode_reply,
-)
+from ganglion.wire.envelope import Envelope, Head, decode, decode_head, encode, encode_head
 from ganglion.wire.verb import Verb
 
 # (head, its bytes): used in both directions.
@@ -105,17 +95,6 @@ def test_head_round_trip(head: Head) -> None:
     data = encode_head(head)
     if len(data) <= HEAD_BYTES:
         assert head == decode_head(data)
-
-
-@given(counts, st.text(min_size=1, max_size=40), st.none() | st.tuples(*[counts] * 6), st.none() | counts)
-def test_quick_heads_are_the_same_bytes(
-    serial: int, call: str, position: Position | None, deadline_ms: int | None
-) -> None:
-    """What is made without an object in between has the bytes of the head that it stands for."""
-    head = Head(Verb.CALL, serial, call, position, deadline_ms)
-
-    assert encode_head(head) == encode_call(serial, call, position, deadline_ms)
-    assert encode_head(Head(Verb.REPLY, serial)) == encode_reply(serial)
 
 
 @given(st.binary(max_size=HEAD_BYTES + 1))

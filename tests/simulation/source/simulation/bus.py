@@ -329,10 +329,10 @@ class Simulation:
         self._brokers += 1
         number = self._brokers
         note = lambda one: self._notes.append((number, one))  # noqa: E731 - of this broker
-        bus.exchange = Exchange(broker, note, self.schedule.clock, bus._later)
+        bus.exchange = Exchange(broker, note, self.schedule.clock, lambda seconds, call: None)
         first, _ = broker.connect(now_s)
         for admit in self.keeper.table.values():
-            broker._kernel._admit(first, admit, now_s)
+            broker._admit(first, admit, now_s)
         broker.disconnect(first, "it has told", now_s)
         self._ticker.down = False
 
