@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
@@ -17,7 +17,7 @@ from ganglion.wire.envelope import Head
 from ganglion.wire.messages import EnvironmentStart, Nothing
 from ganglion.wire.verb import Verb
 
-_WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
+WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 
 
 def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
@@ -63,19 +63,13 @@ def _begin(call: str, table: Deadlines, watch: TextIO) -> Request:
 def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: int) -> EnvironmentStart:
     """Return the message that would start the environment in the plan's own run: the same seeds."""
     path: list[str | int] = ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
-    own, episode = words(int(plan.seed), path), words(int(plan.seed), [*path, "episode", 0])
+    place = (plan.uid, phase.index, phase.name, phase.mode, worker, environment.uid, environment.params_of(worker))
     plugins = (environment.plugin, environment.reward, environment.transformer)
-    return EnvironmentStart(
-        plan.uid,
-        phase.index,
-        phase.name,
-        phase.mode,
-        worker,
-        environment.uid,
-        environment.params_of(worker),
-        integer_from_words(own) >> _WIRE_BITS,
-        integer_from_words(episode) >> _WIRE_BITS,
-        own,
-        episode,
-        *(None if plugin is None else outline_plugin(plugin) for plugin in plugins),
-    )
+    parts = (None if plugin is None else outline_plugin(plugin) for plugin in plugins)
+    return EnvironmentStart(*place, *first_seeds(int(plan.seed), path), *parts)
+
+
+def first_seeds(seed: int, path: Sequence[str | int]) -> tuple[int, int, bytes, bytes]:
+    """Return the seeds of an environment and its first episode, then the streams that they are drawn from."""
+    own, episode = words(seed, path), words(seed, [*path, "episode", 0])
+    return integer_from_words(own) >> WIRE_BITS, integer_from_words(episode) >> WIRE_BITS, own, episode
