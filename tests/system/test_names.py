@@ -14,7 +14,7 @@ import pytest
 
 from ganglion.errors import GanglionError
 from ganglion.peer.journal import FileReel, Tape
-from ganglion.peer.models import Index, copy_model, shelves
+from ganglion.peer.models import copy_model, model_folders, write_index
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models, file_name, percent_encoded
 from ganglion.supervisor.folder import RunFolder, log_name, reserve, run_id
@@ -130,23 +130,25 @@ def agent_of(folder: Path, name: str) -> None:
 
 
 def copy_of(folder: Path, name: str) -> None:
-    """Copy a model of a tag onto another shelf."""
+    """Copy a model of a tag into another folder."""
     source = Models(folder / "source")
     source.save({"a": np.zeros(1)}, tag=name)
-    copy_model(list((folder / "source").glob("*.npz")), folder / "shelf")
+    copy_model(list((folder / "source").glob("*.npz")), folder / "copies")
 
 
 def index_of(folder: Path, name: str) -> None:
-    """Write the index of a shelf for a run, an agent, a tag of that name."""
-    index = Index(folder / "shelf", name)
-    index.take(["run", {"uid": name, "experiment": name, "started": name}])
-    index.take(["brain", 0, name, name, 0, 0, 0, 0, "", f"/r/brains/0/{file_name(name)}/model.npz"])
-    index.flush()
+    """Write the index of a folder of models for a run, an agent, a tag of that name."""
+    path = f"/r/brains/0/{file_name(name)}/model.npz"
+    records = [
+        ["run", {"uid": name, "experiment": name, "started": name}],
+        ["brain", 0, name, name, 0, 0, 0, 0, "", path],
+    ]
+    write_index(folder / "copies", name, records)
 
 
-def shelf_of(folder: Path, name: str) -> None:
-    """Look for the shelf of a run of that name, as `load` does."""
-    shelves(folder, name)
+def found_of(folder: Path, name: str) -> None:
+    """Look for the models of a run of that name, as `load` does."""
+    model_folders(folder, name)
 
 
 def folder_of(folder: Path, name: str) -> None:
@@ -187,7 +189,7 @@ FILES: list[Callable[[Path, str], None]] = [
     agent_of,
     copy_of,
     index_of,
-    shelf_of,
+    found_of,
     folder_of,
     given_folder_of,
     log_of,

@@ -22,7 +22,7 @@ from ganglion.errors import (
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
-from ganglion.peer.models import Library
+from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.records import Cuts, Ordinals, Records, declaration_rows
 from ganglion.peer.renewal import Reign
@@ -112,10 +112,10 @@ class GovernorHost:
         self.participant.patience_s = span_s("governor.boundary", deadlines_s)
         self._episode_span_s = span_s("governor.episode", deadlines_s)
         self._run = start.run
-        self._library = Library(plan, start.run, self._results, self._store_uri, self._warn)
+        self._models = ModelStore(plan, start.run, self._results, self._store_uri, self._warn)
         self._conditions: dict[str, TerminationCondition] = {}
         self._recordings = recordings(plan, start.run, self._results, self._store_uri, self._warn)
-        services = _Services(int(plan.seed), self._loader, self._library, self._recordings, self._conditions)
+        services = _Services(int(plan.seed), self._loader, self._models, self._recordings, self._conditions)
         self._records = Records(self.participant, start.store)
         self._records.span_s = span_s("record", widest(phase.deadlines_s for phase in plan.phases))
         self._cuts = Cuts(Path(self._results))
@@ -134,7 +134,7 @@ class GovernorHost:
         try:
             self._started = str(resume.get("started", ""))
             self._ordinals.restore(resume.get("signals", []))
-            self._library.recall(resume.get("shelves", []), resume.get("rows", []))
+            self._models.recall(resume.get("shelves", []), resume.get("rows", []))
             return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]])
         except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -236,7 +236,7 @@ class GovernorHost:
             return
         if self._reign is None:
             participant, conditions = self.participant, self._conditions
-            self._reign = Reign(participant, governor, conditions, self._ordinals, self._records, self._library)
+            self._reign = Reign(participant, governor, conditions, self._ordinals, self._records, self._models)
         self._reign.stand(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
@@ -316,7 +316,7 @@ class GovernorHost:
             elif isinstance(effect, Record):
                 if effect.record[0] == "run":
                     self._started = effect.record[1]["started"]
-                self._library.take(effect.record)
+                self._models.take(effect.record)
                 self._write(partial(self._records.add, self._numbered(effect)))
             elif isinstance(effect, Event):
                 if effect.name == "phase.started":
@@ -371,7 +371,7 @@ class GovernorHost:
     def _cut(self, cut: Cut) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
         place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
-        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), **self._library.note()})
+        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), **self._models.note()})
 
     def _keep_cuts(self) -> None:
         """Write the cuts that count by now; a run goes on without them, and says so."""
@@ -385,7 +385,7 @@ class GovernorHost:
         if self._unindexed or self.participant.playing:  # what a predecessor has heard is written at the next tick
             return
         try:
-            self._library.flush()
+            self._models.flush()
         except StoreError as error:
             self._unindexed = True
             failure = failure_of(error)
@@ -408,7 +408,7 @@ class GovernorHost:
 
     def _end(self, finish: Finish) -> None:
         """Drain the records, then tell the supervisor; a store that fails now makes the run fail."""
-        self._library.close()
+        self._models.close()
         self._write(self._records.drain)
         if self._unwritten is not None and finish.failure is None:
             failure = failure_of(self._unwritten)
@@ -440,9 +440,14 @@ class _Services:
     """Seeds, conditions, models and the wall clock of one run."""
 
     def __init__(
-        self, seed: int, loader: Loader, library: Library, recordings: Recordings, made: dict[str, TerminationCondition]
+        self,
+        seed: int,
+        loader: Loader,
+        models: ModelStore,
+        recordings: Recordings,
+        made: dict[str, TerminationCondition],
     ) -> None:
-        self._seed, self._loader, self._library, self._recordings = seed, loader, library, recordings
+        self._seed, self._loader, self._models, self._recordings = seed, loader, models, recordings
         self._made = made  # the conditions of this phase
 
     def words(self, path: Sequence[str | int]) -> bytes:
@@ -473,7 +478,7 @@ class _Services:
 
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
         """Return the folder of the model that an agent begins a phase with."""
-        return self._library.model(phase, agent, own)
+        return self._models.model(phase, agent, own)
 
     def fit(self, agents: Sequence[ResolvedAgent]) -> None:
         """Compare the recorded episodes of this phase with what agents see and set."""
@@ -483,9 +488,9 @@ class _Services:
         """Return what tells a brain to learn from recorded episodes."""
         return self._recordings.request(agent.name)
 
-    def shelf(self, agent: AgentPlan) -> str:
+    def second_folder(self, agent: AgentPlan) -> str:
         """Return the folder of this run in the agent's second directory of models."""
-        return self._library.shelf(agent)
+        return self._models.second_folder(agent)
 
     def now(self) -> str:
         """Return the wall clock."""

@@ -14,10 +14,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.part import Part
 from ganglion.sdk.spaces import Space, space_from_wire
 from ganglion.sdk.spaces.text import parse_space
+
+T = TypeVar("T")
 
 _SEED_SHIFT = 10  # seeds have 63 bits here, and 53 in lines: doubles hold these
 _CHUNK_BYTES = 65536
@@ -85,11 +87,7 @@ class Lines:
     def end(self) -> None:
         """Close its standard input, wait for its end, and end what is left of its process group."""
         self._stdin.close()
-        try:
-            status = self._child.wait(LEAVE_TERMINATE_S)
-        except subprocess.TimeoutExpired:
-            status = None
-        self._kill()
+        status = self._status()
         self._child.wait(LEAVE_KILL_S)
         self._stdout.close()
         if status is None:
@@ -127,17 +125,21 @@ class Lines:
 
     def _ended(self) -> NoReturn:
         """End this process as the program has ended."""
-        try:
-            status = self._child.wait(LEAVE_TERMINATE_S)
-        except subprocess.TimeoutExpired:
-            status = None  # it has closed a stream and lives on
-        self._kill()
+        status = self._status()
         if status is not None and status < 0:
             _end_by(-status)
         found = "closed a standard stream" if status is None else f"ended with exit status {status}"
         sys.stderr.write(f"the program {found} before its standard input ended\n")
         sys.stderr.flush()
         os._exit(status or 1)
+
+    def _status(self) -> int | None:
+        """Return the program's exit status, None if it does not end; end what is left of its process group."""
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(LEAVE_TERMINATE_S)
+        status = self._child.returncode
+        self._kill()
+        return status
 
     def _terminate(self, signum: int, _: Any) -> None:
         self._kill()
@@ -176,24 +178,26 @@ def _values(informations: Sequence[Information]) -> dict[str, Any]:
     return {it.uid: _value(it.space, it.value) for it in informations}
 
 
-def _declarations(informations: Sequence[Information]) -> list[dict[str, Any]]:
-    return [{"id": it.uid, "space": it.space.to_wire(), "value": _value(it.space, it.value)} for it in informations]
-
-
 class _Piped(Part):
-    """What is common to both: the program is started anew for each phase."""
+    """Speak with a program that is started anew for each phase."""
 
     command: ClassVar[Sequence[str]] = ()
     _lines: Lines
 
-    def _read(self, layout: Layout, given: Any, field: str) -> list[Any]:
-        """Return the values of a map in declared order."""
+    def _begin(self, call: str, name: Mapping[str, str], **fields: Any) -> dict[str, Any]:
+        """Start the program, and return its answer to the first call."""
+        self._lines = Lines(self.command)
+        place = {"worker": self.worker, "mode": self.mode.value, "params": dict(self.params)}
+        return self._lines.ask(call, **name, **place, seed=self.seed >> _SEED_SHIFT, **fields)
+
+    def _read(self, kind: Callable[..., T], layout: Layout, given: Any, field: str) -> list[T]:
+        """Return the values of a map as informations in declared order."""
         if type(given) is not dict or given.keys() != set(layout.ids):
             found = ", ".join(given) if type(given) is dict else f"{given!r:.80}"
             raise self._lines.wrong(field, f"expected a map with the keys {', '.join(layout.ids)}, found {found}")
         try:
             row = checked_row(layout, [given[uid] for uid in layout.ids], field)
-            return layout.from_row(row, field)
+            return [kind(*it) for it in zip(layout.from_row(row, field), layout.spaces, layout.ids, strict=True)]
         except RemoteProtocolError as error:
             raise self._lines.wrong("", str(error)) from None
 
@@ -213,35 +217,21 @@ class _Piped(Part):
 
 
 class LinesEnvironment(_Piped, Environment):
-    """Be the environment that a program plays."""
+    """Let a program play an environment."""
 
     def start_environment(self) -> EnvironmentBaseline:
         """Start the program, and ask what it declares."""
-        self._lines = Lines(self.command)
-        declared = self._lines.ask(
-            "start",
-            uid=self.uid,
-            worker=self.worker,
-            mode=self.mode.value,
-            params=dict(self.params),
-            seed=self.seed >> _SEED_SHIFT,
-        )
+        declared = self._begin("start", {"uid": self.uid})
         self._sensors, actuators, self._rewards = (
             self._layout(declared, field) for field in ("sensors", "actuators", "rewards")
         )
         noops = {row["id"]: row["value"] for row in declared["actuators"] if "value" in row}
-        setpoints = zip(self._read(actuators, noops, "actuators.value"), actuators.spaces, actuators.ids, strict=True)
-        self._baseline = EnvironmentBaseline(
-            [],
-            [ActuatorInformation(*it) for it in setpoints],
-            rewards_available=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()],
-        )
+        self._actuators = self._read(ActuatorInformation, actuators, noops, "actuators.value")
         return self._begun(declared)
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
         """Ask for the next episode."""
-        answer = self._lines.ask("reset", episode=request.episode, seed=request.seed >> _SEED_SHIFT)
-        return self._begun(answer)
+        return self._begun(self._lines.ask("reset", episode=request.episode, seed=request.seed >> _SEED_SHIFT))
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         """Ask for one step."""
@@ -250,32 +240,20 @@ class LinesEnvironment(_Piped, Environment):
         for key, flag in flags.items():
             if flag is not None and type(flag) is not bool:
                 raise self._lines.wrong(key, f"expected true or false, found {flag!r:.80}")
-        rewards = zip(
-            self._read(self._rewards, answer.get("rewards"), "rewards"),
-            self._rewards.spaces,
-            self._rewards.ids,
-            strict=True,
-        )
-        return EnvironmentState(
-            self._readings(answer), [RewardInformation(*it) for it in rewards], simtime=self._time(answer), **flags
-        )
+        rewards = self._read(RewardInformation, self._rewards, answer.get("rewards"), "rewards")
+        return EnvironmentState(self._readings(answer), rewards, simtime=self._time(answer), **flags)
 
     def shutdown(self) -> None:
         """End the program."""
         self._lines.end()
 
     def _begun(self, answer: Mapping[str, Any]) -> EnvironmentBaseline:
-        baseline = self._baseline
-        return EnvironmentBaseline(
-            self._readings(answer),
-            baseline.actuators_available,
-            self._time(answer) or SimTime(0, None),
-            rewards_available=baseline.rewards_available,
-        )
+        rewards = [RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()]
+        time = self._time(answer) or SimTime(0, None)
+        return EnvironmentBaseline(self._readings(answer), self._actuators, time, rewards_available=rewards)
 
     def _readings(self, answer: Mapping[str, Any]) -> list[SensorInformation]:
-        values = self._read(self._sensors, answer.get("readings"), "readings")
-        return [SensorInformation(*it) for it in zip(values, self._sensors.spaces, self._sensors.ids, strict=True)]
+        return self._read(SensorInformation, self._sensors, answer.get("readings"), "readings")
 
     def _time(self, answer: Mapping[str, Any]) -> SimTime | None:
         ticks = answer.get("ticks")
@@ -285,31 +263,25 @@ class LinesEnvironment(_Piped, Environment):
 
 
 class LinesMuscle(_Piped, Muscle):
-    """Be the muscle that a program plays; its brain is asked by the host of this object."""
+    """Let a program play a muscle; its brain is asked by the host of this object."""
 
     def setup(self) -> None:
         """Start the program, and show it what there is to see and to set."""
-        self._lines = Lines(self.command)
         self._layout_out = Layout([it.uid for it in self.actuators], [it.space for it in self.actuators])
-        self._lines.ask(
-            "setup",
-            agent=self.name,
-            worker=self.worker,
-            mode=self.mode.value,
-            params=dict(self.params),
-            seed=self.seed >> _SEED_SHIFT,
-            sensors=[{key: row[key] for key in ("id", "space")} for row in _declarations(self.sensors)],
-            actuators=_declarations(self.actuators),
-        )
+        sensors = [{"id": it.uid, "space": it.space.to_wire()} for it in self.sensors]
+        actuators = [
+            {"id": it.uid, "space": it.space.to_wire(), "value": _value(it.space, it.value)} for it in self.actuators
+        ]
+        self._begin("setup", {"agent": self.name}, sensors=sensors, actuators=actuators)
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> tuple[list[ActuatorInformation], Any]:
         """Ask for a decision."""
         answer = self._lines.ask("act", readings=_values(sensors))
-        values = self._read(self._layout_out, answer.get("setpoints"), "setpoints")
-        for actuator, value in zip(actuators_available, values, strict=True):
-            actuator.value = value
+        found = self._read(ActuatorInformation, self._layout_out, answer.get("setpoints"), "setpoints")
+        for actuator, one in zip(actuators_available, found, strict=True):
+            actuator.value = one.value
         return actuators_available, answer.get("data")
 
     def update(self, update: Any) -> None:
@@ -325,6 +297,9 @@ class LinesMuscle(_Piped, Muscle):
         self._lines.end()
 
 
+_CLASSES: dict[str, type[Part]] = {"environment": LinesEnvironment, "muscle": LinesMuscle}
+
+
 @dataclass(frozen=True, slots=True)
 class LinesLoader(Loader):
     """Load the program's own class for the role that it plays, every other class as usual."""
@@ -333,16 +308,14 @@ class LinesLoader(Loader):
 
     def load(self, kind: str, name: str) -> type[Any]:
         """Return the class."""
-        own = {"environment": LinesEnvironment, "muscle": LinesMuscle}.get(kind)
+        own = _CLASSES.get(kind)
         if own is None:
             return super(LinesLoader, self).load(kind, name)
         return type(own.__name__, (own,), {"command": self.command, "__module__": __name__})
 
     def blame(self, kind: str, name: str) -> str:
         """Return the program for error messages."""
-        if kind in ("environment", "muscle"):
-            return f"program {self.command[0]}"
-        return super(LinesLoader, self).blame(kind, name)
+        return f"program {self.command[0]}" if kind in _CLASSES else super(LinesLoader, self).blame(kind, name)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from ganglion.limits import LOSSES_AT_ONE_STEP
 from ganglion.peer.author import is_loss, is_unreachable
 from ganglion.peer.conversation import Pending
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import EnvironmentReset, EnvironmentUpdate, Rebuild, Rebuilt
+from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Rebuild, Rebuilt
 from ganglion.wire.name import label
 from ganglion.wire.parcel import encoded
 from ganglion.wire.tape import digest
@@ -30,10 +30,9 @@ class Told:
 
 @dataclass(slots=True)
 class Journal:
-    """Keep the open episode of one environment.
+    """Keep the open episode of one environment, whose object `start` made in episode `made`.
 
-    `start` is the message with which its object was made, in episode `made`; `reset` the one that opened the open
-    episode, with the state of its generators before that; None if the start opened it.
+    `reset` opened the episode, with the state of the generators before that; None if the start opened it.
     """
 
     start: Any
@@ -44,6 +43,11 @@ class Journal:
     steps: list[Told] = field(default_factory=list)
     losses: dict[int, int] = field(default_factory=dict)  # step -> how often it was lost there
 
+    @property
+    def episode(self) -> int:
+        """Return the number of the open episode."""
+        return self.made if self.reset is None else self.reset.episode
+
     def began(self, reset: EnvironmentReset, answer: bytes) -> None:
         """Begin the next episode; what was before is not needed any more."""
         self.reset, self.opened = reset, answer
@@ -51,11 +55,7 @@ class Journal:
 
 
 def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:
-    """Wait until a lost peer, or its successor, has joined; the governor names the wait, and its deadline ends it.
-
-    Raises:
-        GanglionError: `error` again: the run does not wait for this peer.
-    """
+    """Wait until a lost peer, or its successor, has joined; raises `error` if the run does not wait for this peer."""
     report = Rebuild(phase.setup.worker, peer, is_unreachable(error))
     answer: Rebuilt = phase.participant.call(phase.governor, "governor.rebuild", report, None)
     if not answer.joined:
@@ -79,16 +79,11 @@ class Mender:
         self._doubted: set[int] = set()  # places whose environment was led once because of an error of its own
 
     def __call__(self, place: int, error: GanglionError) -> Pending:
-        """Return the call asked anew of a successor; raises the error if there is none, or no more.
-
-        Raises:
-            Nondeterministic: The successor answers otherwise.
-        """
-        if place >= len(self._worlds) or self._worlds[place].journal is None:
+        """Return the call asked anew of a successor; raises the error if there is none, or no more."""
+        world = self._worlds[place] if place < len(self._worlds) else None
+        journal = None if world is None else world.journal
+        if world is None or journal is None:
             raise error
-        world = self._worlds[place]
-        journal = world.journal
-        assert journal is not None
         if not is_loss(error) and (place in self._doubted or not isinstance(error, CallFailed)):
             raise error  # the environment's own, if it comes again after the environment was led here
         while True:
@@ -102,12 +97,11 @@ class Mender:
             try:
                 self._lead(world, journal)
             except GanglionError as again:
-                if not is_loss(again) or _peer_of(again) != world.peer:
+                if not is_loss(again) or str(getattr(again, "peer", "")) != world.peer:
                     raise
                 error = again
                 continue
-            message = self._messages[place]
-            return self._ask(world, _CALLS[type(message)], message, len(journal.steps) + 1)
+            return self._ask(world, journal, self._messages[place], len(journal.steps) + 1)
 
     def misses(self, world: World) -> bool:
         """Say whether an environment was lost since it was asked last, so that a successor must be led."""
@@ -118,35 +112,27 @@ class Mender:
         step = len(journal.steps) + 1
         losses = journal.losses[step] = journal.losses.get(step, 0) + 1
         if losses >= LOSSES_AT_ONE_STEP:
-            episode = journal.made if journal.reset is None else journal.reset.episode
-            text = f"poison: {label(world.peer)} died {losses} times at episode {episode}, step {step}"
+            text = f"poison: {label(world.peer)} died {losses} times at episode {journal.episode}, step {step}"
             raise PeerLost(world.peer, f"{text}: {getattr(error, 'reason', error)}") from error
 
     def _lead(self, world: World, journal: Journal) -> None:
-        self._same(world, "environment.start", journal.start, 0, journal.started)
-        if journal.reset is not None:
-            self._same(world, "environment.reset", journal.reset, 0, journal.opened)
-        for step, told in enumerate(journal.steps, 1):
-            self._same(world, "environment.update", told.update, step, told.answer)
-
-    def _same(self, world: World, call: str, message: Any, step: int, answer: bytes) -> None:
         """Ask what was asked before, and refuse another answer."""
-        pending = self._ask(world, call, message, step)
-        found = self._phase.participant.gather([pending])[0]
-        if digest(pending.answer) != answer and not _equal_but_for_rewards(found, answer):
-            where = f"episode {self._episode(world)}, step {step}"
-            text = f"{label(world.peer)}, {where}: {call} is answered otherwise than before it was lost"
-            raise Nondeterministic(text)
+        asked = [(0, journal.start, journal.started)]
+        if journal.reset is not None:
+            asked.append((0, journal.reset, journal.opened))
+        asked += ((step, told.update, told.answer) for step, told in enumerate(journal.steps, 1))
+        for step, message, answer in asked:
+            pending = self._ask(world, journal, message, step)
+            found = self._phase.participant.gather([pending])[0]
+            if digest(pending.answer) != answer and not _equal_but_for_rewards(found, answer):
+                where = f"{label(world.peer)}, episode {journal.episode}, step {step}"
+                call = _CALLS[type(message)]
+                raise Nondeterministic(f"{where}: {call} is answered otherwise than before it was lost")
 
-    def _ask(self, world: World, call: str, message: Any, step: int) -> Pending:
-        phase = self._phase
-        position = (phase.setup.phase, phase.setup.worker, self._episode(world), 0, step, 0)
+    def _ask(self, world: World, journal: Journal, message: Any, step: int) -> Pending:
+        phase, call = self._phase, _CALLS[type(message)]
+        position = (phase.setup.phase, phase.setup.worker, journal.episode, 0, step, 0)
         return phase.participant.ask(world.peer, call, message, phase.span_s(call, world.peer), position)
-
-    def _episode(self, world: World) -> int:
-        journal = world.journal
-        assert journal is not None
-        return journal.made if journal.reset is None else journal.reset.episode
 
 
 def _equal_but_for_rewards(found: Any, answer: bytes) -> bool:
@@ -157,8 +143,8 @@ def _equal_but_for_rewards(found: Any, answer: bytes) -> bool:
     return digest([body, *blobs]) == answer
 
 
-_CALLS: dict[type[Any], str] = {EnvironmentUpdate: "environment.update", EnvironmentReset: "environment.reset"}
-
-
-def _peer_of(error: GanglionError) -> str:
-    return str(getattr(error, "peer", ""))
+_CALLS: dict[type[Any], str] = {
+    EnvironmentStart: "environment.start",
+    EnvironmentReset: "environment.reset",
+    EnvironmentUpdate: "environment.update",
+}

@@ -1,26 +1,37 @@
-"""Models: files in folders, with an index that says whose they are; kept for a run, and found by `load`."""
+"""Models: saved in folders with an index, found by `load`, inherited from phase to phase."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import pwd
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError, StoreError
 from ganglion.limits import MODEL_INDEX_BYTES
 from ganglion.run import model
-from ganglion.run.model import Keeper, Wish
+from ganglion.run.model import Own, StoredRun, Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.models import digest_of, file_name, load_meta, tag_file
 from ganglion.sdk.store import Store, StoreReader
-from ganglion.synced import write_synced
+from ganglion.synced import write_synced, written_beside
+
+T = TypeVar("T")
+
+INDEX = "models.json"
+_OWN = "brains"  # the folder of a run that holds its models
+_NOTED = "shelves.json"  # beside the index: which folder the run has in each second directory
+_NUMBERS_MAX = 10_000
+
+
+# -- stores -----------------------------------------------------------------------------------------------------------
 
 
 def store_class(uri: str) -> type[Store]:
@@ -29,9 +40,9 @@ def store_class(uri: str) -> type[Store]:
     return found
 
 
-def keepers_of(reader: StoreReader) -> list[Keeper]:
+def stored_runs(reader: StoreReader) -> list[StoredRun]:
     """Return the runs of a store, in its order."""
-    return [Keeper(**row) for row in reader.rows("runs", columns=["run", "uid", "status"])]
+    return [StoredRun(**row) for row in reader.rows("runs", columns=["run", "uid", "status"])]
 
 
 def located(uri: str, folder: Path) -> str:
@@ -48,14 +59,10 @@ def shown(uri: str) -> str:
     return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
 
 
-INDEX = "models.json"
-_BRAINS = "brains"  # the folder of a run that is its shelf
-_NUMBERS_MAX = 10_000
-_PIECE_BYTES = 1024 * 1024
+# -- the index of a folder of models ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class StoredModel(NamedTuple):
     """A file of a model: whose it is, after which phase, under which tag, and its digest."""
 
     phase: int
@@ -66,216 +73,58 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ModelFolder(StoredRun):
     """What the index of a folder says: the run, the names of its phases, and its models."""
 
     folder: Path
-    run: str
-    uid: str
-    status: str
     started: str
     phases: Mapping[int, str]
-    models: Sequence[Kept]
+    models: Sequence[StoredModel]
 
 
-class Index:
-    """Write the index of a shelf: it takes the records that go to the store, and keeps what it needs of them."""
-
-    def __init__(self, folder: Path, run: str) -> None:
-        self.folder = folder
-        self._head: dict[str, Any] = {"format": 1, "run": run, "uid": "", "started": "", "status": "running"}
-        self._phases: dict[str, str] = {}
-        self._models: dict[tuple[int, str, str], dict[str, Any]] = {}
-        self._stale = False
-
-    def take(self, record: Sequence[Any]) -> None:
-        """Take a record; those of no use here are skipped."""
-        kind, *fields = record
+def write_index(folder: Path, run: str, records: Iterable[Sequence[Any]]) -> None:
+    """Write what the records of a run say of its models; StoreError if that cannot be done."""
+    head: dict[str, Any] = {"format": 1, "run": run, "uid": "", "started": "", "status": "running"}
+    phases: dict[str, str] = {}
+    models: list[dict[str, Any]] = []
+    for kind, *fields in records:
         if kind == "run":
-            self._head |= {key: str(fields[0][key]) for key in ("uid", "experiment", "started")}
+            head |= {key: str(fields[0][key]) for key in ("uid", "experiment", "started")}
         elif kind == "phase":
-            self._phases[str(fields[0])] = fields[1]
+            phases[str(fields[0])] = fields[1]
         elif kind == "end":
-            self._head["status"] = fields[0]
-            self._stale = True
+            head["status"] = fields[0]
         elif kind == "brain":
             phase, agent, tag, _, updates, _, size, sha256, path = fields
-            row = {"phase": phase, "agent": agent, "tag": tag, "updates": updates, "bytes": size}
-            # <phase>/<agent>/<file>: the shelf may be moved as a whole.
-            place = "/".join(Path(path).parts[-3:])
-            self._models[phase, agent, tag] = {**row, "sha256": sha256, "path": place}
-            self._stale = True
-
-    def flush(self) -> None:
-        """Write the index if there is news; StoreError if it cannot be written."""
-        if not self._stale:
-            return
-        tree = {**self._head, "phases": self._phases, "models": list(self._models.values())}
-        path = self.folder / INDEX
-        beside = path.with_name(f".{INDEX}.{os.getpid()}.part")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            beside.unlink(missing_ok=True)  # of a process that died; `x` follows no link
-            with beside.open("x", encoding="utf-8") as file:
-                json.dump(tree, file, ensure_ascii=False, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise StoreError(f"index of models {path}: cannot be written: {error}") from error
-        self._stale = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Say whether there is no model on the shelf."""
-        return not self._models
+            row = {"phase": phase, "agent": agent, "tag": tag, "updates": updates, "bytes": size, "sha256": sha256}
+            # <phase>/<agent>/<file>: the folder may be moved as a whole.
+            models.append({**row, "path": "/".join(Path(path).parts[-3:])})
+    _write_json(folder / INDEX, {**head, "phases": phases, "models": models})
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Return the files of the model in a folder, one per tag, that without a tag first; none if there is no model."""
-    return sorted(folder.glob("model*.npz"), key=lambda path: (path.name != "model.npz", path.name))
+def read_index(folder: Path) -> ModelFolder | None:
+    """Return what the index of a folder says, None if it has none; StoreError if the index is damaged."""
+    return _read_json(folder / INDEX, partial(_model_folder, folder))
 
 
-def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
-    """Copy files of a model into a folder; return maps of tag, path, sha256 and bytes.
+def model_folders(folder: Path, run: str | None = None) -> tuple[list[ModelFolder], bool]:
+    """Return the folders of models in a directory, the oldest first, and whether it is that of one run only.
 
-    Each is written beside its place, synced, and renamed. StoreError: one is damaged, or cannot be read or written.
+    A directory has an index, is the folder of a run (whose models are in `brains`), or holds any number of these. With
+    `run` the folder of that name is looked at first, and no other if it has models of that run. StoreError: an index
+    is damaged.
     """
-    rows = []
-    for path in files:
-        tag = str((load_meta(path) or {}).get("tag", ""))
-        target = folder / path.name
-        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            beside.unlink(missing_ok=True)
-            digest = _copy(path, beside)
-            beside.replace(target)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise StoreError(f"model {target}: cannot be written: {error}") from error
-        size = target.stat().st_size
-        rows.append({"tag": tag, "path": str(target), "sha256": digest, "bytes": size})
-    return rows
-
-
-def _copy(path: Path, target: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as source, target.open("xb") as file:
-        while piece := source.read(_PIECE_BYTES):
-            digest.update(piece)
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-    return digest.hexdigest()
-
-
-def reserve(folder: Path, run: str, noted: Path) -> Path:
-    """Return the folder of a run in a directory of models: made new, its id, or that and the first free number.
-
-    Nothing that lies there is overwritten, also where a run of other results had the same id. Which one it is stands in
-    the file `noted`, in the run's own folder: a process that takes over from one that was lost gets the same.
-
-    Raises:
-        OSError: The folder cannot be made.
-        StoreError: The note cannot be read or written.
-    """
-    known = _noted(noted)
-    if str(folder) in known:
-        path = Path(known[str(folder)])
-        path.mkdir(parents=True, exist_ok=True)
-        return path
-    path = _fresh(folder, run)
-    _note(noted, {**known, str(folder): str(path)})
-    return path
-
-
-def give_back(folder: Path, noted: Path) -> None:
-    """Remove a folder that was reserved in vain, with its note; what others have put there stays, and it as well.
-
-    Raises:
-        StoreError: The note cannot be read or written.
-    """
-    try:
-        folder.rmdir()
-    except FileNotFoundError:
-        pass  # somebody has tidied up
-    except OSError:
-        return
-    known = _noted(noted)
-    kept = {place: path for place, path in known.items() if path != str(folder)}
-    if kept != known:
-        _note(noted, kept)
-
-
-def _noted(path: Path) -> dict[str, str]:
-    """Return which folder a run has in each directory of models."""
-    try:
-        if path.stat().st_size > MODEL_INDEX_BYTES:
-            raise ValueError(f"expected at most {MODEL_INDEX_BYTES} bytes")
-        tree = json.loads(path.read_bytes())
-        return {_text(place): _text(folder) for place, folder in tree.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, AttributeError, RecursionError, TypeError, ValueError) as error:
-        raise StoreError(f"{path}: cannot be read: {error}") from error
-
-
-def _note(path: Path, known: Mapping[str, str]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_synced(path, json.dumps(known, ensure_ascii=False, indent=1).encode())
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error}") from error
-
-
-def _fresh(folder: Path, run: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in range(1, _NUMBERS_MAX):
-        path = folder / (run if number == 1 else f"{run}+{number}")
-        with contextlib.suppress(FileExistsError):
-            path.mkdir()
-            return path
-    raise FileExistsError(f"{_NUMBERS_MAX} folders for run {run}")
-
-
-def hand_over(shelf: Path, place: str, user: str) -> None:
-    """Make a folder on a shelf in which one user writes and nobody else reads; others may pass by. OSError if not."""
-    entry = pwd.getpwnam(user)
-    *between, last = [shelf.joinpath(*Path(place).parts[:count]) for count in range(len(Path(place).parts) + 1)]
-    for folder in between:
-        folder.mkdir(exist_ok=True)
-        folder.chmod(0o711)
-    last.mkdir(mode=0o700, exist_ok=True)
-    fd = os.open(last, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.fchown(fd, entry.pw_uid, entry.pw_gid)
-    finally:
-        os.close(fd)
-
-
-def shelves(folder: Path, run: str | None = None) -> tuple[list[Shelf], bool]:
-    """Return the shelves of a directory, the oldest first, and whether it is that of one run only.
-
-    A directory is a shelf, the folder of a run (whose shelf is `brains`), or holds any number of these. With `run`
-    the folder of that name is looked at first, and no other if it has a shelf of that run.
-
-    Raises:
-        StoreError: An index is damaged or cannot be read.
-    """
-    for one in (folder, folder / _BRAINS):
-        shelf = read_shelf(one)
-        if shelf is not None:
-            return [shelf], True
+    if (alone := _read_either(folder)) is not None:
+        return [alone], True
     if run is not None and _is_folder_name(run):
-        shelf = _below(folder / run)
-        if shelf is not None and shelf.run == run and not (folder / f"{run}+2").exists():
-            return [shelf], False
-    found = [shelf for path in sorted(_folders(folder)) if (shelf := _below(path)) is not None]
-    return sorted(found, key=lambda shelf: shelf.started), False
+        named = _read_either(folder / run)
+        if named is not None and named.run == run and not (folder / f"{run}+2").exists():
+            return [named], False
+    paths: list[Path] = []
+    with contextlib.suppress(OSError):
+        paths = sorted(path for path in folder.iterdir() if path.is_dir())
+    found = [one for path in paths if (one := _read_either(path)) is not None]
+    return sorted(found, key=lambda one: one.started), False
 
 
 def _is_folder_name(run: str) -> bool:
@@ -283,51 +132,29 @@ def _is_folder_name(run: str) -> bool:
     return PurePosixPath(run).name == run and run != ".." and "\0" not in run
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from (Path(entry.path) for entry in entries if entry.is_dir())
-    except OSError:
-        return
+def _read_either(folder: Path) -> ModelFolder | None:
+    return read_index(folder) or read_index(folder / _OWN)
 
 
-def _below(folder: Path) -> Shelf | None:
-    return read_shelf(folder) or read_shelf(folder / _BRAINS)
-
-
-def read_shelf(folder: Path) -> Shelf | None:
-    """Return the shelf in a folder, None if it has no index; StoreError if the index is damaged."""
-    path = folder / INDEX
-    try:
-        if path.stat().st_size > MODEL_INDEX_BYTES:
-            raise StoreError(f"index of models {path}: expected at most {MODEL_INDEX_BYTES} bytes")
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise StoreError(f"index of models {path}: cannot be read: {error.strerror}") from error
-    try:
-        return _shelf(folder, json.loads(data))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise StoreError(f"index of models {path}: the file is damaged: {error}") from error
-
-
-def _shelf(folder: Path, tree: Any) -> Shelf:
+def _model_folder(folder: Path, tree: Any) -> ModelFolder:
     if tree["format"] != 1:
         raise ValueError(f"format {tree['format']!r:.20} is not read")
-    words = {key: _text(tree[key]) for key in ("run", "uid", "status", "started")}
+    texts = {key: _text(tree[key]) for key in ("run", "uid", "status", "started")}
     phases = {int(index): _text(name) for index, name in tree["phases"].items()}
-    return Shelf(folder, phases=phases, models=[_kept(folder, row) for row in tree["models"]], **words)
+    models = [_stored_model(row) for row in tree["models"]]
+    for one in models:
+        if one.path.is_absolute() or ".." in one.path.parts:
+            raise ValueError(f"path {str(one.path)!r:.100} leaves the folder")
+    return ModelFolder(
+        **texts, folder=folder, phases=phases, models=[one._replace(path=folder / one.path) for one in models]
+    )
 
 
-def _kept(folder: Path, row: Mapping[str, Any]) -> Kept:
-    place = PurePosixPath(_text(row["path"]))
-    if place.is_absolute() or ".." in place.parts:
-        raise ValueError(f"path {str(place)!r:.100} leaves the folder")
-    phase = row["phase"]
-    if type(phase) is not int:
-        raise TypeError(f"phase {phase!r:.20} is no index")
-    return Kept(phase, _text(row["agent"]), _text(row["tag"]), folder / place, _text(row["sha256"]))
+def _stored_model(row: Mapping[str, Any]) -> StoredModel:
+    if type(row["phase"]) is not int:
+        raise TypeError(f"phase {row['phase']!r:.20} is no index")
+    agent, tag, path, sha256 = (_text(row[key]) for key in ("agent", "tag", "path", "sha256"))
+    return StoredModel(row["phase"], agent, tag, Path(path), sha256)
 
 
 def _text(value: Any) -> str:
@@ -336,231 +163,288 @@ def _text(value: Any) -> str:
     return value
 
 
-_NOTED = "shelves.json"  # beside the index: which folder the run has in each second directory
+def _read_json(path: Path, read: Callable[[Any], T]) -> T | None:
+    """Return what `read` makes of a file of JSON, None if there is none; StoreError if it is damaged."""
+    try:
+        if path.stat().st_size > MODEL_INDEX_BYTES:
+            raise ValueError(f"expected at most {MODEL_INDEX_BYTES} bytes")
+        return read(json.loads(path.read_bytes()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreError(f"index of models {path}: cannot be read: {error.strerror}") from error
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise StoreError(f"index of models {path}: the file is damaged: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A model: its folder, and its files with their digests, None where nobody has noted one.
+def _write_json(path: Path, tree: Mapping[str, Any]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_synced(path, json.dumps(tree, ensure_ascii=False, indent=1).encode())
+    except OSError as error:
+        raise StoreError(f"index of models {path}: cannot be written: {error}") from error
 
-    `tags` are those of its files, where they are known.
+
+# -- folders and files of models --------------------------------------------------------------------------------------
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of the model in a folder, one per tag, that without a tag first; none if there is no model."""
+    return sorted(folder.glob("model*.npz"), key=lambda path: (path.name != "model.npz", path.name))
+
+
+def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
+    """Copy files of a model, each whole or not at all; return maps of tag, path, sha256, bytes. StoreError if not."""
+    rows = []
+    for path in files:
+        tag = str((load_meta(path) or {}).get("tag", ""))
+        target = folder / path.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with path.open("rb") as source, written_beside(target, 0o666, follow=True) as file:
+                shutil.copyfileobj(source, file)
+            digest, size = digest_of(target), target.stat().st_size
+        except OSError as error:
+            raise StoreError(f"model {target}: cannot be written: {error}") from error
+        rows.append({"tag": tag, "path": str(target), "sha256": digest, "bytes": size})
+    return rows
+
+
+def reserve(folder: Path, run: str, noted: Path) -> Path:
+    """Return the folder of a run in a directory of models: made new, its id, or that and the first free number.
+
+    Nothing that lies there is overwritten, also where a run of other results had the same id. Which one it is stands in
+    the file `noted`, in the run's own folder: a process that takes over from one that was lost gets the same. OSError:
+    the folder cannot be made. StoreError: the note cannot be read or written.
     """
+    known = _read_json(noted, _folders) or {}
+    if str(folder) in known:
+        path = Path(known[str(folder)])
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(1, _NUMBERS_MAX):
+        path = folder / (run if number == 1 else f"{run}+{number}")
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+            _write_json(noted, {**known, str(folder): str(path)})
+            return path
+    raise FileExistsError(f"{_NUMBERS_MAX} folders for run {run}")
+
+
+def give_back(folder: Path, noted: Path) -> None:
+    """Remove a folder that was reserved in vain, with its note, unless others have put something there."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        pass  # somebody has tidied up
+    except OSError:
+        return
+    known = _read_json(noted, _folders) or {}
+    if str(folder) in known.values():
+        _write_json(noted, {place: path for place, path in known.items() if path != str(folder)})
+
+
+def _folders(tree: Any) -> dict[str, str]:
+    return {_text(place): _text(folder) for place, folder in tree.items()}
+
+
+def hand_over(folder: Path, place: str, user: str) -> None:
+    """Make a folder below another that one user writes and nobody else reads; others may pass by. OSError if not."""
+    entry = pwd.getpwnam(user)
+    *between, last = [folder.joinpath(*Path(place).parts[:count]) for count in range(len(Path(place).parts) + 1)]
+    for one in between:
+        one.mkdir(exist_ok=True)
+        one.chmod(0o711)
+    last.mkdir(mode=0o700, exist_ok=True)
+    fd = os.open(last, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchown(fd, entry.pw_uid, entry.pw_gid)
+    finally:
+        os.close(fd)
+
+
+# -- the models of one run --------------------------------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    """A model: its folder, and its files with their digests, where somebody has noted these."""
 
     folder: Path
-    files: Sequence[tuple[Path, str | None]]
-    tags: Sequence[str] = ()
+    files: Mapping[Path, str]
+
+    def gone(self) -> str | None:
+        """Return which file is no longer there, None if all are."""
+        return next((f"the file {path} is gone" for path in self.files if not path.is_file()), None)
 
 
-class Library:
-    """Find models for one run, and keep the indices of those that it stores.
+_KEYS = {"run": 1, "phase": 4, "brain": 4, "end": 1}  # record that tells of models -> length of its key
 
-    Args:
-        plan: The run.
-        run: Its id.
-        results: Its folder.
-        store: URI of its store, None if it has none.
-        warn: Tells a sentence to who looks on.
-    """
+
+class ModelStore:
+    """Find models for one run, and keep the indices of those that it stores; `results` is the folder of the run."""
 
     def __init__(self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> None:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
         self._results = Path(results)
+        self._own = self._results / _OWN
+        self._noted = self._own / _NOTED
         self._document = Path(plan.folder or ".")
-        self._shelves: dict[Path, Index] = {}  # what documents call `models` -> folder of this run in it
-        self._heads: list[Sequence[Any]] = []  # records that an index begun later needs, too
-        self._rows: dict[tuple[Any, ...], Sequence[Any]] = {}  # newest records of phases and models
-        self._index = Index(self._results / "brains", run)
-        self._noted = self._results / "brains" / _NOTED
-        self._known: dict[str, _Found] = {}  # by folder
+        self._second: dict[Path, Path] = {}  # what documents call `models` -> folder of this run in it
+        self._records: dict[tuple[Any, ...], Sequence[Any]] = {}  # the newest ones that tell of models
+        self._stale = False  # whether an index lacks a record
+        self._known: dict[str, dict[Path, str]] = {}  # folder -> its files with their digests
 
     # -- what this run stores -----------------------------------------------------------------------------------------
-    def shelf(self, agent: AgentPlan) -> str:
+    def second_folder(self, agent: AgentPlan) -> str:
         """Return the folder of this run in the agent's second directory; it is made when it is first asked for."""
-        assert agent.models is not None
-        place = (self._document / agent.models).absolute()
-        if place not in self._shelves:
+        place = self._place(agent.models)
+        if place not in self._second:
             try:
-                folder = reserve(place, self._run, self._noted)
+                self._second[place] = reserve(place, self._run, self._noted)
             except OSError as error:
                 at = f"{agent.models_at}: " if agent.models_at else ""
                 text = f"{at}models of agent `{agent.name}`: the folder {place} cannot be written: {error}"
                 raise DocumentError(text) from error
-            self._shelves[place] = index = Index(folder, self._run)
-            for record in self._heads:
-                index.take(record)
-        return str(self._shelves[place].folder)
+        return str(self._second[place])
+
+    def _place(self, path: Any) -> Path:
+        """Return where a path of the document leads."""
+        return (self._document / str(path)).absolute()
 
     def note(self) -> dict[str, Any]:
         """Return what a successor needs to know of the models of this run, as plain values."""
-        shelves = [[str(place), str(index.folder)] for place, index in self._shelves.items()]
-        return {"shelves": shelves, "rows": [list(row) for row in self._rows.values()]}
+        rows = [list(row) for row in self._records.values() if row[0] in ("phase", "brain")]
+        return {"shelves": [[str(place), str(folder)] for place, folder in self._second.items()], "rows": rows}
 
     def recall(self, shelves: Sequence[Sequence[str]], rows: Sequence[Sequence[Any]]) -> None:
         """Take over what was noted: the folders in second directories, and the records of phases and models."""
-        for place, folder in shelves:
-            self._shelves[Path(place)] = Index(Path(folder), self._run)
+        self._second |= {Path(place): Path(folder) for place, folder in shelves}
         for row in rows:
             self.take(row)
 
     def take(self, record: Sequence[Any]) -> None:
-        """Take a record of the run: models that were stored are remembered, and written into the indices."""
-        if record[0] in ("run", "phase"):
-            self._heads.append(record)
-        if record[0] in ("phase", "brain"):
-            self._rows[tuple(record[:4])] = record
-        if record[0] == "brain":
-            self._remember(record)
-            phase, agent = record[1], record[2]
-            plan = next(a for a in self._plan.phases[phase].agents if a.name == agent)
-            second = None if plan.models is None else (self._document / str(plan.models)).absolute()
-            indices = [self._index, *([] if second is None else [self._shelves[second]])]
-        else:
-            indices = [self._index, *self._shelves.values()]
-        for index in indices:
-            index.take(record)
-
-    def _remember(self, record: Sequence[Any]) -> None:
-        path = Path(record[9])
-        known = self._known.get(str(path.parent), _Found(path.parent, []))
-        files = {**dict(known.files), path: record[8]}
-        self._known[str(path.parent)] = _Found(path.parent, list(files.items()))
+        """Take a record of the run; one that tells of models is remembered."""
+        kind = record[0]
+        if kind not in _KEYS:
+            return
+        self._records[tuple(record[: _KEYS[kind]])] = record
+        self._stale |= kind in ("brain", "end")
+        if kind == "brain":
+            path = Path(record[9])
+            self._known.setdefault(str(path.parent), {})[path] = record[8]
 
     def flush(self) -> None:
-        """Write the indices that have news; StoreError if one cannot be written."""
-        for index in (self._index, *(index for index in self._shelves.values() if not index.is_empty)):
-            index.flush()
+        """Write the indices if there is news; StoreError if one cannot be written."""
+        if not self._stale:
+            return
+        write_index(self._own, self._run, self._records.values())
+        heads = [record for record in self._records.values() if record[0] != "brain"]
+        for place, folder in self._second.items():
+            if models := self._stored_in(place):
+                write_index(folder, self._run, [*heads, *models])
+        self._stale = False
+
+    def _stored_in(self, place: Path) -> list[Sequence[Any]]:
+        """Return the records of models that are in a second directory, too."""
+        second = {
+            (phase.index, agent.name)
+            for phase in self._plan.phases
+            for agent in phase.agents
+            if agent.models is not None and self._place(agent.models) == place
+        }
+        return [row for row in self._records.values() if row[0] == "brain" and (row[1], row[2]) in second]
 
     def close(self) -> None:
         """Take away the folders that were made in vain; what others have put there stays."""
-        for index in self._shelves.values():
-            if index.is_empty:
+        for place, folder in self._second.items():
+            if not self._stored_in(place):
                 with contextlib.suppress(StoreError):  # a note too many: the run would get that folder again
-                    give_back(index.folder, self._noted)
+                    give_back(folder, self._noted)
 
     # -- what a phase begins with -------------------------------------------------------------------------------------
-    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
+    def model(self, phase: PhasePlan, agent: AgentPlan, own: Own) -> str | None:
         """Return the folder of the model that an agent begins a phase with, None to begin afresh.
 
-        Raises:
-            DocumentError: What `load` asks for is nowhere; with the places that were looked at.
-            StoreError: It is damaged.
+        DocumentError: what `load` asks for is nowhere; with the places that were looked at. StoreError: it is damaged.
         """
-        self._hand_over(phase, agent)
+        user = (agent.recovery or phase).run_as
+        if user is not None and agent.brain is not None:  # the brain runs under another name
+            try:
+                hand_over(self._own, f"{phase.index}/{file_name(agent.name)}", user)
+            except OSError as error:
+                raise StoreError(f"models of agent `{agent.name}`: {self._own}: {error}") from error
         if agent.load is False:
             return None
         wish = model.wish_of(agent.load, agent.name, self._plan.uid, self._run)
         if wish is None:
             folder = model.continued(self._plan.phases, phase.index, agent.name, own)
-            return None if folder is None else self._checked(agent, self._own(folder))
+            return None if folder is None else self._checked(agent, self._inherited(folder))
         vain: list[tuple[str, str]] = []
-        for place, look in self._places(wish, phase, agent, own):
-            found = look()
-            gone = _gone(found) if isinstance(found, _Found) else found
-            if isinstance(found, _Found) and gone is None:
+        for place, found in self._search(wish, phase, agent, own):
+            gone = found if isinstance(found, str) else found.gone()
+            if gone is None:
+                assert isinstance(found, _Found)
                 return self._checked(agent, found)
-            vain.append((place, str(gone)))
+            vain.append((place, gone))
         text = model.missing(agent, wish, vain)
         if not wish.optional:
             raise DocumentError(text)
         self._warn(text)
         return None
 
-    def _hand_over(self, phase: PhasePlan, agent: AgentPlan) -> None:
-        """Give a brain that runs under another name the folder of its model."""
-        user = (agent.recovery or phase).run_as
-        if user is None or agent.brain is None:
-            return
-        shelf = self._results / "brains"
-        try:
-            hand_over(shelf, f"{phase.index}/{file_name(agent.name)}", user)
-        except OSError as error:
-            raise StoreError(f"models of agent `{agent.name}`: {shelf}: {error}") from error
+    def _inherited(self, folder: str) -> _Found:
+        return _Found(Path(folder), self._known.get(folder, {}))
 
-    def _places(
-        self, wish: Wish, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]
-    ) -> list[tuple[str, Callable[[], _Found | str]]]:
-        """Return the places to look at, in order: base, this run, the agent's `models`, the run's store."""
-        found: list[tuple[str, Callable[[], _Found | str]]] = []
-        if wish.base is not None:
-            found.append(self._base(wish, wish.base))
+    def _search(self, wish: Wish, phase: PhasePlan, agent: AgentPlan, own: Own) -> Iterator[tuple[str, _Found | str]]:
+        """Look at base, this run, the agent's `models`, the store, the results; text says why nothing is there."""
+        if wish.base is not None and "://" in wish.base:
+            uri = located(wish.base, self._document)
+            yield f"base {shown(uri)}", self._in_store(uri, wish)
+        elif wish.base is not None:
+            place = self._place(wish.base)
+            yield f"base {place}", self._in_directory(place, wish, is_base=True)
         if wish.here:
-            found.append(("this run", lambda: self._here(wish, phase, own)))
+            folder, why = model.own(wish, self._plan.phases, phase.index, own)
+            yield "this run", why if folder is None else self._inherited(folder)
         if not wish.elsewhere:
-            return found
+            return
         if agent.models is not None:
-            place = (self._document / str(agent.models)).absolute()
-            found.append((f"models {place}", lambda: self._directory(place, wish)))
+            place = self._place(agent.models)
+            yield f"models {place}", self._in_directory(place, wish)
         if self._store is not None:
-            store = self._store
-            found.append((f"the store {shown(store)}", lambda: self._stored(store, wish)))
-        results = self._results.parent
-        found.append((f"the results {results}", lambda: self._directory(results, wish)))
-        return found
+            yield f"the store {shown(self._store)}", self._in_store(self._store, wish)
+        yield f"the results {self._results.parent}", self._in_directory(self._results.parent, wish)
 
-    def _base(self, wish: Wish, base: str) -> tuple[str, Callable[[], _Found | str]]:
-        if "://" in base:
-            uri = located(base, self._document)
-            return f"base {shown(uri)}", lambda: self._stored(uri, wish)
-        place = (self._document / base).absolute()
-        return f"base {place}", lambda: self._directory(place, wish, is_base=True)
-
-    def _own(self, folder: str) -> _Found:
-        return self._known.get(folder) or _bare(Path(folder)) or _Found(Path(folder), [])
-
-    def _here(self, wish: Wish, phase: PhasePlan, own: Mapping[tuple[int, str], str]) -> _Found | str:
-        folder, why = model.own(wish, self._plan.phases, phase.index, own)
-        return why if folder is None else self._own(folder)
-
-    # -- directories --------------------------------------------------------------------------------------------------
-    def _directory(self, place: Path, wish: Wish, is_base: bool = False) -> _Found | str:
-        """Look in a directory: at its shelves; a base may also be a folder of files without an index."""
+    def _in_directory(self, place: Path, wish: Wish, is_base: bool = False) -> _Found | str:
+        """Look into the folders of models of a directory; a base may also be a folder of files without an index."""
         if not place.is_dir():
             return "there is no such directory"
         try:
-            found, single = shelves(place, wish.run)
+            folders, single = model_folders(place, wish.run)
         except StoreError as error:
             return str(error)
-        if not found:
-            return self._unlabelled(place, wish) if is_base else "it holds no models of a run"
-        keepers = [Keeper(shelf.run, shelf.uid, shelf.status) for shelf in found]
+        if not folders:
+            return _without_index(place, wish) if is_base else "it holds no models of a run"
         any_run = wish.here and not wish.elsewhere and wish.run is None
-        if is_base and single and any_run:  # who points at the folder of one run means that run
-            chosen: Keeper | str = keepers[0]
-        else:
-            chosen = model.pick_run(wish, keepers, self._run)
-        if isinstance(chosen, str):
-            return chosen
-        shelf = next(s for s, k in reversed(list(zip(found, keepers, strict=True))) if k is chosen)
-        mine = [kept for kept in shelf.models if kept.agent == wish.agent]
-        return _of_phase(wish, shelf.phases, mine, chosen.run)
-
-    def _unlabelled(self, place: Path, wish: Wish) -> _Found | str:
-        if not wish.bare:
-            return "it says nothing of runs and phases: there is no `models.json` in it or in a folder of it"
-        found = _bare(place / file_name(wish.agent)) or (None if wish.named else _bare(place))
-        folder = "" if wish.named else " nor in it"
-        return found or f"there is no model.npz in {place / file_name(wish.agent)}{folder}"
-
-    # -- stores -------------------------------------------------------------------------------------------------------
-    def _stored(self, uri: str, wish: Wish) -> _Found | str:
-        """Look in a store; one that cannot be read is one more place without the model."""
-        try:
-            return self._in_store(uri, wish)
-        except GanglionError as error:
-            return str(error)
+        # A base that is the folder of one run means that run.
+        chosen = folders[0] if is_base and single and any_run else model.pick_run(wish, folders, self._run)
+        return chosen if isinstance(chosen, str) else _of_phase(wish, chosen.phases, chosen.models, chosen.run)
 
     def _in_store(self, uri: str, wish: Wish) -> _Found | str:
-        with store_class(uri).reader(uri) as reader:
-            chosen = model.pick_run(wish, keepers_of(reader), self._run)
-            if isinstance(chosen, str):
-                return chosen
-            runs = [chosen.run]
-            phases = {r["phase"]: r["name"] for r in reader.rows("phases", runs, columns=["phase", "name"])}
-            columns = ["phase", "agent", "tag", "path", "sha256"]
-            rows = reader.rows("brains", runs, columns=columns)
-            kept = [_kept_of(row) for row in rows if row["agent"] == wish.agent]
-        found = _of_phase(wish, phases, kept, chosen.run)
-        return self._moved(uri, found) if isinstance(found, _Found) else found
+        """Look into a store; one that cannot be read is one more place without the model."""
+        try:
+            with store_class(uri).reader(uri) as reader:
+                chosen = model.pick_run(wish, stored_runs(reader), self._run)
+                if isinstance(chosen, str):
+                    return chosen
+                phases = {r["phase"]: r["name"] for r in reader.rows("phases", [chosen.run], columns=["phase", "name"])}
+                rows = reader.rows("brains", [chosen.run], columns=list(StoredModel._fields))
+                models = [_checked_row(row) for row in rows if row["agent"] == wish.agent]
+            found = _of_phase(wish, phases, models, chosen.run)
+        except GanglionError as error:
+            return str(error)
+        return found if isinstance(found, str) else self._moved(uri, found)
 
     def _moved(self, uri: str, found: _Found) -> _Found:
         """Return a model where it lies: results that were moved as a whole keep their order below the folder."""
@@ -569,58 +453,53 @@ class Library:
         if uri.startswith("sqlite:///"):
             folders.insert(0, Path(uri.removeprefix("sqlite:///")).absolute().parent)
         for folder in (found.folder, *(folder / place for folder in folders)):
-            moved = replace(found, folder=folder, files=[(folder / p.name, sha) for p, sha in found.files])
-            if _gone(moved) is None:
+            moved = _Found(folder, {folder / path.name: sha256 for path, sha256 in found.files.items()})
+            if moved.gone() is None:
                 return moved
         return found
 
-    # -- digests ------------------------------------------------------------------------------------------------------
     def _checked(self, agent: AgentPlan, found: _Found) -> str:
         """Return the folder of a model whose files are what they were; it is known from now on."""
-        for path, sha256 in found.files:
-            actual = None if sha256 is None or not path.is_file() else digest_of(path)
+        for path, sha256 in found.files.items():
+            actual = digest_of(path) if path.is_file() else None
             if actual != sha256:
                 at = f"{agent.load_at}: " if agent.load_at else ""
                 what = "the file is gone" if actual is None else f"the file is damaged: found {actual}"
                 raise StoreError(f"{at}model of agent `{agent.name}`: {path}: expected SHA-256 {sha256}, {what}")
-        self._known.setdefault(str(found.folder), found)
+        self._known.setdefault(str(found.folder), dict(found.files))
         return str(found.folder)
 
 
-def _kept_of(row: Mapping[str, Any]) -> Kept:
+def _without_index(place: Path, wish: Wish) -> _Found | str:
+    """Return the model of an agent in a folder of agents, or in the folder itself unless an agent is named."""
+    if not wish.bare:
+        return "it says nothing of runs and phases: there is no `models.json` in it or in a folder of it"
+    folders = [place / file_name(wish.agent), *([] if wish.named else [place])]
+    found = [_Found(folder, {}) for folder in folders if (folder / "model.npz").is_file()]
+    return found[0] if found else f"there is no model.npz in {folders[0]}{'' if wish.named else ' nor in it'}"
+
+
+def _checked_row(row: Mapping[str, Any]) -> StoredModel:
     """Return the row of a model in a store; StoreError if its path is not that of a model in a run's folder."""
-    phase, agent, tag, path, sha256 = (row[key] for key in ("phase", "agent", "tag", "path", "sha256"))
-    texts = all(isinstance(value, str) for value in (agent, tag, path, sha256))
-    if not texts or type(phase) is not int:
-        raise StoreError(f"model of agent {agent!r:.80}: expected text and a phase, found {row!r:.300}")
-    place = Path(path)
-    expected = ("brains", str(phase), file_name(agent), tag_file(tag))
-    if place.parts[-4:] != expected or ".." in place.parts or "\0" in path:
-        raise StoreError(
-            f"model of agent `{agent}`: expected a path that ends with {'/'.join(expected)}, found {path!r:.200}"
-        )
-    return Kept(phase, agent, tag, place, sha256)
+    try:
+        found = _stored_model(row)
+    except TypeError:
+        agent = row["agent"]
+        raise StoreError(f"model of agent {agent!r:.80}: expected text and a phase, found {row!r:.300}") from None
+    expected = (_OWN, str(found.phase), file_name(found.agent), tag_file(found.tag))
+    path = found.path
+    if path.parts[-4:] != expected or ".." in path.parts or "\0" in str(path):
+        wanted = f"expected a path that ends with {'/'.join(expected)}"
+        raise StoreError(f"model of agent `{found.agent}`: {wanted}, found {str(path)!r:.200}")
+    return found
 
 
-def _of_phase(wish: Wish, phases: Mapping[int, str], kept: Sequence[Kept], run: str) -> _Found | str:
+def _of_phase(wish: Wish, phases: Mapping[int, str], models: Iterable[StoredModel], run: str) -> _Found | str:
     """Return the newest model of the phase that is meant among those of the agent in one run."""
-    index = model.pick_phase(wish, phases, [row.phase for row in kept], run)
+    mine = [one for one in models if one.agent == wish.agent]
+    index = model.pick_phase(wish, phases, [one.phase for one in mine], run)
     if isinstance(index, str):
         return index
-    newest = {row.tag: row for row in kept if row.phase == index}
+    newest = {one.tag: one for one in mine if one.phase == index}
     folder = list(newest.values())[-1].path.parent
-    mine = [row for row in newest.values() if row.path.parent == folder]
-    return _Found(folder, [(row.path, row.sha256) for row in mine], [row.tag for row in mine])
-
-
-def _bare(folder: Path) -> _Found | None:
-    """Return the model in a folder that nobody has noted, None if there is none."""
-    if not (folder / "model.npz").is_file():
-        return None
-    return _Found(folder, [(path, None) for path in files_of(folder)])
-
-
-def _gone(found: _Found) -> str | None:
-    """Return which file of a model is no longer there, None if all are."""
-    gone = [path for path, _ in found.files if not path.is_file()]
-    return f"the file {gone[0]} is gone" if gone else None
+    return _Found(folder, {one.path: one.sha256 for one in newest.values() if one.path.parent == folder})

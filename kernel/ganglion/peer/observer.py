@@ -27,15 +27,14 @@ class ObserverHost:
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers: nothing is asked of it."""
+        """Return no handler: nothing is asked of this host."""
         return {}
 
     def joined(self) -> None:
         """Set the observer up and subscribe to its topics."""
         self._hooks("setup", self._observer.setup)
         for name in dict.fromkeys((*self._observer.topics, _EVENTS)):
-            wish = Subscribe(topic(self._run, name))
-            self.participant.ask("", "kernel.subscribe", wish, DEADLINE_OTHER_S)
+            self.participant.ask("", "kernel.subscribe", Subscribe(topic(self._run, name)), DEADLINE_OTHER_S)
 
     def told(self, told: Told) -> None:
         """Take one message of a topic, or the news that some did not arrive."""
@@ -52,7 +51,7 @@ class ObserverHost:
             self.participant.leaving = Leave("the run has ended")
 
     def close(self) -> None:
-        """Let the observer let go of everything."""
+        """Let the observer release what it holds."""
         self._hooks("teardown", self._observer.teardown)
         self._hooks.close()
 

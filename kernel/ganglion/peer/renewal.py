@@ -7,7 +7,7 @@ from typing import Any
 
 from ganglion.errors import AuthorError, LimitExceeded, RemoteProtocolError
 from ganglion.limits import TAPE_BEGIN_BYTES, TAPE_BEGIN_S
-from ganglion.peer.models import Library
+from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Ordinals, Records
 from ganglion.peer.snapshot import NotPlain, Snapshot, State
@@ -194,14 +194,14 @@ class Reign:
         conditions: Mapping[str, Any],
         ordinals: Ordinals,
         records: Records,
-        library: Library,
+        models: ModelStore,
     ) -> None:
-        self._participant, self._records, self._library = participant, records, library
+        self._participant, self._records, self._models = participant, records, models
         self._governor, self._ordinals = governor, ordinals
         parts = {f"condition {name}": (condition, ("phase",)) for name, condition in conditions.items()}
         self._snapshot = Snapshot(parts)
         self._renewal = Renewal(participant, "governor", self._snapshot.check)
-        self._note = library.note()
+        self._note = models.note()
 
     def stand(self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]) -> None:
         """Go on where a predecessor went on from here, by `put`; else begin the tape anew, if it is long.
@@ -224,14 +224,14 @@ class Reign:
             self._ordinals.restore(note)
             self._records.restore(books["records"])
             for row in books["rows"]:
-                self._library.take(row)
+                self._models.take(row)
             put(books["numbers"], books["said"])
 
         self._renewal.stand(take, go_on)
 
     def _fresh_rows(self) -> list[list[Any]]:
         """Return the rows of phases that have been recorded meanwhile: that of evaluations is, with the first one."""
-        note = self._library.note()
+        note = self._models.note()
         fresh = [row for row in note["rows"] if row not in self._note["rows"]]
         if note["shelves"] != self._note["shelves"] or any(row[0] != "phase" for row in fresh):
             raise NotPlain("models have been stored in the midst of a phase")

@@ -15,14 +15,15 @@ from ganglion.sdk.brain import Brain
 from ganglion.wire.messages import BrainPretrain, BrainPretrained, BrainSetup, Think
 
 
-class Recordings(Protocol):
-    """The recordings of one run, in the governor's process."""
+class Recordings:
+    """Hold the recordings of one run, in the governor's process; of a run in which no brain learns from any, none."""
 
     def prepare(self, phase: PhasePlan) -> None:
         """Find and keep all that the brains of a phase learn from; DocumentError or StoreError if that cannot be."""
 
     def request(self, agent: str) -> BrainPretrain | None:
         """Return what tells the brain of an agent to learn; None where there is nothing."""
+        return None
 
     def fit(self, agents: Sequence[ResolvedAgent]) -> None:
         """Compare what was recorded with what agents see and set; DocumentError where it does not fit."""
@@ -72,22 +73,6 @@ class Replay(Protocol):
         """Return the episodes of one request, as a brain learns from them."""
 
 
-class _None:
-    """The recordings of a run in which no brain learns from any."""
-
-    def prepare(self, phase: PhasePlan) -> None:
-        """There is nothing to find."""
-
-    def request(self, agent: str) -> None:
-        """There is nothing to learn."""
-
-    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
-        """There is nothing to compare."""
-
-
-NONE: Recordings = _None()
-
-
 def provider() -> Replay:
     """Return the plugin that carries out `replay`; PluginInvalid says what to install."""
     found: Replay = registry.load("replay", REPLAY)
@@ -98,4 +83,4 @@ def recordings(plan: Plan, run: str, results: str, store: str | None, warn: Call
     """Return the recordings of a run; no plugin is needed where no brain learns from any."""
     if any(replaying(phase) for phase in plan.phases):
         return provider().recordings(plan, run, results, store, warn)
-    return NONE
+    return Recordings()

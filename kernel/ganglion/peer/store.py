@@ -23,9 +23,9 @@ from ganglion.wire.name import Role, peer_name, topic
 from ganglion.wire.parcel import attach, detach
 
 _COMMIT_ROWS = 1000
-_REPLAY_ROWS = 100_000  # while a tape is heard nothing needs to be durable but what memory should not hold
-_GAP_S = 10.0  # who notices that a batch was lost says it again much sooner
-_TOLD_OF_PHASES = ("phase", "signal", "brain")  # what a run that is taken up again withdraws of its newest phases
+_REPLAY_ROWS = 100_000  # during a replay only what memory should not hold needs to be durable
+_GAP_S = 10.0  # a writer that notices the loss of a batch sends it again much sooner
+_TOLD_OF_PHASES = ("phase", "signal", "brain")  # what a resumed run withdraws of its newest phases
 COMMIT_S = 0.05
 """Rows wait at most so long for others to share their transaction."""
 _REPORT_MAX_S = 60.0  # a wait is told at once, then after 2, 4, 8, 16, 32, 60, 120 s
@@ -33,7 +33,7 @@ _REPORT_MAX_S = 60.0  # a wait is told at once, then after 2, 4, 8, 16, 32, 60, 
 
 @dataclass(slots=True)
 class _Trouble:
-    """Hold that nothing can be written at the moment: since when, why, and when what is due."""
+    """Hold that nothing can be written at present: since when, why, when to try again, and when to tell it again."""
 
     since_s: float
     error: StoreUnavailable
@@ -44,19 +44,18 @@ class _Trouble:
 class StoreHost:
     """Write what arrives; commit at a thousand rows or after fifty milliseconds, then acknowledge.
 
-    While the store cannot be written nothing is acknowledged, so that every writer stands when its credit is used up;
+    While the store cannot be written nothing is acknowledged, so that every writer stops when its credit is used up;
     batches that come meanwhile are held, which credit bounds. It is tried again every second until the deadline
     `record`; then the run fails by name, with whole episodes.
 
-    A batch that comes again is not written again, only acknowledged. With a tape a successor hears what its predecessor
-    heard, and writes all of it: what the database has is compared. The tape is begun anew now and then with what a
-    successor still needs: rows of open episodes, and what is told of the newest phases, which a run that is taken up
-    again has withdrawn.
+    A batch that comes again is only acknowledged. With a journal a successor replays what its predecessor heard, and
+    writes all of it: what the database has is compared. The journal is compacted now and then to what a successor
+    still needs: rows of open episodes, and records of the newest phases, which a resumed run has withdrawn.
 
     Args:
         writer: Of the run.
         span_s: The deadline of its tries, in seconds; None is none.
-        behind: The phase from which on all is withdrawn that the tape of a predecessor does not tell of.
+        behind: The phase from which on all is withdrawn that the journal of a predecessor does not have.
     """
 
     idle_s = COMMIT_S
@@ -71,9 +70,9 @@ class StoreHost:
         self._unacknowledged: dict[str, int] = {}
         self._heard = Numbering()
         self._missed_s: dict[str, float] = {}  # since when a batch of this writer is missing
-        self._base: dict[str, int] = {}  # last numbers when the tape was begun
+        self._base: dict[str, int] = {}  # last numbers when the journal was begun
         self._shorten_at_bytes = STORE_TAPE_BYTES
-        self._phase = 0  # the newest of which we were told
+        self._phase = 0  # the newest one that a record tells of
         self._rows = 0
         self._since_s = 0.0
         self._trouble: _Trouble | None = None
@@ -93,24 +92,25 @@ class StoreHost:
         if told.head.call != "record.batch":
             return
         batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
-        if batch.number == 0 and self.participant.playing:  # kept from an earlier tape
+        if batch.number == 0 and self.participant.playing:  # kept from an earlier journal
             self._guard(lambda: self._writer.apply(told.peer, batch.records))
         elif not self._is_early(told.peer, batch) and self._comes_next(told.peer, batch.number):
-            self._begun |= any(record[:1] == ["run"] for record in batch.records)
-            self._phase = max([self._phase, *(phase for record in batch.records for phase in _phases(record))])
+            self._begun |= _has(batch, "run")
             for record in batch.records:
                 self._sealed.hear(record)
-            if self._trouble is not None:
-                self._held.append((told.peer, batch))
-            else:
-                self._take(told.peer, batch)
+                if record[:1] == ["phase"] and len(record) > 1 and type(record[1]) is int:
+                    self._phase = max(self._phase, record[1])
+            self._held.append((told.peer, batch))
+            self._take_held()
 
     def _is_early(self, peer: str, batch: RecordBatch) -> bool:
-        """Say whether a batch comes before the begin of its run, which was lost on its way: both are said again."""
-        if self._begun or any(record[:1] == ["run"] for record in batch.records):
-            return False
+        """Say whether a batch comes before the begin of its run, which was lost on its way: both are sent again."""
+        return not self._begun and not _has(batch, "run") and not self._gapes(peer)
+
+    def _gapes(self, peer: str) -> bool:
+        """Say whether a batch of a writer has been missing for too long; it is missing from now on at the latest."""
         now_s = self.participant.clock()
-        return now_s - self._missed_s.setdefault(peer, now_s) <= _GAP_S
+        return now_s - self._missed_s.setdefault(peer, now_s) > _GAP_S
 
     def _comes_next(self, peer: str, number: int) -> bool:
         """Say whether a batch is the next of its writer; acknowledge again what has come, miss what has not."""
@@ -119,7 +119,7 @@ class StoreHost:
             self._missed_s.pop(peer, None)
         elif place is Place.KNOWN:
             self._owe(peer)
-        elif self.participant.clock() - self._missed_s.setdefault(peer, self.participant.clock()) > _GAP_S:
+        elif self._gapes(peer):
             self._fail(StoreError(f"records of {peer}: expected batch {expected}, found {number}"))
             self._owe(peer)
         return place is Place.NEXT
@@ -127,22 +127,23 @@ class StoreHost:
     def _owe(self, peer: str) -> None:
         """Acknowledge to a writer with the next commit all that has come of it; what is held is not."""
         if self._trouble is None:
-            if not self._unacknowledged:
-                self._since_s = self.participant.clock()
-            self._unacknowledged[peer] = self._heard.last.get(peer, 0)
+            self._note(peer, self._heard.last.get(peer, 0))
 
-    def _take(self, peer: str, batch: RecordBatch) -> None:
+    def _note(self, peer: str, number: int) -> None:
         if not self._unacknowledged:
             self._since_s = self.participant.clock()
-        self._unacknowledged[peer] = batch.number
+        self._unacknowledged[peer] = number
+
+    def _take(self, peer: str, batch: RecordBatch) -> None:
+        self._note(peer, batch.number)
         self._guard(lambda: self._writer.apply(peer, batch.records))
-        self._ended |= any(record[:1] == ["end"] for record in batch.records)
+        self._ended |= _has(batch, "end")
         self._rows += sum(_weight(record) for record in batch.records)
         if self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
             self.commit()
 
     def joined(self) -> None:
-        """Ask to be told when the governor is lost: then nobody else is left to write how the run ended."""
+        """Watch the governor: when it is lost nobody else is left to write how the run ended."""
         welcome, base = self.participant.welcome, self.participant.take_base()
         assert welcome is not None
         if base is not None:
@@ -151,31 +152,23 @@ class StoreHost:
             self._sealed = Sealed(base["sealed"])
         self._governor = peer_name(welcome.run, Role.GOVERNOR)
         self._take_back()
-        self._watch()
+        self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
 
     def reconnected(self) -> None:
-        """Make durable what a predecessor heard, and acknowledge it again; what was on its way to us is said again."""
-        self._watch()
+        """Make durable what a predecessor heard, and acknowledge it again; what was on its way is sent again."""
+        self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
         for peer in self._heard.last:
             self._owe(peer)
         self.commit()
 
-    def _watch(self) -> None:
-        self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
-
     def gone(self, gone: Gone) -> None:
-        """Hear that the governor is lost; what nobody sealed stays invisible, and the run does not stay `running`.
-
-        One that will return goes on where it was.
-        """
+        """End the run of a governor that is lost and does not return; what nobody sealed stays invisible."""
         if gone.peer == self._governor and not gone.returns and self._begun and not self._ended:
             self._ended = True
             end = ["end", "failed", f"lost: governor: {gone.reason}", _now()]
-            if self._trouble is not None:
-                self._held.append((self.participant.name, RecordBatch(0, [end])))
-                return
-            self._guard(lambda: self._writer.apply(self.participant.name, [end]))
-            self._guard(self._writer.commit)
+            self._held.append((self.participant.name, RecordBatch(0, [end])))
+            self._take_held()
+            self.commit()
 
     def tick(self) -> None:
         """Commit what has waited long enough, or try again; called at least every `COMMIT_S`."""
@@ -184,15 +177,13 @@ class StoreHost:
             self._take_back()
             return
         if self._trouble is not None:
-            self._wait(self._trouble, now_s)
+            if now_s >= self._trouble.again_s:
+                self._try_again(self._trouble, now_s)
         elif self._unacknowledged and now_s - self._since_s >= COMMIT_S:
             self.commit()
 
     def _take_back(self) -> None:
-        """Withdraw what was written behind the end of the tape, once that is reached: it comes again.
-
-        That is durable before the bus is joined.
-        """
+        """Withdraw what was written behind the end of the journal once it is replayed, before the bus is joined."""
         if self._behind is not None and self.participant.played:
             behind, self._behind = self._behind, None
             known = self._sealed
@@ -205,29 +196,25 @@ class StoreHost:
         self._guard(self._writer.commit)
         if self._trouble is None:
             self._acknowledge()
-            self._shorten_tape()
+            self._compact()
 
     def _acknowledge(self) -> None:
-        heads: list[Mapping[str, Any] | None] = []
+        heads: list[Mapping[str, Any] | None] = [None]
         if self._ended:
             self._guard(lambda: heads.append(self._writer.heads()))
-            self._end_damaged()
+            if isinstance(self._failed, StoreDamaged) and not self._marked:  # rows that cannot be read back
+                self._marked = True
+                with suppress(StoreError):
+                    self._writer.abandon("failed", f"failed: {self._failed}", _now())
         error = None if self._failed is None else failure_of(self._failed)
-        found = dict(heads[0]) if heads and heads[0] is not None else None
+        found = None if heads[-1] is None else dict(heads[-1])
         due, self._unacknowledged, self._rows = self._unacknowledged, {}, 0
-        for writer, number in due.items():  # while we speak the broker may be lost, and found: that owes more
-            if writer != self.participant.name:  # nobody waits for our own words
+        for writer, number in due.items():  # meanwhile the broker may be lost, and replaced: that owes more
+            if writer != self.participant.name:  # nobody waits for the host's own records
                 self.participant.tell(writer, "record.ack", RecordAck(number, error, None, found))
 
-    def _end_damaged(self) -> None:
-        """Write that a run has failed whose rows cannot be read back, where that can be written."""
-        if isinstance(self._failed, StoreDamaged) and not self._marked:
-            self._marked = True
-            with suppress(StoreError):
-                self._writer.abandon("failed", f"failed: {self._failed}", _now())
-
     def close(self) -> None:
-        """Commit and close; what has failed by name before does not fail again."""
+        """Commit and close; a failure that was told before is not raised again."""
         self.commit()
         if self._trouble is not None:
             self._give_up(self._trouble, "the run was ended")
@@ -238,17 +225,16 @@ class StoreHost:
                 raise
 
     def _guard(self, act: Any) -> None:
-        """Do something with the database; what fails for good is told to every writer from then on."""
+        """Do something with the database; a permanent failure is told to every writer from then on."""
         if self._failed is not None:
             return
         try:
             act()
         except StoreUnavailable as error:
             if self.participant.playing:
-                raise  # the time of a tape is no time to wait for a disk: the next successor begins later
+                raise  # a replay has no time to wait for a disk: the next successor begins later
             now_s = self.participant.clock()
-            self._trouble = _Trouble(now_s, error, now_s + RETRY_S["store"], now_s)
-            self._tell_trouble(self._trouble, now_s)
+            self._suffer(_Trouble(now_s, error, now_s, now_s), now_s)
         except GanglionError as error:
             self._fail(error)
 
@@ -257,13 +243,11 @@ class StoreHost:
             show_failure(error, failure_of(error))
             self._failed = error
 
-    # -- the tape -----------------------------------------------------------------------------------------------------
-    def _shorten_tape(self) -> None:
-        """Begin the tape anew, once it is long and all that came is durable, with what a successor still needs."""
+    # -- the journal --------------------------------------------------------------------------------------------------
+    def _compact(self) -> None:
+        """Begin the journal anew, once it is long and all that came is durable, with what a successor still needs."""
         size_bytes = self.participant.tape_bytes
-        if size_bytes < self._shorten_at_bytes or self._failed is not None:
-            return
-        if self._held or not self.participant.idle:
+        if size_bytes < self._shorten_at_bytes or self._failed or self._held or not self.participant.idle:
             return
         kept = self._needed(size_bytes // 2)
         state = {
@@ -279,7 +263,7 @@ class StoreHost:
         self._shorten_at_bytes = max(STORE_TAPE_BYTES, 2 * size_bytes)
 
     def _needed(self, bytes_max: int) -> list[Told] | None:
-        """Return the batches on the tape without what is not needed any more; None if hardly anything can go."""
+        """Return the batches in the journal without what is not needed any more; None if hardly anything can go."""
         numbering, kept, size_bytes = Numbering(self._base), list[Told](), 0
         codec = codec_of(RecordBatch)
         for told in self.participant.told_on_tape():
@@ -304,10 +288,13 @@ class StoreHost:
         return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1
 
     # -- when nothing can be written ----------------------------------------------------------------------------------
-    def _wait(self, trouble: _Trouble, now_s: float) -> None:
-        """Try again when it is time; go on where it succeeds, fail by name at the deadline."""
-        if now_s < trouble.again_s:
-            return
+    def _suffer(self, trouble: _Trouble, now_s: float) -> None:
+        self._trouble = trouble
+        trouble.again_s = now_s + RETRY_S["store"]
+        self._tell_trouble(trouble, now_s)
+
+    def _try_again(self, trouble: _Trouble, now_s: float) -> None:
+        """Commit; go on where it succeeds, fail by name at the deadline."""
         self._trouble = None
         try:
             self._writer.commit()
@@ -315,10 +302,8 @@ class StoreHost:
             trouble.error = error
             if self._span_s is not None and now_s - trouble.since_s >= self._span_s:
                 self._give_up(trouble, f"it could not be written for {self._span_s:g} s (record)")
-                return
-            trouble.again_s = now_s + RETRY_S["store"]
-            self._trouble = trouble
-            self._tell_trouble(trouble, now_s)
+            else:
+                self._suffer(trouble, now_s)
             return
         except GanglionError as error:
             self._fail(error)
@@ -330,10 +315,9 @@ class StoreHost:
             self._take(*self._held.popleft())
 
     def _give_up(self, trouble: _Trouble, why: str) -> None:
-        """Write how the run ended with what is kept back for that, if even that is possible; tell every writer."""
-        self._trouble = None
+        """Write how the run ended with the space reserved for that, if that is possible; tell every writer."""
+        self._trouble, self._ended = None, True
         failure = StoreError(f"store: {why}: {trouble.error}")
-        self._ended = True
         try:
             self._writer.abandon("failed", f"failed: {failure}", _now())
         except StoreError as error:
@@ -344,7 +328,7 @@ class StoreHost:
         self._acknowledge()
 
     def _tell_trouble(self, trouble: _Trouble, now_s: float) -> None:
-        """Say to the writers that the store lives and tries, and to those who look on why nothing moves."""
+        """Tell the writers that the store is alive and tries again, and observers why nothing moves."""
         text = f"the store cannot be written: {trouble.error}"
         for writer in {*self._unacknowledged, *(peer for peer, _ in self._held)} - {self.participant.name}:
             self.participant.tell(writer, "record.ack", RecordAck(0, None, text))
@@ -354,10 +338,8 @@ class StoreHost:
         waited_s = now_s - trouble.since_s
         trouble.told_s = now_s + min(max(waited_s, WAIT_REPORT_S), _REPORT_MAX_S)
         rest = "" if self._span_s is None else f"; gives up in {self._span_s - waited_s:.0f} s"
-        fields = {
-            "text": f"waiting {waited_s:.1f} s for {text}; tries every second{rest}",
-            "name": self.participant.name,
-        }
+        text = f"waiting {waited_s:.1f} s for {text}; tries every second{rest}"
+        fields = {"text": text, "name": self.participant.name}
         self.participant.tell(topic(welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time(), "waits"))
 
 
@@ -365,9 +347,8 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
 
 
-def _phases(record: Sequence[Any]) -> list[int]:
-    """Return the phase that a record tells of, if it does."""
-    return [record[1]] if record[:1] == ["phase"] and len(record) > 1 and type(record[1]) is int else []
+def _has(batch: RecordBatch, kind: str) -> bool:
+    return any(record[:1] == [kind] for record in batch.records)
 
 
 def _weight(record: Sequence[Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
@@ -11,40 +11,32 @@ from ganglion.peer.author import Loader, failure_of
 from ganglion.peer.conversation import Request
 from ganglion.peer.environment import EnvironmentHost
 from ganglion.run.outline import outline_plugin
-from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, PluginPlan, span_s
+from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, span_s
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.wire.envelope import Head
-from ganglion.wire.messages import EnvironmentDeclared, EnvironmentStart, Nothing
+from ganglion.wire.messages import EnvironmentStart, Nothing
 from ganglion.wire.verb import Verb
 
-_WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
+WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 
 
 def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
     """Make an environment as a run would, start it, shut it down; return what it declares or what went wrong.
 
-    The author's code runs in this process, which is to do nothing else. If it hangs, a traceback is written to
-    `watch` and the process ends with status 1.
-
-    Args:
-        order: `plan`, as `Plan.to_map` gives it; `phase`, an index; `environment`, a uid; `worker`.
-        watch: An open file with a descriptor.
-
-    Returns:
-        `sensors`, `actuators`, `rewards` (rows of id and space; rewards null: declared by the first update); or
-        `message` and `traceback`.
+    `order` is a map of `plan`, as `Plan.to_map` gives it, `phase`, an index, `environment`, a uid, and `worker`. The
+    author's code runs in this process, which is to do nothing else. If it hangs, a traceback is written to the file
+    `watch` and the process ends with status 1. The answer has `sensors`, `actuators`, `rewards` (rows of id and space;
+    rewards null: declared by the first update), or `message` and `traceback`.
     """
     plan = Plan.from_map(dict(order["plan"]))
     phase = plan.phases[order["phase"]]
     environment = next(e for e in phase.environments if e.uid == order["environment"])
     host = EnvironmentHost(Loader(plan.folder, tuple(plan.allow)))
     start = _start(plan, phase, environment, order["worker"])
+    table = (environment.recovery or phase).deadlines_s
     try:
-        table = (environment.recovery or phase).deadlines_s
-        _set_watch(table, "environment.start", watch)
-        declared = host.start(_request("environment.start"), start)
-        _set_watch(table, "environment.shutdown", watch)
-        host.shutdown(_request("environment.shutdown"), Nothing())
+        declared = host.start(_begin("environment.start", table, watch), start)
+        host.shutdown(_begin("environment.shutdown", table, watch), Nothing())
     except SystemExit as stop:
         where = f"environment {environment.uid} (worker {order['worker']})"
         return {"message": f"{where}: it ended its process (SystemExit: {stop.code})", "traceback": None}
@@ -54,48 +46,30 @@ def try_out(order: Mapping[str, Any], watch: TextIO) -> dict[str, Any]:
         return {"message": f"{where}{failure.message}", "traceback": failure.traceback}
     finally:
         faulthandler.cancel_dump_traceback_later()
-    return _declared(declared)
+    kinds = {"sensors": declared.sensors, "actuators": declared.actuators, "rewards": declared.rewards}
+    return {
+        kind: None if rows is None else [{"id": row["id"], "space": row["space"]} for row in rows]
+        for kind, rows in kinds.items()
+    }
 
 
-def _set_watch(table: Deadlines, call: str, watch: TextIO) -> None:
-    """Let the process end if the call takes longer than it may; one that may take for ever gets the usual time."""
+def _begin(call: str, table: Deadlines, watch: TextIO) -> Request:
+    """Return a call; the process ends if it takes longer than it may, or than usual where it may take for ever."""
     longest_s = span_s(call, table) or DEADLINES_S.get(call.rpartition(".")[2]) or DEADLINE_OTHER_S
     faulthandler.dump_traceback_later(longest_s, exit=True, file=watch)
-
-
-def _request(call: str) -> Request:
     return Request("", Head(Verb.CALL, 1, call), b"", ())
 
 
 def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: int) -> EnvironmentStart:
     """Return the message that would start the environment in the plan's own run: the same seeds."""
     path: list[str | int] = ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
-    own, episode = words(int(plan.seed), path), words(int(plan.seed), [*path, "episode", 0])
-    return EnvironmentStart(
-        plan.uid,
-        phase.index,
-        phase.name,
-        phase.mode,
-        worker,
-        environment.uid,
-        environment.params_of(worker),
-        integer_from_words(own) >> _WIRE_BITS,
-        integer_from_words(episode) >> _WIRE_BITS,
-        own,
-        episode,
-        _plugin(environment.plugin),
-        _plugin(environment.reward),
-        _plugin(environment.transformer),
-    )
+    place = (plan.uid, phase.index, phase.name, phase.mode, worker, environment.uid, environment.params_of(worker))
+    plugins = (environment.plugin, environment.reward, environment.transformer)
+    parts = (None if plugin is None else outline_plugin(plugin) for plugin in plugins)
+    return EnvironmentStart(*place, *first_seeds(int(plan.seed), path), *parts)
 
 
-def _plugin(plugin: PluginPlan | None) -> dict[str, Any] | None:
-    return None if plugin is None else outline_plugin(plugin)
-
-
-def _declared(declared: EnvironmentDeclared) -> dict[str, Any]:
-    kinds = {"sensors": declared.sensors, "actuators": declared.actuators, "rewards": declared.rewards}
-    return {
-        kind: None if rows is None else [{"id": row["id"], "space": row["space"]} for row in rows]
-        for kind, rows in kinds.items()
-    }
+def first_seeds(seed: int, path: Sequence[str | int]) -> tuple[int, int, bytes, bytes]:
+    """Return the seeds of an environment and its first episode, then the streams that they are drawn from."""
+    own, episode = words(seed, path), words(seed, [*path, "episode", 0])
+    return integer_from_words(own) >> WIRE_BITS, integer_from_words(episode) >> WIRE_BITS, own, episode

@@ -1,4 +1,4 @@
-"""Waits: when to say for whom we wait, and whom to accuse of being late."""
+"""Waits: when to report a wait, and which late peers to report to the supervisor."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LONGEST_S = 64.0
 
 
 class Reports:
-    """Say when a wait is to be told: after two seconds without anything, then after twice as long each time."""
+    """Say when a wait is to be reported: after two seconds, then after twice as long each time."""
 
     def __init__(self) -> None:
         self._told_s = 0.0
         self._after_s = WAIT_REPORT_S
 
     def due(self, since_s: float, now_s: float) -> bool:
-        """Say whether a wait that began at `since_s` is to be told now; then it is taken for told."""
+        """Say whether a wait that began at `since_s` is to be reported now; it then counts as reported."""
         if self._told_s < since_s:
             self._told_s, self._after_s = since_s, WAIT_REPORT_S
         if now_s - self._told_s < self._after_s:
@@ -33,19 +33,17 @@ class Reports:
 
 
 class Accusations:
-    """Tell the supervisor who is late; if it can do nothing about it, the call is given up.
+    """Tell the supervisor which peer is late; a call is given up if the supervisor can do nothing about it.
 
-    Args:
-        conversation: Whose calls are late.
-        ask: Asks the supervisor; returns the serial of the question, which is on no tape.
+    `ask` asks the supervisor, and returns the serial of that call, which is in no journal.
     """
 
     def __init__(self, conversation: Conversation, ask: Callable[[Overdue], int]) -> None:
         self._conversation, self._ask = conversation, ask
-        self.open: dict[int, Pending] = {}  # serial of what was told to the supervisor -> the late call
+        self.open: dict[int, Pending] = {}  # serial of the call to the supervisor -> the late call
 
     def accuse(self, late: Sequence[Pending], now_s: float) -> list[Pending]:
-        """Accuse whom nobody has accused yet, and wait on for them; return the calls that are given up."""
+        """Report calls that were not reported yet, and wait on for them; return the calls that are given up."""
         fresh = [pending for pending in late if pending.peer and not pending.accused]
         for pending in fresh:
             pending.accused = True
@@ -57,19 +55,18 @@ class Accusations:
         return [pending for pending in late if pending not in fresh]
 
     def hear(self, frames: Sequence[bytes], now_s: float) -> None:
-        """Hear what the supervisor makes of somebody who is late."""
+        """Take the supervisor's answer about a late peer."""
         head = decode_head(frames[1])
         pending = self.open.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
         if pending is None or not pending.accused:
-            return  # he was found to be lost meanwhile: his time has begun again, and he is to be asked again
-        if head.verb is Verb.REPLY or _busy(frames):
-            pending.accused = False  # it is seen to, or can be told again; his time has begun again
+            return  # the peer was lost meanwhile: its time has begun again, and it is to be asked again
+        if head.verb is Verb.REPLY or _is_busy(frames):
+            pending.accused = False  # the peer's time has begun again, and it can be reported again
         else:
             self._conversation.wait_no_longer(pending, now_s)
 
 
-def _busy(frames: Sequence[bytes]) -> bool:
-    """Say whether an ERROR says no more than that nobody could hear us at the moment."""
+def _is_busy(frames: Sequence[bytes]) -> bool:
     try:
         return len(frames) > 2 and decode_map(frames[2]).get("kind") == "busy"
     except RemoteProtocolError:

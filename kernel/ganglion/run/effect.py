@@ -232,5 +232,5 @@ class Services(Protocol):
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
         """Return what tells a brain to learn from recorded episodes, None where there are none for it."""
 
-    def shelf(self, agent: AgentPlan) -> str:
+    def second_folder(self, agent: AgentPlan) -> str:
         """Return the folder of this run below the agent's `models`; DocumentError: models cannot be kept there."""

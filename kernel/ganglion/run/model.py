@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ganglion.run.effect import Effect, Event, Record, Services
 from ganglion.run.plan import AgentPlan, PhasePlan
@@ -52,12 +52,15 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
-    """A run that may keep models: its id, the uid of its document, its status."""
+class StoredRun:
+    """A run that may have left models: its id, the uid of its document, its status."""
 
     run: str
     uid: str
     status: str
+
+
+Run = TypeVar("Run", bound=StoredRun)
 
 
 def wish_of(load: Any, agent: str, uid: str, run: str) -> Wish | None:
@@ -85,10 +88,8 @@ def wish_of(load: Any, agent: str, uid: str, run: str) -> Wish | None:
 
 def continued(phases: Sequence[PhasePlan], phase: int, agent: str, models: Own) -> str | None:
     """Return the folder of the model that an agent left the latest earlier phase with, None where it has none."""
-    for earlier in reversed(phases[:phase]):
-        if any(other.name == agent for other in earlier.agents):
-            return models.get((earlier.index, agent))
-    return None
+    own = [earlier.index for earlier in phases[:phase] if any(other.name == agent for other in earlier.agents)]
+    return models.get((own[-1], agent)) if own else None
 
 
 def own(wish: Wish, phases: Sequence[PhasePlan], phase: int, models: Own) -> tuple[str | None, str]:
@@ -105,26 +106,26 @@ def own(wish: Wish, phases: Sequence[PhasePlan], phase: int, models: Own) -> tup
     return folder, "" if folder is not None else why
 
 
-def pick_run(wish: Wish, keepers: Sequence[Keeper], this: str) -> Keeper | str:
+def pick_run(wish: Wish, runs: Sequence[Run], this: str) -> Run | str:
     """Return the run that is meant among those of one place, the newest last; text says why there is none.
 
     `this` is the id of the run that looks: while it goes on it is not its own newest finished one.
     """
     if wish.run is not None:
-        named = [keeper for keeper in keepers if keeper.run == wish.run]
+        named = [run for run in runs if run.run == wish.run]
         if not named:
             return f"there is no run {wish.run}"
         if wish.uid is not None and named[-1].uid != wish.uid:
             return f"run {wish.run} is one of `{named[-1].uid}`, not of `{wish.uid}`"
         return named[-1]
-    mine = [k for k in keepers if k.uid == wish.uid and not (k.run == this and k.status != FINISHED)]
-    done = [keeper for keeper in mine if keeper.status == FINISHED]
+    mine = [run for run in runs if run.uid == wish.uid and not (run.run == this and run.status != FINISHED)]
+    done = [run for run in mine if run.status == FINISHED]
     if done:
         return done[-1]
     if mine:
-        shown = ", ".join(f"{keeper.run} ({keeper.status})" for keeper in mine[-_RUNS_SHOWN:])
+        shown = ", ".join(f"{run.run} ({run.status})" for run in mine[-_RUNS_SHOWN:])
         return f"no run of `{wish.uid}` has finished: {shown}; `instance` takes a run as it is"
-    is_id = any(keeper.run == wish.uid for keeper in keepers)
+    is_id = any(run.run == wish.uid for run in runs)
     like = "; that is the id of a run: give it as `instance`" if is_id else ""
     return f"there is no run of `{wish.uid}`{like}"
 
@@ -158,17 +159,17 @@ def _phase(phase: int | str) -> str:
 
 
 class Inheritance:
-    """Know the models of a run's agents.
+    """Know the models that a run's agents begin phases with, and leave them with.
 
     `first` is agent -> folder of the model that it begins this phase with; an agent that begins afresh is not in it.
-    `place` gives the folder of an agent's models: of a phase of this run, or below the agent's own shelf.
+    `place` gives the folder of an agent's models: of a phase of this run, or in the agent's second directory.
     """
 
     def __init__(self, services: Services, place: Callable[..., str]) -> None:
         self.first: dict[str, str] = {}
         self._services, self._place = services, place
         self._phase: PhasePlan
-        self._shelves: dict[str, str] = {}  # agent -> folder below its `models`
+        self._second: dict[str, str] = {}  # agent -> folder below its `models`
         self._own: dict[tuple[int, str], str] = {}  # (phase, agent) -> folder of the model that it left with
         self._stored: dict[str, BrainStored] = {}  # answers to `brain.store` until the last has come
 
@@ -189,18 +190,17 @@ class Inheritance:
         found = {agent.name: services.model(phase, agent, self._own) for agent in phase.agents}
         self.first = {name: folder for name, folder in found.items() if folder is not None}
         second = [agent for agent in phase.agents if agent.models and agent.brain is not None]
-        self._shelves = {agent.name: services.shelf(agent) for agent in second}
+        self._second = {agent.name: services.second_folder(agent) for agent in second}
 
     def hand_on(self, agents: Iterable[AgentPlan]) -> None:
         """Let agents without brains leave the phase with what they began it with."""
-        for agent in agents:
-            if agent.brain is None and agent.name in self.first:
-                self._own[self._phase.index, agent.name] = self.first[agent.name]
+        names = [agent.name for agent in agents if agent.brain is None and agent.name in self.first]
+        self._own |= {(self._phase.index, name): self.first[name] for name in names}
 
     def request(self, agent: AgentPlan) -> BrainStore:
         """Return what tells a brain to store; where nobody learns it is the model that the phase began with."""
-        shelf = self._shelves.get(agent.name)
-        second = None if shelf is None else self._place(self._phase, agent.name, shelf)
+        folder = self._second.get(agent.name)
+        second = None if folder is None else self._place(self._phase, agent.name, folder)
         if self._phase.mode == "train":
             return BrainStore(second=second)
         models = self._place(self._phase, agent.name)

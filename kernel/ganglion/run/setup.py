@@ -50,9 +50,9 @@ class Setup:
         words = self._services.words(path if episode is None else [*path, "episode", episode])
         return {"seed": self._services.integer(words), "stream": words}
 
-    def models(self, phase: PhasePlan, agent: str, shelf: str | None = None) -> str:
-        """Return the folder in which an agent's model of a phase is stored, on the run's own shelf or another."""
-        return f"{shelf or f'{self._results}/brains'}/{phase.index}/{file_name(agent)}"
+    def models(self, phase: PhasePlan, agent: str, folder: str | None = None) -> str:
+        """Return the folder in which an agent's model of a phase is stored, in the run's own folder or another."""
+        return f"{folder or f'{self._results}/brains'}/{phase.index}/{file_name(agent)}"
 
     def controller(
         self,

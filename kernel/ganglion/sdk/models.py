@@ -239,18 +239,18 @@ class Models:
         Raises:
             AuthorError: As `save_arrays`; LimitExceeded and StoreError likewise.
         """
-        path = self.folder / tag_file(tag)
         if meta is not None and not isinstance(meta, Mapping):
             raise AuthorError(f"model: meta: expected a JSON object, found {type(meta).__name__}")
-        digest = save_arrays(path, arrays, {"tag": tag, "meta": None if meta is None else dict(meta)})
-        return self._note(tag, path, digest)
+        return self._save(tag, arrays, meta=None if meta is None else dict(meta))
 
     def written(self) -> list[dict[str, Any]]:
         """Return what was saved since the last call, as maps of tag, path, sha256 and bytes; for the bus."""
         found, self._written = self._written, {}
         return list(found.values())
 
-    def _note(self, tag: str, path: Path, digest: str) -> str:
+    def _save(self, tag: str, arrays: Mapping[str, Any], **head: Any) -> str:
+        path = self.folder / tag_file(tag)
+        digest = save_arrays(path, arrays, {"tag": tag, **head})
         self._written[tag] = {"tag": tag, "path": str(path), "sha256": digest, "bytes": path.stat().st_size}
         return digest
 
@@ -280,9 +280,8 @@ class Models:
             AuthorError: Something in it cannot be kept; the message has the path to it.
         """
         arrays: dict[str, Array] = {}
-        path = self.folder / tag_file(tag)
-        digest = save_arrays(path, arrays, {"tag": tag, "tree": _tree(value, arrays, "value")})
-        return self._note(tag, path, digest)
+        tree = _tree(value, arrays, "value")
+        return self._save(tag, arrays, tree=tree)
 
     def meta(self, tag: str = "") -> dict[str, Any] | None:
         """Return the JSON object that was saved beside a tag, None if there is none."""

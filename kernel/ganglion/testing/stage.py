@@ -17,6 +17,7 @@ from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.peer.snapshot import State, export
+from ganglion.peer.trial import WIRE_BITS, first_seeds
 from ganglion.peer.values import Layout, declaration
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
@@ -51,7 +52,6 @@ from ganglion.wire.verb import Verb
 
 RUN = "stage"
 _CONTROLLER, _BRAIN, _GOVERNOR = f"{RUN}/controller/0", f"{RUN}/brain/agent", f"{RUN}/governor"
-_WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 
 
 @dataclass(frozen=True)
@@ -171,22 +171,9 @@ class StagedEnvironment:
 
     def start(self) -> EnvironmentDeclared:
         """Make the environment and open its first episode."""
-        own, episode = words(self._seed, self._path), words(self._seed, [*self._path, "episode", 0])
-        start = EnvironmentStart(
-            RUN,
-            0,
-            "stage",
-            self._mode,
-            self._worker,
-            "world",
-            dict(self._params or {}),
-            integer_from_words(own) >> _WIRE_BITS,
-            integer_from_words(episode) >> _WIRE_BITS,
-            own,
-            episode,
-            _plugin("own", None),
-            *self._parts,
-        )
+        place = (RUN, 0, "stage", self._mode, self._worker, "world", dict(self._params or {}))
+        seeds = first_seeds(self._seed, self._path)
+        start = EnvironmentStart(*place, *seeds, _plugin("own", None), *self._parts)
         self._episode = 0
         declared: EnvironmentDeclared = self._hosted.ask(_CONTROLLER, "environment.start", start)
         return declared
@@ -204,7 +191,7 @@ class StagedEnvironment:
         self._episode += again is None
         stream = words(self._seed, [*self._path, "episode", self._episode])
         state = None if again is None else again.state or {}  # what is left out was not drawn from since the start
-        reset = EnvironmentReset(self._episode, integer_from_words(stream) >> _WIRE_BITS, stream, state)
+        reset = EnvironmentReset(self._episode, integer_from_words(stream) >> WIRE_BITS, stream, state)
         opened: EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.reset", reset)
         return opened
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.errors import DocumentError, GanglionError, StoreError
-from ganglion.peer.models import hand_over, keepers_of, located, shown, store_class
+from ganglion.peer.models import hand_over, located, shown, store_class, stored_runs
+from ganglion.peer.replay import Recordings as Base
 from ganglion.run import model
 from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.model import Wish
@@ -29,7 +30,7 @@ _SHOWN = 5  # episodes that are not whole, and columns, in one sentence
 _Found = tuple[str, int, str, str]  # run, index, name and mode of its phase
 
 
-class Recordings:
+class Recordings(Base):
     """Serve the `replay` of the agents of one run.
 
     Args:
@@ -178,11 +179,11 @@ class Recordings:
     def _look(self, uri: str, wish: Wish, before: int | None) -> _Found | str:
         """Return which run and phase of a store is meant, or why none; `before`: an earlier phase of this run."""
         with store_class(uri).reader(uri) as reader:
-            keepers = keepers_of(reader)
+            runs = stored_runs(reader)
             if before is None:
-                chosen = model.pick_run(wish, keepers, self._run)
+                chosen = model.pick_run(wish, runs, self._run)
             else:
-                mine = [keeper for keeper in keepers if keeper.run == self._run]
+                mine = [run for run in runs if run.run == self._run]
                 chosen = mine[-1] if mine else "it has no rows in the store yet"
             if isinstance(chosen, str):
                 return chosen

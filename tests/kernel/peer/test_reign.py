@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.peer.models import Library
+from ganglion.peer.models import ModelStore
 from ganglion.peer.records import Ordinals, Records
 from ganglion.peer.renewal import Reign
 from ganglion.run.flow import Flow
@@ -30,7 +30,7 @@ class Stood:
         phase = PhasePlan(0, "one", [], [], PluginPlan("own"), [], [], workers=2)
         plan = Plan("doc", "exp", "7", [phase])
         self.peer, self.condition, self.ordinals = peer, Counting(), Ordinals(2, 1)
-        self.library = Library(plan, "r", str(folder), None, lambda text: None)
+        self.models = ModelStore(plan, "r", str(folder), None, lambda text: None)
         self.records = Records(self.peer, "r/store")
         self.governor = Governor("r", plan, "r/store", str(folder), self)  # type: ignore[arg-type]
         self.flow = self.governor._flow = Flow(
@@ -41,7 +41,7 @@ class Stood:
         )
         self.governor._phase = phase
         self.sent: list[Any] = []
-        self.reign = Reign(self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.library)
+        self.reign = Reign(self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.models)
 
     def stand(self, numbers: dict[str, int], said: dict[str, list[FlowSignal]]) -> None:
         """Stand; keep what a predecessor had sent."""
@@ -58,7 +58,7 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
     first.ordinals.number(1)
     first.ordinals.order()
     row = ["phase", 0, "one", "evaluate", "running", None]
-    first.library.take(row)
+    first.models.take(row)
     first.records.number = 12
     said = {"r/controller/0": [FlowSignal("PAUSE", "operator", number=1)]}
     first.stand({"r/controller/0": 1}, said)
@@ -76,13 +76,13 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
     )
     assert other.governor._joined == first.governor._joined
     assert (first.ordinals.number(1), first.ordinals.order()) == (other.ordinals.number(1), other.ordinals.order())
-    assert first.library.note() == other.library.note()
+    assert first.models.note() == other.models.note()
 
 
 def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: Any) -> None:
     """Where models came in the midst of a phase the tape goes on as it is."""
     stood = Stood(standing("r/governor"), tmp_path)
-    monkeypatch.setattr(stood.library, "note", lambda: {"shelves": [], "rows": [["brain", 0, "ada"]]})
+    monkeypatch.setattr(stood.models, "note", lambda: {"shelves": [], "rows": [["brain", 0, "ada"]]})
     stood.stand({}, {})
 
     assert stood.peer.state is None

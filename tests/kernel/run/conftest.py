@@ -131,7 +131,7 @@ class FakeServices:
         """Return a folder of episodes for whoever has `replay`."""
         return BrainPretrain(f"replay/{agent.name}", "ab") if agent.replay else None
 
-    def shelf(self, agent: AgentPlan) -> str:
+    def second_folder(self, agent: AgentPlan) -> str:
         """Return a folder in what the document names."""
         return f"{agent.models}/farm-1"
 

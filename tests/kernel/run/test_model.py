@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.run.model import Inheritance, Keeper, continued, own, pick_phase, pick_run, wish_of
+from ganglion.run.model import Inheritance, StoredRun, continued, own, pick_phase, pick_run, wish_of
 from ganglion.wire.messages import BrainStore
 
 WORDS = [
@@ -69,12 +69,12 @@ def test_models_of_this_run(kit: Any, load: Any, folder: str | None, why: str) -
 
 
 RUNS = [
-    Keeper("x-1", "x", "finished"),
-    Keeper("y-1", "y", "finished"),
-    Keeper("x-2", "x", "finished"),
-    Keeper("x-3", "x", "interrupted"),
-    Keeper("z-1", "z", "failed"),
-    Keeper("farm-1", "farm", "running"),
+    StoredRun("x-1", "x", "finished"),
+    StoredRun("y-1", "y", "finished"),
+    StoredRun("x-2", "x", "finished"),
+    StoredRun("x-3", "x", "interrupted"),
+    StoredRun("z-1", "z", "failed"),
+    StoredRun("farm-1", "farm", "running"),
 ]
 PICKED = [
     ({"experiment_run": "x"}, "x-2"),

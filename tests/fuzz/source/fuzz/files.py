@@ -19,7 +19,7 @@ import numpy as np
 
 from fuzz.target import Target
 from ganglion.errors import GanglionError, LaunchError, RemoteProtocolError, StoreError, UsageError
-from ganglion.peer.models import INDEX, read_shelf
+from ganglion.peer.models import INDEX, read_index
 from ganglion.sdk.models import Models, load_arrays, load_meta, save_arrays
 from ganglion.supervisor.checkpoints import journal_age_s, journal_position
 from ganglion.supervisor.connection import RIGHTS, read_connection
@@ -110,11 +110,11 @@ def _index(data: bytes) -> None:
     """Read the index of a run's models; whatever it names lies below its folder."""
     _written(INDEX, data)
     try:
-        shelf = read_shelf(_FOLDER)
+        found = read_index(_FOLDER)
     except StoreError:
         return
-    assert shelf is not None
-    assert all(kept.path.is_relative_to(_FOLDER) and ".." not in kept.path.parts for kept in shelf.models)
+    assert found is not None
+    assert all(kept.path.is_relative_to(_FOLDER) and ".." not in kept.path.parts for kept in found.models)
 
 
 _INDEX = {

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.peer.models import INDEX, Index, copy_model, files_of, give_back, hand_over, read_shelf, reserve, shelves
+from ganglion.peer.models import (
+    INDEX,
+    copy_model,
+    files_of,
+    give_back,
+    hand_over,
+    model_folders,
+    read_index,
+    reserve,
+    write_index,
+)
 from ganglion.sdk.models import Models
 
 RUN: list[Any] = ["run", {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""}]
@@ -22,24 +32,19 @@ def brain(phase: int = 0, agent: str = "ada", tag: str = "", sha256: str = "00")
     return ["brain", phase, agent, tag, 1, 3, "2026-01-02", 8, sha256, f"/r/farm-1/brains/{phase}/{agent}/{name}"]
 
 
-def shelf_of(folder: Path, run: str = "farm-1", started: str = "2026-01-01", status: str = "finished") -> Path:
-    """Write the index of a shelf with one model, and return its folder."""
-    index = Index(folder, run)
-    for record in (["run", {**RUN[1], "started": started}], ["phase", 0, "warm", "train", "running", None], brain()):
-        index.take(record)
-    index.take(["end", status, "completed", "2026-01-03"])
-    index.flush()
+def indexed(folder: Path, run: str = "farm-1", started: str = "2026-01-01") -> Path:
+    """Write the index of a folder with one model, and return the folder."""
+    head = ["run", {**RUN[1], "started": started}]
+    write_index(folder, run, [head, ["phase", 0, "warm", "train", "running", None], brain(), ["end", "finished"]])
     return folder
 
 
 def test_an_index_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """Where a file stands in the way the error names the index."""
     (tmp_path / "brains").write_text("")
-    index = Index(tmp_path / "brains", "farm-1")
-    index.take(brain())
 
     with pytest.raises(StoreError, match="cannot be written"):
-        index.flush()
+        write_index(tmp_path / "brains", "farm-1", [brain()])
 
 
 LEADS = """{"format": 1, "run": "", "uid": "", "status": "", "started": "", "phases": {},
@@ -63,13 +68,13 @@ def test_a_damaged_index_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / INDEX).write_text(text)
 
     with pytest.raises(StoreError, match=f"{tmp_path / INDEX}: the file is damaged"):
-        read_shelf(tmp_path)
+        read_index(tmp_path)
 
 
-def test_shelves_of_a_directory(tmp_path: Path) -> None:
-    """A directory is a shelf, the folder of a run, or holds many of both: these by start; all else is skipped."""
-    late = shelf_of(tmp_path / "results" / "farm-1" / "brains", "farm-1", "2026-02-02")
-    early = shelf_of(tmp_path / "results" / "farm-2", "farm-2", "2026-02-01")
+def test_folders_of_models_in_a_directory(tmp_path: Path) -> None:
+    """A directory has an index, is the folder of a run, or holds many of both: these by start; all else is skipped."""
+    late = indexed(tmp_path / "results" / "farm-1" / "brains", "farm-1", "2026-02-02")
+    early = indexed(tmp_path / "results" / "farm-2", "farm-2", "2026-02-01")
     (tmp_path / "results" / "notes").mkdir()
 
     assert ([late], True) == _places(late)
@@ -82,8 +87,8 @@ def test_shelves_of_a_directory(tmp_path: Path) -> None:
 
 
 def _places(folder: Path, run: str | None = None) -> tuple[list[Path], bool]:
-    found, single = shelves(folder, run)
-    return [shelf.folder for shelf in found], single
+    found, single = model_folders(folder, run)
+    return [one.folder for one in found], single
 
 
 def test_a_folder_is_reserved_once(tmp_path: Path) -> None:
@@ -93,8 +98,8 @@ def test_a_folder_is_reserved_once(tmp_path: Path) -> None:
 
     assert ["farm-1", "farm-1+2", "farm-1+3"] == names
     for name in names:
-        shelf_of(tmp_path / "kept" / name)
-    assert 3 == len(shelves(tmp_path / "kept", "farm-1")[0])
+        indexed(tmp_path / "kept" / name)
+    assert 3 == len(model_folders(tmp_path / "kept", "farm-1")[0])
 
 
 def test_what_was_reserved_in_vain_is_free_again(tmp_path: Path) -> None:
@@ -116,7 +121,7 @@ def test_a_damaged_note_is_named(tmp_path: Path, text: str) -> None:
     """It is never taken for none: the run would get another folder."""
     (tmp_path / "note").write_text(text)
 
-    with pytest.raises(StoreError, match="note: cannot be read"):
+    with pytest.raises(StoreError, match="note: the file is damaged"):
         reserve(tmp_path / "kept", "farm-1", tmp_path / "note")
     assert not (tmp_path / "kept").exists()
 

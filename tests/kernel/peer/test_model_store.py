@@ -9,7 +9,7 @@ import pytest
 
 from ganglion import registry
 from ganglion.errors import DocumentError, StoreError
-from ganglion.peer.models import Index, Library
+from ganglion.peer.models import ModelStore, write_index
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.models import Models
 
@@ -50,20 +50,18 @@ class Kept:
 
     def run(self, run: str, uid: str, status: str = "finished", agents: str = "ada", phases: int = 1) -> None:
         """Let a run have left models."""
-        index = Index(self.results / run / "brains", run)
-        index.take(["run", {"uid": uid, "experiment": uid, "started": f"2026-01-{len(self.runs) + 1:02}"}])
+        records: list[Any] = [["run", {"uid": uid, "experiment": uid, "started": f"2026-01-{len(self.runs) + 1:02}"}]]
         self.runs.append({"run": run, "uid": uid, "status": status})
         for phase in range(phases):
-            index.take(["phase", phase, f"phase {phase}", "train", "finished", None])
+            records.append(["phase", phase, f"phase {phase}", "train", "finished", None])
             self.phases.append({"run": run, "phase": phase, "name": f"phase {phase}"})
             for name in agents.split():
                 folder = self.results / run / "brains" / str(phase) / name
                 for file in save(folder, 10 * len(self.runs) + phase):
                     row = [file["bytes"], file["sha256"], file["path"]]
-                    index.take(["brain", phase, name, file["tag"], 1, 1, "", *row])
+                    records.append(["brain", phase, name, file["tag"], 1, 1, "", *row])
                     self.brains.append({"run": run, "phase": phase, "agent": name, **file})
-        index.take(["end", status, "", ""])
-        index.flush()
+        write_index(self.results / run / "brains", run, [*records, ["end", status, "", ""]])
 
     # -- as a store ---------------------------------------------------------------------------------------------------
     def reader(self, uri: str) -> Kept:
@@ -99,7 +97,7 @@ def found(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Callab
     def look(load: Any, store: str | None = None, own: dict[tuple[int, str], str] = UNSET, **more: Any) -> str | None:
         mine = agent(load, **more)
         run = plan(tmp_path, mine)
-        it = Library(run, "farm-9", str(kept.results / "farm-9"), store, warnings.append)
+        it = ModelStore(run, "farm-9", str(kept.results / "farm-9"), store, warnings.append)
         folder = it.model(run.phases[2], mine, own)
         return None if folder is None else str(Path(folder).relative_to(tmp_path))
 
@@ -231,8 +229,8 @@ def test_a_damaged_model_is_refused_by_name(found: Any, kept: Kept, store: str |
 def test_a_folder_that_was_made_in_vain_is_taken_away(tmp_path: Path) -> None:
     """A second directory of models in which nothing was stored is left as it was."""
     mine = agent(models="kept")
-    it = Library(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
-    it.shelf(mine)
+    it = ModelStore(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
+    it.second_folder(mine)
     it.close()
 
     assert [] == list((tmp_path / "kept").iterdir())
@@ -242,7 +240,7 @@ def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:
     """A file in the place of the second directory is told with the place in the document."""
     (tmp_path / "kept").write_text("")
     mine = agent(models="kept", models_at="run.yml:3:9: a.models")
-    it = Library(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
+    it = ModelStore(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
 
     with pytest.raises(DocumentError, match=r"run\.yml:3:9: a\.models: .* cannot be written"):
-        it.shelf(mine)
+        it.second_folder(mine)
