@@ -97,9 +97,14 @@ def _poison(fault: Fault, simulation: Simulation) -> None:
 
 
 def _plague(fault: Fault, simulation: Simulation) -> None:
-    """End the bearers of a name again and again, a little further each time."""
+    """End the bearers of a name again and again, a little further each time.
+
+    The pauses between restarts grow beyond the deadlines of simulated runs: a brain that waits for the row of a worker
+    whose controller is lost so often may be called late.
+    """
     victim = fault.victim(simulation)
     if victim is not None:
+        simulation.innocent = False
         simulation.mines[victim.name] = [20 + 12 * number for number in range(8)]
         simulation.kill(victim.name)
 
