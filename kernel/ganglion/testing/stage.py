@@ -21,7 +21,7 @@ from ganglion.peer.values import Layout, declaration
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import integer_from_words, words
@@ -265,14 +265,15 @@ class StagedAgent:
         stack = [
             {**_plugin(str(i), params), "stream": words(seed, ["filter", i])} for i, (_, params) in enumerate(filters)
         ]
-        self._layouts = (
-            Layout([s.uid for s in sensors], [s.space for s in sensors]),
-            Layout([a.uid for a in actuators], [a.space for a in actuators]),
-            Layout([r.uid for r in rewards], [r.space for r in rewards], missing=True),
+        declared: Sequence[Sequence[Information]] = (sensors, actuators, rewards)
+        self._layouts = [
+            Layout([it.uid for it in row], [it.space for it in row], missing=place == 2)
+            for place, row in enumerate(declared)
+        ]
+        told, setting, given = (
+            [declaration(it.uid, it.space, it.value if place == 1 else None, it.value_ids) for it in row]
+            for place, row in enumerate(declared)
         )
-        told = [declaration(s.uid, s.space, None, s.value_ids) for s in sensors]
-        setting = [declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators]
-        given = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
         self._loader = Classes(classes=classes)
         self._setup = BrainSetup(
             RUN,
@@ -424,32 +425,17 @@ _KEYS = ("name", "brain", "muscle", "objective", "filters", "sensors", "actuator
 
 
 def make_agent(
-    definition: Mapping[str, Any],
-    *,
-    sensors: Sequence[SensorInformation],
-    actuators: Sequence[ActuatorInformation],
-    rewards: Sequence[RewardInformation],
-    mode: str = "train",
-    seed: int = 1,
-    models: Path | None = None,
-    load: Path | None = None,
-    folder: str = "",
-    allow: Sequence[str] = (),
+    definition: Mapping[str, Any], *, folder: str = "", allow: Sequence[str] = (), **stage: Any
 ) -> StagedAgent:
     """Make an agent as a document defines it, without a run: `begin`, `step`, `store` and `close` it yourself.
 
     Args:
         definition: An entry of `agents`: `muscle`, `objective`, `brain` (absent, null or `none`: no learning) and
             `filters`, each a name, or a map {name, params}. Sensors and actuators that it names are all of those given.
-        sensors: What it sees, with full ids.
-        actuators: What it sets; values are their no-ops.
-        rewards: What its objective judges.
-        mode: `train`, `test` or `evaluate`.
-        seed: Of the run.
-        models: The folder where the brain stores.
-        load: The folder of a model to begin with.
         folder: Where import paths of the definition begin.
         allow: Packages that import paths may name.
+        stage: `sensors`, `actuators` and `rewards`, and where they are to be set `mode`, `seed`, `models` and `load`,
+            as of `StagedAgent`.
 
     Raises:
         UsageError: The definition has a key that no agent has.
@@ -474,17 +460,11 @@ def make_agent(
     brain, brain_params = (None, {}) if learner in (None, "none") else part("brain", learner)
     return StagedAgent(
         muscle,
-        sensors=sensors,
-        actuators=actuators,
-        rewards=rewards,
         objective=objective,
         brain=brain,
         muscle_params=muscle_params,
         objective_params=objective_params,
         brain_params=brain_params,
         filters=[part("filter", given) for given in definition.get("filters") or ()],
-        mode=mode,
-        seed=seed,
-        models=models,
-        load=load,
+        **stage,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -44,6 +44,16 @@ _FORM_SENSORS = (*_SENSORS, SensorInformation(None, Discrete(5, start=-2), "worl
 _ACTUATORS = (ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "world.push"),)
 
 
+class Drawn(TypedDict, total=False):
+    """Say what a check draws: sensors and actuators (their values are no-ops), seed, episodes, decisions of each."""
+
+    sensors: Sensors
+    actuators: Actuators
+    seed: int
+    episodes: int
+    steps: int
+
+
 class Sum(Objective):
     """Sum the rewards that are there."""
 
@@ -68,11 +78,11 @@ class Chance(Muscle):
 class _Trial:
     """Play episodes of drawn readings and rewards with agents of one kind."""
 
-    sensors: Sensors
-    actuators: Actuators
-    seed: int
-    episodes: int
-    steps: int
+    sensors: Sensors = _SENSORS
+    actuators: Actuators = _ACTUATORS
+    seed: int = 1
+    episodes: int = 3
+    steps: int = 20
     rewards: Rewards = _REWARDS
     unrewarded: int | None = _UNREWARDED
 
@@ -189,32 +199,24 @@ def check_muscle(
     cls: type[Muscle],
     params: Params = None,
     *,
-    sensors: Sensors = _SENSORS,
-    actuators: Actuators = _ACTUATORS,
     brain: type[Brain] | None = None,
     brain_params: Params = None,
-    seed: int = 1,
-    episodes: int = 3,
-    steps: int = 20,
+    **drawn: Unpack[Drawn],
 ) -> None:
     """Check whether a muscle keeps its contract, by episodes with readings drawn from the sensors' spaces.
 
     Args:
         cls: The class.
         params: Of the document.
-        sensors: What it is to see; full ids, values are not looked at.
-        actuators: What it is to set; values are their no-ops.
         brain: Its brain, for one that cannot act before the first update; with None it acts as in a test phase
             without a model.
         brain_params: Of the brain.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        drawn: What it is to see and to set, and how long: see `Drawn`.
 
     Raises:
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
-    trial = _Trial(sensors, actuators, seed, episodes, steps)
+    trial = _Trial(**drawn)
 
     def play() -> list[bytes]:
         with tempfile.TemporaryDirectory() as folder:
@@ -244,11 +246,7 @@ def check_brain(
     muscle: type[Muscle] = Chance,
     muscle_params: Params = None,
     objective: type[Objective] = Sum,
-    sensors: Sensors = _SENSORS,
-    actuators: Actuators = _ACTUATORS,
-    seed: int = 1,
-    episodes: int = 3,
-    steps: int = 20,
+    **drawn: Unpack[Drawn],
 ) -> None:
     """Check whether a brain keeps its contract, by episodes of its muscle with drawn readings and rewards.
 
@@ -262,12 +260,12 @@ def check_brain(
         muscle: Its muscle; the default acts by chance and takes any update.
         muscle_params: Of the muscle.
         objective: What the rows are judged by; the default sums the rewards.
-        sensors: As of `check_muscle`, likewise the rest.
+        drawn: See `Drawn`.
 
     Raises:
         ContractBroken: As `check_muscle`.
     """
-    trial = _Trial(sensors, actuators, seed, episodes, steps)
+    trial = _Trial(**drawn)
 
     def agent_of(models: Path, load: Path | None = None, sessions: Sequence[Session] | None = None) -> StagedAgent:
         more: dict[str, Any] = {"models": models, "load": load, "sessions": sessions}
@@ -290,19 +288,22 @@ def check_brain(
 
         trace = _twice(cls, play, "the same seed and rows give the same updates and the same model, bit by bit")
         if issubclass(cls, CheckpointableBrain):
-            _check_checkpoint(cls, trial, agent_of(Path(folder) / "replaced"), trace)
+            names = getattr(cls, "CHECKPOINT_FORMAT", None), getattr(cls, "CHECKPOINT_SCHEMA_VERSION", None)
+            sentence = "`CHECKPOINT_FORMAT` is a text, `CHECKPOINT_SCHEMA_VERSION` an integer"
+            expect(cls, sentence, isinstance(names[0], str) and type(names[1]) is int, repr(names))
+            sentence = "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
+            _check_replaced(cls, trial, lambda: agent_of(Path(folder) / "replaced"), trace, sentence)
         _check_model(cls, agent_of, Path(folder))
         if cls.pretrain is not Brain.pretrain:  # else it hears of recorded decisions by `thinking`
             _check_pretrain(cls, trial, lambda it: agent_of(Path(folder) / "taught", sessions=it))
 
 
-def _check_checkpoint(cls: type[CheckpointableBrain], trial: _Trial, agent: StagedAgent, trace: list[bytes]) -> None:
+def _check_replaced(
+    cls: type[Brain], trial: _Trial, agent_of: Callable[[], StagedAgent], trace: list[bytes], sentence: str
+) -> None:
     """Replace the brain in the midst of what has been played before by one that goes on from its checkpoint."""
-    names = getattr(cls, "CHECKPOINT_FORMAT", None), getattr(cls, "CHECKPOINT_SCHEMA_VERSION", None)
-    sentence = "`CHECKPOINT_FORMAT` is a text, `CHECKPOINT_SCHEMA_VERSION` an integer"
-    expect(cls, sentence, isinstance(names[0], str) and type(names[1]) is int, repr(names))
-    sentence = "what `export_checkpoint_state` returns is all that `restore_checkpoint_state` needs to go on"
     with clause(cls, sentence):
+        agent = agent_of()
         other = trial.learn(agent, agent.replace_brain)
     _same(cls, f"{sentence}, bit by bit", trace[: len(other)], other)
 
@@ -343,23 +344,11 @@ def _check_pretrain(cls: type[Brain], trial: _Trial, agent_of: Callable[[Sequenc
     sentence = "the same seed and recorded episodes give the same updates, bit by bit"
     _same(cls, sentence, traces[0], traces[1], " the second time")
     if issubclass(cls, CheckpointableBrain):
-        sentence = "a checkpoint keeps what was learned in `pretrain`"
-        with clause(cls, sentence):
-            agent = learned()
-            other = trial.learn(agent, agent.replace_brain)
-        _same(cls, f"{sentence}, bit by bit", traces[0], other)
+        _check_replaced(cls, trial, learned, traces[0], "a checkpoint keeps what was learned in `pretrain`")
 
 
 def check_objective(
-    cls: type[Objective],
-    params: Params = None,
-    *,
-    sensors: Sensors = _SENSORS,
-    actuators: Actuators = _ACTUATORS,
-    rewards: Rewards = _REWARDS,
-    seed: int = 1,
-    episodes: int = 3,
-    steps: int = 20,
+    cls: type[Objective], params: Params = None, *, rewards: Rewards = _REWARDS, **drawn: Unpack[Drawn]
 ) -> None:
     """Check whether an objective keeps its contract, by episodes with drawn readings, setpoints and rewards.
 
@@ -369,12 +358,12 @@ def check_objective(
         cls: The class.
         params: Of the document.
         rewards: What is judged.
-        sensors: As of `check_muscle`, likewise the rest; actuators are set by chance.
+        drawn: See `Drawn`; actuators are set by chance.
 
     Raises:
         ContractBroken: As `check_muscle`.
     """
-    trial = _Trial(sensors, actuators, seed, episodes, steps, rewards)
+    trial = _Trial(rewards=rewards, **drawn)
 
     def play() -> list[bytes]:
         with clause(cls, "it is made with the params of the document"):
@@ -396,12 +385,8 @@ def check_equivalence(
     *,
     muscle_params: Params = None,
     brain_params: Params = None,
-    sensors: Sensors = _FORM_SENSORS,
-    actuators: Actuators = _ACTUATORS,
     objective: type[Objective] = Sum,
-    seed: int = 1,
-    episodes: int = 3,
-    steps: int = 20,
+    **drawn: Unpack[Drawn],
 ) -> None:
     """Check that two forms of one agent do the same: each decision, objective, update and model, bit by bit.
 
@@ -413,12 +398,13 @@ def check_equivalence(
         muscle_params: Of the document, for both.
         brain_params: Likewise.
         objective: What both are judged by.
-        sensors: As of `check_muscle`, likewise the rest.
+        drawn: See `Drawn`.
 
     Raises:
         ContractBroken: Names the classes and the first thing that differs; an author's own exception is its cause.
     """
-    trial = _Trial(sensors, actuators, seed, episodes, steps, _REWARDS[:1], None)
+    drawn.setdefault("sensors", _FORM_SENSORS)
+    trial = _Trial(rewards=_REWARDS[:1], unrewarded=None, **drawn)
     traces = []
     for form in (a, b):
         muscle, brain = form if isinstance(form, tuple) else (form, None)

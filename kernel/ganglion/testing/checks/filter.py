@@ -22,12 +22,9 @@ _SENSORS = (
     SensorInformation(None, Discrete(5, start=-2), "world.gear"),
 )
 _ACTUATORS = (ActuatorInformation(0.5, Box(-1.0, 1.0, ()), "world.push"),)
-
-
 _KEPT_ROWS = 30  # before the brain's half is replaced, and as many after it
 _Pair = tuple[list[SensorInformation], list[ActuatorInformation]]
-
-
+_Halves = tuple[ActingFilters, LearningFilters]
 _NOBODY: Any = object()  # stands for the muscle or the brain of a filter
 
 
@@ -59,26 +56,24 @@ def check_filter(
     traces = []
     for _ in range(2):
         with clause(cls, "it is made, set up, and declares sensors and actuators in both processes"):
-            acting, learning = _halves(cls, params, seed)
-            seen, moved = acting.declare(_NOBODY, *pair, words(seed, ["muscle"]))
-            same = learning.declare(_NOBODY, *pair)
-        told = [[(it.uid, it.space) for it in row] for row in (seen, moved, *same)]
+            halves, told = _declared(cls, params, seed, pair)
         expect(cls, "both halves declare the same", told[:2] == told[2:], repr(told[2:])[:200])
         with clause(cls, "readings, setpoints, data and updates pass through, each in its declared space"):
-            traces.append(_played(acting, learning, sensors, seed, episodes, steps))
+            traces.append(_played(halves, sensors, seed, episodes, steps))
     sentence = "the same readings and setpoints give the same (random numbers come from `self.rng`)"
     expect(cls, sentence, traces[0] == traces[1], "another answer the second time")
     with clause(cls, "`reset` begins anew: an episode knows nothing of the one before"):
-        acting, _ = _declared(cls, params, seed, pair)
+        (acting, _), _ = _declared(cls, params, seed, pair)
         once = _episode(acting, sensors, seed, steps)
         again = _episode(acting, sensors, seed, steps)
-    draws = any(it.rng.bit_generator.state != _fresh(seed) for it in acting.filters)
+    fresh = generator_from_words(words(seed, ["filter"])).bit_generator.state
+    draws = any(it.rng.bit_generator.state != fresh for it in acting.filters)
     expect(cls, "`reset` begins anew", draws or once == again, "the episode before shows in the next one")
     with clause(cls, "both halves `receive` what was published, as it lies with a model"):
-        for half in _declared(cls, params, seed, pair):
-            for number, arrays in learning.published.items():
+        for half in _declared(cls, params, seed, pair)[0]:
+            for number, arrays in halves[1].published.items():
                 half.receive(number, arrays)
-    if learning.can_be_kept:
+    if halves[1].can_be_kept:
         _check_state(cls, params, seed, pair)
 
 
@@ -88,29 +83,29 @@ def _check_state(cls: type[Filter], params: Mapping[str, Any] | None, seed: int,
     draw = generator_from_words(words(seed, ["check"]))
     numbers = draw.normal(size=2 * _KEPT_ROWS).tolist()
     with clause(cls, sentence):
-        (acting, first), (_, second) = (_declared(cls, params, seed, pair) for _ in range(2))
+        (acting, first), (_, second) = (_declared(cls, params, seed, pair)[0] for _ in range(2))
         acting.reset()
-        rows = [_sent(acting, pair[0], draw) for _ in numbers]
-        half_way = zip(rows[:_KEPT_ROWS], numbers[:_KEPT_ROWS], strict=True)
-        for row, number in half_way:
+        rows = list(zip([_decide(acting, pair[0], draw)[1] for _ in numbers], numbers, strict=True))
+        for row, number in rows[:_KEPT_ROWS]:
             _heard(first, row, number)
-        blobs: list[bytes] = []
-        state = freeze(first.export(), blobs, "save_state")
-        second.restore(thaw(state, blobs, "save_state"))
+        second.restore(_travelled(first.export(), "save_state"))
         for one, other in zip(first.filters, second.filters, strict=True):
             other.rng.bit_generator.state = one.rng.bit_generator.state  # which the bus keeps itself
-    rest = list(zip(rows[_KEPT_ROWS:], numbers[_KEPT_ROWS:], strict=True))
-    with clause(cls, sentence):
-        traces = [[_heard(half, row, number) for row, number in rest] for half in (first, second)]
+        traces = [[_heard(half, row, number) for row, number in rows[_KEPT_ROWS:]] for half in (first, second)]
     expect(cls, sentence, traces[0] == traces[1], "another answer of the half that went on")
 
 
-def _sent(acting: ActingFilters, sensors: Sequence[SensorInformation], draw: Any) -> Any:
-    """Return the data of a decision as they travel."""
-    acting.view([it.space.sample(draw) for it in sensors])
-    _, data = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), None)
+def _travelled(tree: Any, what: str) -> Any:
+    """Return data as they arrive in another process."""
     blobs: list[bytes] = []
-    return thaw(freeze(data, blobs, "data"), blobs, "data")
+    return thaw(freeze(tree, blobs, what), blobs, what)
+
+
+def _decide(acting: ActingFilters, sensors: Sequence[SensorInformation], draw: Any, told: Any = None) -> Any:
+    """Return what is seen and applied in a decision, and its data as they travel."""
+    values, _ = acting.view([it.space.sample(draw) for it in sensors])
+    applied, data = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), told)
+    return (acting.seen.to_row(values), applied), _travelled(data, "data")
 
 
 def _heard(learning: LearningFilters, data: Any, objective: float) -> str:
@@ -121,68 +116,41 @@ def _heard(learning: LearningFilters, data: Any, objective: float) -> str:
     return repr((found, published, learning.version))
 
 
-def _halves(cls: type[Filter], params: Mapping[str, Any] | None, seed: int) -> tuple[ActingFilters, LearningFilters]:
+def _declared(cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pair: _Pair) -> tuple[_Halves, list[Any]]:
+    """Return both halves, to which sensors and actuators are declared, and what they declare in turn."""
     loader = Classes(classes={("filter", "own"): cls})
     plugin = {"name": "own", "params": dict(params or {}), "stream": words(seed, ["filter"])}
     attributes = {"uid": "agent/0", "name": "agent", "worker": 0, "mode": Mode.TRAIN}
-    excuses = Excuses(lambda: None, RUN)
-    acting = ActingFilters(loader, [plugin], "the check", attributes, excuses)
-    return acting, LearningFilters(loader, [plugin], "the check", attributes, excuses)
-
-
-def _declared(
-    cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pair: _Pair
-) -> tuple[ActingFilters, LearningFilters]:
-    """Return both halves, to which sensors and actuators are declared."""
-    acting, learning = _halves(cls, params, seed)
-    acting.declare(_NOBODY, *pair, words(seed, ["muscle"]))
-    learning.declare(_NOBODY, *pair)
-    return acting, learning
-
-
-def _fresh(seed: int) -> Any:
-    return generator_from_words(words(seed, ["filter"])).bit_generator.state
+    more = ([plugin], "the check", attributes, Excuses(lambda: None, RUN))
+    acting, learning = ActingFilters(loader, *more), LearningFilters(loader, *more)
+    declared = (*acting.declare(_NOBODY, *pair, words(seed, ["muscle"])), *learning.declare(_NOBODY, *pair))
+    return (acting, learning), [[(it.uid, it.space) for it in row] for row in declared]
 
 
 def _episode(acting: ActingFilters, sensors: Sequence[SensorInformation], seed: int, steps: int) -> list[str]:
     """Return what is seen and applied in one episode, from the same draws each time."""
     draw = generator_from_words(words(seed, ["check"]))
     acting.reset()
-    trace = []
-    for _ in range(steps):
-        values, _ = acting.view([it.space.sample(draw) for it in sensors])
-        applied, _ = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), None)
-        trace.append(repr((acting.seen.to_row(values), applied)))
-    return trace
+    return [repr(_decide(acting, sensors, draw)[0]) for _ in range(steps)]
 
 
-def _played(
-    acting: ActingFilters,
-    learning: LearningFilters,
-    sensors: Sequence[SensorInformation],
-    seed: int,
-    episodes: int,
-    steps: int,
-) -> list[str]:
+def _played(halves: _Halves, sensors: Sequence[SensorInformation], seed: int, episodes: int, steps: int) -> list[str]:
     """Return all that comes of episodes in which the brain's half hears of each decision."""
+    acting, learning = halves
     draw = generator_from_words(words(seed, ["check"]))
     trace = []
     version = 0
-    for _ in range(episodes):
-        acting.reset()
-        for step in range(steps):
-            values, _ = acting.view([it.space.sample(draw) for it in sensors])
-            proposal = acting.informed([space.sample(draw) for space in acting.moved.spaces])
-            applied, data = acting.apply(proposal, {"step": step})
-            blobs: list[bytes] = []
-            data = thaw(freeze(data, blobs, "data"), blobs, "data")
-            data = learning.data("agent/0", data)
-            objective = learning.objective("agent/0", float(draw.normal()))
-            update = freeze(learning.update([step]), [], "update")
-            trace.append(repr((acting.seen.to_row(values), applied, data, objective, update)))
-            learning.publish()
-            if learning.version > version:
-                version = learning.version
-                for number, arrays in learning.published.items():
-                    acting.receive(number, arrays)
+    for step in [*range(steps)] * episodes:
+        if step == 0:
+            acting.reset()
+        seen, data = _decide(acting, sensors, draw, {"step": step})
+        data = learning.data("agent/0", data)
+        objective = learning.objective("agent/0", float(draw.normal()))
+        update = freeze(learning.update([step]), [], "update")
+        trace.append(repr((*seen, data, objective, update)))
+        learning.publish()
+        if learning.version > version:
+            version = learning.version
+            for number, arrays in learning.published.items():
+                acting.receive(number, arrays)
     return trace
