@@ -43,17 +43,14 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     settings: Settings,
+    /,
     names: tuple[str, ...],
     table: str | None,
-    where: str | None,
-    columns: tuple[str, ...],
-    order: tuple[str, ...],
-    limit: int | None,
-    wide: bool,
     form: str | None,
     out: Path | None,
     sql: str | None,
     unsealed: bool,
+    **narrowing: Any,
 ) -> None:
     """Show a table of results, of the named runs or of all; without TABLE the tables there are.
 
@@ -64,9 +61,7 @@ def command(
     runs = list(names)
     if table is None and runs and sql is None:
         table = runs.pop(0)
-    chosen = _split(columns)
-    narrowing: dict[str, Any] = {"where": where, "columns": chosen, "order": _split(order), "limit": limit}
-    narrowing["wide"] = wide
+    narrowing |= {name: _split(narrowing[name]) for name in ("columns", "order")}
     opening: AbstractContextManager[StoreReader] = open_reader(settings)
     if unsealed:
         from ganglion.cli.unsealed import open_episodes
@@ -74,7 +69,7 @@ def command(
         opening = open_episodes(settings, runs)
     with opening as reader:
         if sql is not None:
-            _refuse("--sql", [*runs, *([table] if table else [])], narrowing)
+            _refuse("--sql", filter(None, [*runs, table]), narrowing)
             shown, rows = _queried(reader, sql)
         elif table is None:
             _refuse("the list of tables", [], narrowing)
@@ -85,7 +80,7 @@ def command(
             if table not in tables and named:
                 raise UsageError(f"expected the table first: ganglion results {named[0]} {table}")
             ids = [reader.resolve(run) for run in runs]
-            shown = reader.columns(table, ids, chosen, wide)
+            shown = reader.columns(table, ids, narrowing["columns"], narrowing["wide"])
             rows = reader.rows(table, ids, **narrowing)
         terminal = sys.stdout.isatty() and not settings.plain
         if form == "parquet" and terminal and str(out or "-") == "-":
@@ -102,7 +97,7 @@ def _split(lists: Sequence[str]) -> list[str] | None:
     return names or None
 
 
-def _refuse(what: str, names: Sequence[str], narrowing: Mapping[str, Any]) -> None:
+def _refuse(what: str, names: Iterable[str], narrowing: Mapping[str, Any]) -> None:
     given = [*names, *(f"--{name}" for name, value in narrowing.items() if value not in (None, False))]
     if given:
         raise UsageError(f"{what} cannot be combined with {', '.join(given)}")

@@ -154,7 +154,7 @@ class StagedEnvironment:
         """Make the environment and open its first episode."""
         streams = words(self._seed, self._path), words(self._seed, [*self._path, "episode", 0])
         seeds = [integer_from_words(it) >> _WIRE_BITS for it in streams]
-        place = (RUN, 0, "stage", self._mode, self._worker, "world", dict(self._params or {}))
+        place: list[Any] = [RUN, 0, "stage", self._mode, self._worker, "world", dict(self._params or {})]
         start = messages.EnvironmentStart(*place, *seeds, *streams, _plugin("own", None), *self._parts)
         self._episode = 0
         declared: messages.EnvironmentDeclared = self._hosted.ask(_CONTROLLER, "environment.start", start)
@@ -242,12 +242,10 @@ class StagedAgent:
             for place, row in enumerate(declared)
         ]
         self._loader = Classes(classes=classes)
-        self._setup = messages.BrainSetup(
-            *(RUN, 0, "stage", mode, "agent", _plugin("own", brain_params), *declarations),
-            *(["agent/0"], 1, words(seed, ["brain"]), "" if models is None else str(models)),
-            load=None if load is None else str(load),
-            filters=stack or None,
-        )
+        fields: list[Any] = [RUN, 0, "stage", mode, "agent", _plugin("own", brain_params), *declarations]
+        fields += [["agent/0"], 1, words(seed, ["brain"]), "" if models is None else str(models)]
+        more: dict[str, Any] = {"load": None if load is None else str(load), "filters": stack or None}
+        self._setup = messages.BrainSetup(*fields, **more)
         self._seed = seed
         self._brain = self._begin_brain() if brain is not None and mode == "train" else None
         if self._brain is not None and sessions is not None:
@@ -263,14 +261,12 @@ class StagedAgent:
         told, learns = self._setup, self._brain is not None
         self._muscle_host = MuscleHost(self._loader)
         hosted = _Hosted(self._muscle_host, self._brain)
-        setup = messages.MuscleSetup(
-            *(told.run, told.phase, told.phase_name, told.mode, 0, told.agent, muscle, objective),
-            *(told.sensors, told.actuators, told.rewards),
-            *(words(self._seed, [part]) for part in ("muscle", "objective")),
-            brain=_BRAIN if learns else None,
-            models=None if learns else told.load,
-            filters=told.filters,
-        )
+        fields: list[Any] = [told.run, told.phase, told.phase_name, told.mode, 0, told.agent, muscle, objective]
+        fields += [told.sensors, told.actuators, told.rewards]
+        fields += [words(self._seed, [part]) for part in ("muscle", "objective")]
+        models = None if learns else told.load
+        more: dict[str, Any] = {"brain": _BRAIN if learns else None, "models": models, "filters": told.filters}
+        setup = messages.MuscleSetup(*fields, **more)
         hosted.ask(_CONTROLLER, "muscle.setup", setup)
         return hosted
 
