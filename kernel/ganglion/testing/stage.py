@@ -154,8 +154,8 @@ class StagedEnvironment:
         """Make the environment and open its first episode."""
         streams = words(self._seed, self._path), words(self._seed, [*self._path, "episode", 0])
         seeds = [integer_from_words(it) >> _WIRE_BITS for it in streams]
-        place: list[Any] = [RUN, 0, "stage", self._mode, self._worker, "world", dict(self._params or {})]
-        start = messages.EnvironmentStart(*place, *seeds, *streams, _plugin("own", None), *self._parts)
+        fields: list[Any] = [RUN, 0, "stage", self._mode, self._worker, "world", dict(self._params or {}), *seeds]
+        start = messages.EnvironmentStart(*fields, *[*streams, _plugin("own", None), *self._parts])
         self._episode = 0
         declared: messages.EnvironmentDeclared = self._hosted.ask(_CONTROLLER, "environment.start", start)
         return declared
