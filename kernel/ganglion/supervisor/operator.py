@@ -11,7 +11,7 @@ from typing import Any
 from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S, RETRY_S
 from ganglion.supervisor.connection import Connection, find_connections, places, read_connection
-from ganglion.transport.link import connect_blocking
+from ganglion.transport.blocking import connect_blocking
 from ganglion.wire.codec import codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Hello, RunEvent, RunRequest, Subscribe
