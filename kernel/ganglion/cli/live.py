@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from ganglion.cli.session import Command
 from ganglion.cli.settings import Settings
 from ganglion.cli.table import aligned
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
@@ -73,7 +72,7 @@ _run = click.argument("run", metavar="RUN")
 _steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again")
 
 
-def _scope(command: Command) -> Command:
+def _scope(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command the arguments `phase`, `worker` and `reason` of a flow signal."""
     command = click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")(command)
     command = click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")(command)
