@@ -34,7 +34,7 @@ from ganglion.sdk.spaces.space import Space
 from ganglion.sdk.spaces.text import parse_space, space_from_wire
 from ganglion.testing.stage import RUN, Classes, StagedAgent, StagedEnvironment
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated, Thought
+from ganglion.wire.messages import EnvironmentUpdated, Thought
 
 
 # -- clauses, and spaces ----------------------------------------------------------------------------------------------
@@ -127,14 +127,13 @@ def _check_bounds(cls: type[Space], box: Box, draw: np.random.Generator) -> None
     nothing = np.full(box.shape, np.nan)
     expect(cls, "NaN is not contained", not (box.size and box.contains(nothing)), "it inside")
     if len(ends) == 2 and box.dtype.kind == "f" and (box.high > box.low).all():
-        with clause(cls, "`scale` maps [-1, 1] to its bounds, `unscale` is the inverse"):
+        sentence = "`scale` maps [-1, 1] to its bounds, `unscale` is the inverse"
+        with clause(cls, sentence):
             corners = [np.asarray(box.scale(np.full(box.shape, side))) for side in (-1.0, 1.0)]
             share = draw.uniform(-1.0, 1.0, box.shape)
             back = np.asarray(box.unscale(box.scale(share)))
         kept = all(np.allclose(corner, end) for corner, end in zip(corners, ends, strict=True))
-        near = np.allclose(back, share, atol=1e-3)
-        sentence = "`scale` maps [-1, 1] to its bounds, `unscale` is the inverse"
-        expect(cls, sentence, kept and near, f"{corners} and {back}")
+        expect(cls, sentence, kept and np.allclose(back, share, atol=1e-3), f"{corners} and {back}")
 
 
 # -- muscles, brains, objectives --------------------------------------------------------------------------------------
@@ -598,15 +597,12 @@ def check_environment(
     """
     first = _Course(cls, params, seed, episodes, steps).run()
     for trial, sentence in ((_Course, _REPEATS), (_Twice, _RESETS)):
-        differs = first_difference(first, trial(cls, params, seed, episodes, steps).run())
-        expect(cls, sentence, differs is None, f"another answer number {differs} the second time")
+        _same(cls, sentence, first, trial(cls, params, seed, episodes, steps).run(), " the second time")
     with clause(cls, _PAIR):
         says_itself = speaks(cls)
     if says_itself:
         for trial, sentence in ((_Asked, _SAVES), (_HandedOn, _LOADS)):
-            trace = _run(trial(cls, params, seed, episodes, steps), sentence)
-            differs = first_difference(first, trace)
-            expect(cls, sentence, differs is None, f"another answer number {differs}")
+            _same(cls, sentence, first, _run(trial(cls, params, seed, episodes, steps), sentence))
 
 
 def _run(trial: _Course, sentence: str) -> list[bytes]:
@@ -614,7 +610,7 @@ def _run(trial: _Course, sentence: str) -> list[bytes]:
     try:
         return trial.run()
     except ContractBroken as error:
-        whose, text = trial.whose, str(error)
+        whose, text = trial.cls.__qualname__, str(error)
         if _SAVES in text or _LOADS in text:
             raise
         raise ContractBroken(f"{whose}: {sentence}: then {text.removeprefix(f'{whose}: ')}") from error
@@ -626,24 +622,19 @@ class _Course:
     def __init__(
         self, cls: type[Environment], params: Mapping[str, Any] | None, seed: int, episodes: int, steps: int
     ) -> None:
-        self._cls, self._params, self._seed = cls, params, seed
+        self.cls, self._params, self._seed = cls, params, seed
         self._staged = self._another()
         self._draw = generator_from_words(words(seed, ["check"]))
         self._episodes, self._steps = max(2, episodes), steps
         self._longest: int | None = None
         self._trace: list[bytes] = []
 
-    @property
-    def whose(self) -> str:
-        """Return the name of the class."""
-        return self._cls.__qualname__
-
     def _another(self) -> StagedEnvironment:
-        return StagedEnvironment(self._cls, self._params, seed=self._seed)
+        return StagedEnvironment(self.cls, self._params, seed=self._seed)
 
     def run(self) -> list[bytes]:
         """Return the answers as bytes."""
-        cls = self._cls
+        cls = self.cls
         sentence = "`longest_episode` takes the params of the document and returns a number of steps or None"
         with clause(cls, sentence):
             self._longest = longest = cls.longest_episode(**dict(self._params or {}))
@@ -652,7 +643,9 @@ class _Course:
         with clause(cls, "it is made with the params of the document, and `start_environment` opens an episode"):
             declared = self._staged.start()
             self._trace.append(encoded(declared))
-        self._check_declared(declared)
+        expect(cls, "it declares at least one sensor", bool(declared.sensors), "none")
+        without = [it["id"] for it in declared.actuators if it.get("value") is None]
+        expect(cls, "each actuator has a value, its no-op", not without, f"no value of {', '.join(without)}")
         self._actuators = Layout.of(declared.actuators)
         for episode in range(self._episodes):
             if episode:
@@ -664,12 +657,6 @@ class _Course:
             self._staged.shutdown()
         return self._trace
 
-    def _check_declared(self, declared: EnvironmentDeclared) -> None:
-        cls = self._cls
-        expect(cls, "it declares at least one sensor", bool(declared.sensors), "none")
-        without = [it["id"] for it in declared.actuators if it.get("value") is None]
-        expect(cls, "each actuator has a value, its no-op", not without, f"no value of {', '.join(without)}")
-
     def _open(self) -> EnvironmentUpdated:
         """Open the next episode."""
         return self._staged.reset()
@@ -678,7 +665,7 @@ class _Course:
         """Do what is done once in each episode, between two steps or at its end."""
 
     def _episode(self, steps: int, asked: int) -> None:
-        cls = self._cls
+        cls = self.cls
         for step in range(1, steps + 1):
             values = [self._value(space, step) for space in self._actuators.spaces]
             with clause(cls, "`update` takes any setpoints of the actuators' spaces and returns all that it declared"):
@@ -689,15 +676,9 @@ class _Course:
                 self._look()
             if ended:
                 return
-            self._check_length(step, updated)
-
-    def _check_length(self, step: int, updated: EnvironmentUpdated) -> None:
-        expect(
-            self._cls,
-            f"no episode is longer than `longest_episode` says ({self._longest})",
-            self._longest is None or step < self._longest,
-            f"step {step} with neither flag",
-        )
+            sentence = f"no episode is longer than `longest_episode` says ({self._longest})"
+            within = self._longest is None or step < self._longest
+            expect(cls, sentence, within, f"step {step} with neither flag")
 
     def _value(self, space: Any, step: int) -> Any:
         """Return a value of a space: at first the corners of its vector, then drawn ones."""
@@ -714,7 +695,7 @@ class _Twice(_Course):
 
     def _open(self) -> EnvironmentUpdated:
         opened = super()._open()
-        with clause(self._cls, "`update` takes a step in which no actuator is set"):
+        with clause(self.cls, "`update` takes a step in which no actuator is set"):
             self._staged.update([], [])
         return self._staged.reset(opened)
 
@@ -726,7 +707,7 @@ class _Asked(_Course):
         self._taken()
 
     def _taken(self) -> State:
-        with clause(self._cls, _SAVES):
+        with clause(self.cls, _SAVES):
             return self._staged.take_state()
 
 
@@ -735,10 +716,10 @@ class _HandedOn(_Asked):
 
     def _look(self) -> None:
         state, former = self._taken(), self._staged
-        with clause(self._cls, "`shutdown` ends it"):
+        with clause(self.cls, "`shutdown` ends it"):
             former.shutdown()
         self._staged = self._another()
-        with clause(self._cls, _LOADS):
+        with clause(self.cls, _LOADS):
             self._staged.start()
             self._staged.go_on(state)
 
