@@ -11,7 +11,7 @@ from itertools import count
 
 from bus import PEERS, RUN, hello
 
-from ganglion.transport.frames import GREETING, encode, encode_command
+from ganglion.transport.zmtp import GREETING, encode, encode_command
 from ganglion.wire.envelope import Envelope, Head
 from ganglion.wire.envelope import encode as encode_envelope
 from ganglion.wire.verb import Verb

@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from ganglion.cli.verify import results_digest
+from ganglion.cli.results import results_digest
 from ganglion.errors import GanglionError
 from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Told

@@ -22,7 +22,7 @@ import pytest
 
 from ganglion.limits import KERNEL_BODY_BYTES, MESSAGE_BYTES, MESSAGE_FRAMES, UNJOINED_MESSAGE_BYTES
 from ganglion.transport.blocking import BlockingLink
-from ganglion.transport.frames import GREETING, encode, encode_command, frame_header
+from ganglion.transport.zmtp import GREETING, encode, encode_command, frame_header
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope

@@ -39,7 +39,7 @@ def ps(settings: Settings, run: str) -> None:
     if settings.json:
         click.echo(json.dumps(rows, indent=2))
         return
-    cells = [[show(row) for show in _COLUMNS.values()] for row in rows]
+    cells = [[_cell(row, column) for column in _COLUMNS] for row in rows]
     for line in aligned([[name.upper() for name in _COLUMNS], *cells]):
         click.echo(line)
 
@@ -58,70 +58,62 @@ def _operators(settings: Settings, run: str) -> list[Operator]:
     return found
 
 
-def _number(key: str) -> Callable[[dict[str, Any]], str]:
-    return lambda row: "-" if row.get(key) is None else str(row[key])
-
-
-_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "run": lambda row: row.get("run") or "-",
-    "name": lambda row: str(row.get("name")),
-    "role": lambda row: str(row.get("role")),
-    "worker": _number("worker"),
-    "pid": _number("pid"),
-    "state": lambda row: str(row.get("state")),
-    "heard": lambda row: "-" if row.get("heard_ms") is None else f"{row['heard_ms'] / 1000:.1f} s",
-    "waiting for": lambda row: ", ".join(row.get("waiting_for") or []) or "-",
-    "cpu": lambda row: f"{row.get('cpu_s', 0.0):.1f} s",
-    "memory": lambda row: f"{row.get('memory_bytes', 0) / 2**20:.0f} MB",
-    "restarts": lambda row: str(row.get("restarts", 0)),
-    "excused": lambda row: str(row.get("excused", 0)),
+_COLUMNS: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("run", "name", "role", "worker", "pid", "state"), str),
+    "heard": lambda heard_ms: f"{heard_ms / 1000:.1f} s",
+    "waiting for": ", ".join,
+    "cpu": lambda cpu_s: f"{cpu_s:.1f} s",
+    "memory": lambda memory_bytes: f"{memory_bytes / 2**20:.0f} MB",
+    **dict.fromkeys(("restarts", "excused"), str),
 }
+_KEYS = {"heard": "heard_ms", "waiting for": "waiting_for", "cpu": "cpu_s", "memory": "memory_bytes"}
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    value = row.get(_KEYS.get(column, column))
+    return "-" if value in (None, "", []) else _COLUMNS[column](value)
 
 
 _run = click.argument("run", metavar="RUN")
 _steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again")
-_phase = click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant")
-_worker = click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")
-_reason = click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")
+
+
+def _scope(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the arguments `phase`, `worker` and `reason` of a flow signal."""
+    command = click.option("--reason", default="", metavar="TEXT", help="why; kept with the signal")(command)
+    command = click.option("--worker", type=click.IntRange(min=0), metavar="N", help="one worker only")(command)
+    return click.option("--phase", metavar="PHASE", help="name or number of the phase that is meant")(command)
 
 
 @click.command("pause")
 @_run
 @_steps
-@_phase
-@_worker
-@_reason
+@_scope
 @click.pass_obj
-def pause(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
+def pause(settings: Settings, /, run: str, steps: int | None, **scope: Any) -> int:
     """Let the workers of RUN stand at their next step boundary; return when they do, and print where each one is."""
-    wishes = [RunSignal(run, "PAUSE", phase, worker, reason)]
-    if steps is not None:
-        wishes.append(RunSignal(run, "CONTINUE", phase, worker, reason, steps))
-    return _send(settings, *wishes)
+    steps_on = [] if steps is None else [RunSignal(run, "CONTINUE", steps=steps, **scope)]
+    return _send(settings, RunSignal(run, "PAUSE", **scope), *steps_on)
 
 
 @click.command("continue")
 @_run
 @_steps
-@_phase
-@_worker
-@_reason
+@_scope
 @click.pass_obj
-def unpause(settings: Settings, run: str, steps: int | None, phase: str | None, worker: int | None, reason: str) -> int:
+def unpause(settings: Settings, /, run: str, **scope: Any) -> int:
     """Let the paused workers of RUN go on; with --steps return when they stand again, and print where each one is."""
-    return _send(settings, RunSignal(run, "CONTINUE", phase, worker, reason, steps))
+    return _send(settings, RunSignal(run, "CONTINUE", **scope))
 
 
 @click.command("signal")
 @_run
 @click.argument("name", metavar="NAME")
-@_phase
-@_worker
-@_reason
+@_scope
 @click.pass_obj
-def signal(settings: Settings, run: str, name: str, phase: str | None, worker: int | None, reason: str) -> int:
+def signal(settings: Settings, /, run: str, name: str, **scope: Any) -> int:
     """Send the flow signal NAME (RESET, STOP_PHASE, ...) to RUN and print the governor's answer."""
-    return _send(settings, RunSignal(run, name.upper().replace("-", "_"), phase, worker, reason))
+    return _send(settings, RunSignal(run, name.upper().replace("-", "_"), **scope))
 
 
 def _send(settings: Settings, *wishes: RunSignal) -> int:
@@ -216,15 +208,12 @@ def _connections(settings: Settings) -> Sequence[Connection]:
 
 def _variables(connection: Connection, role: str, name: str, uid: str, run: str) -> dict[str, str]:
     """Return what the process needs to find its place."""
-    variables = {
-        **place_variables(connection, role, uid, connection.endpoint),
-        "GANGLION_PLUGIN": name,
-        "GANGLION_FOLDER": str(Path.cwd()),
-    }
-    if role == "environment":
-        return variables
-    with Operator(connection) as operator:  # CallFailed or PeerLost if this kernel has no such run
-        return {**variables, "GANGLION_RUN": str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])}
+    variables = place_variables(connection, role, uid, connection.endpoint)
+    variables |= {"GANGLION_PLUGIN": name, "GANGLION_FOLDER": str(Path.cwd())}
+    if role == "observer":
+        with Operator(connection) as operator:  # CallFailed or PeerLost if this kernel has no such run
+            variables["GANGLION_RUN"] = str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
+    return variables
 
 
 def place_variables(connection: Connection, role: str, uid: str, endpoint: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
     "runs": ("ganglion.cli.results:runs", "List runs."),
     "show": ("ganglion.cli.stores:show", "Show one run and its documents."),
-    "verify": ("ganglion.cli.verify:command", "Recompute what protects results; print digests."),
+    "verify": ("ganglion.cli.results:verify", "Recompute what protects results; print digests."),
     "results": ("ganglion.cli.results:command", "Print the tables of results."),
     "store": ("ganglion.cli.results:store", "Look after the store of results."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "signal": ("ganglion.cli.live:signal", "Send a flow signal to a live run."),
     "stop": ("ganglion.cli.live:stop", "Interrupt a live run."),
     "config": ("ganglion.cli.settings:config", "Show the settings, and where each comes from."),
-    "doctor": ("ganglion.cli.doctor:command", "Look whether this machine has what is needed."),
+    "doctor": ("ganglion.cli.plugins:doctor", "Look whether this machine has what is needed."),
 }
 
 

@@ -1,12 +1,15 @@
-"""`ganglion results`, `runs`, `store`: tables of results; list, compare and remove runs; migrate an older store."""
+"""`ganglion results`, `runs`, `store`, `verify`: tables of results; runs compared, removed, checked; older stores."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +17,7 @@ import click
 
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import carrier_of, open_reader, store_class, store_uri, with_live_status
-from ganglion.cli.table import FORMATS, json_text, opened, write
+from ganglion.cli.table import FORMATS, cell, json_text, opened, write
 from ganglion.errors import StoreError, UsageError
 from ganglion.supervisor.output import printable, without_password
 
@@ -43,17 +46,14 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     settings: Settings,
+    /,
     names: tuple[str, ...],
     table: str | None,
-    where: str | None,
-    columns: tuple[str, ...],
-    order: tuple[str, ...],
-    limit: int | None,
-    wide: bool,
     form: str | None,
     out: Path | None,
     sql: str | None,
     unsealed: bool,
+    **narrowing: Any,
 ) -> None:
     """Show a table of results, of the named runs or of all; without TABLE the tables there are.
 
@@ -64,9 +64,7 @@ def command(
     runs = list(names)
     if table is None and runs and sql is None:
         table = runs.pop(0)
-    chosen = _split(columns)
-    narrowing: dict[str, Any] = {"where": where, "columns": chosen, "order": _split(order), "limit": limit}
-    narrowing["wide"] = wide
+    narrowing |= {name: _split(narrowing[name]) for name in ("columns", "order")}
     opening: AbstractContextManager[StoreReader] = open_reader(settings)
     if unsealed:
         from ganglion.cli.unsealed import open_episodes
@@ -74,7 +72,7 @@ def command(
         opening = open_episodes(settings, runs)
     with opening as reader:
         if sql is not None:
-            _refuse("--sql", [*runs, *([table] if table else [])], narrowing)
+            _refuse("--sql", filter(None, [*runs, table]), narrowing)
             shown, rows = _queried(reader, sql)
         elif table is None:
             _refuse("the list of tables", [], narrowing)
@@ -85,7 +83,7 @@ def command(
             if table not in tables and named:
                 raise UsageError(f"expected the table first: ganglion results {named[0]} {table}")
             ids = [reader.resolve(run) for run in runs]
-            shown = reader.columns(table, ids, chosen, wide)
+            shown = reader.columns(table, ids, narrowing["columns"], narrowing["wide"])
             rows = reader.rows(table, ids, **narrowing)
         terminal = sys.stdout.isatty() and not settings.plain
         if form == "parquet" and terminal and str(out or "-") == "-":
@@ -102,7 +100,7 @@ def _split(lists: Sequence[str]) -> list[str] | None:
     return names or None
 
 
-def _refuse(what: str, names: Sequence[str], narrowing: Mapping[str, Any]) -> None:
+def _refuse(what: str, names: Iterable[str], narrowing: Mapping[str, Any]) -> None:
     given = [*names, *(f"--{name}" for name, value in narrowing.items() if value not in (None, False))]
     if given:
         raise UsageError(f"{what} cannot be combined with {', '.join(given)}")
@@ -158,8 +156,6 @@ def _diff(settings: Settings, first: str, second: str) -> int:
 
     Ids of runs and wall-clock times are no results.
     """
-    from ganglion.cli.verify import first_difference
-
     with open_reader(settings) as reader:
         found = first_difference(reader, reader.resolve(first), reader.resolve(second))
     if settings.json:
@@ -229,3 +225,247 @@ def _migrate(settings: Settings) -> None:
         click.echo(printable(f"{without_password(uri)}: is of revision {after} already"))
     else:
         click.echo(printable(f"{without_password(uri)}: revision {before}, now {after}"))
+
+
+# -- verify ------------------------------------------------------------------------------------------------------------
+# What counts as a result, in the order in which it is digested, and the columns that do not count: wall-clock times
+# and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
+_TABLES = ("phases", "episodes", "steps", "actions", "signals", "evaluations", "brains", "bodies", "opponents",
+           "ratings")  # fmt: skip
+_IGNORED = {"evaluations": {"run", "completed", "brain"}, "brains": {"run", "created", "path", "bytes"}}
+
+
+def canonical(value: Any) -> bytes:
+    """Return a plain value as bytes: equal values have equal ones, whatever order the keys of inner maps are in."""
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    except TypeError:  # bytes, or a map whose keys are not all text
+        text = json.dumps(_shaped(value), separators=(",", ":"), ensure_ascii=True)
+    return text.encode()
+
+
+def _shaped(value: Any) -> Any:
+    """Return what JSON does not have as lists that name it."""
+    if isinstance(value, bytes | bytearray):
+        return ["bytes", bytes(value).hex()]
+    if isinstance(value, Mapping):
+        pairs = [(canonical(key).decode(), _shaped(inner)) for key, inner in value.items()]
+        return ["map", *sorted(pairs, key=lambda pair: pair[0])]
+    if isinstance(value, list | tuple):
+        return [_shaped(inner) for inner in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise StoreError(f"expected a plain value in a row, found {type(value).__name__}")
+
+
+def _digested(reader: StoreReader) -> list[tuple[str, set[str]]]:
+    """Return the tables of a store that count as results, and the columns of each that do not."""
+    known = reader.tables()
+    return [(table, _IGNORED.get(table, {"run"})) for table in _TABLES if table in known]
+
+
+def results_digest(reader: StoreReader, run: str) -> str:
+    """Return the SHA-256 of the results of a run as 64 hexadecimal digits.
+
+    It covers the rows in the order of the tables, without the run's id and without wall-clock columns. Rows are read
+    one after another: memory does not grow with the run.
+    """
+    digest = hashlib.sha256()
+    for table, ignored in _digested(reader):
+        digest.update(canonical({"table": table}) + b"\n")
+        for row in reader.rows(table, [run]):
+            counted = {column: value for column, value in row.items() if column not in ignored}
+            digest.update(canonical(counted) + b"\n")
+    return digest.hexdigest()
+
+
+# What names a row in a message.
+_KEYS = ("phase", "mode", "worker", "environment", "agent", "tag", "body", "episode", "step", "issuer")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Name the first difference: table, number of the row from 0, what names the row, column and both values.
+
+    A column of None means that one run has no such row; `first` or `second` then says `no row`.
+    """
+
+    table: str
+    row: int
+    at: dict[str, Any]
+    column: str | None
+    first: Any
+    second: Any
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{key} {value}" for key, value in self.at.items())
+        where = f"{self.table}, row {self.row}" + (f" ({named})" if named else "")
+        first, second = ("null" if value is None else cell(value) for value in (self.first, self.second))
+        return f"{where}: {'' if self.column is None else f'{self.column} '}{first} against {second}"
+
+
+def first_difference(reader: StoreReader, first: str, second: str) -> Difference | None:
+    """Return the first difference between the results of two runs, None if they are equal."""
+    for table, ignored in _digested(reader):
+        pairs = zip_longest(reader.rows(table, [first]), reader.rows(table, [second]))
+        for number, (a, b) in enumerate(pairs):
+            found = _differ(table, number, a, b, ignored)
+            if found:
+                return found
+    return None
+
+
+def _differ(
+    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: set[str]
+) -> Difference | None:
+    row = a or b or {}
+    at = {key: row[key] for key in _KEYS if row.get(key) is not None}
+    if a is None or b is None:
+        words = ("no row", "a row") if a is None else ("a row", "no row")
+        return Difference(table, number, at, None, *words)
+    for column in row:
+        if column not in ignored and canonical(a[column]) != canonical(b[column]):
+            first, second = a[column], b[column]
+            if isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second):
+                name = next(name for name in first if canonical(first[name]) != canonical(second[name]))
+                return Difference(table, number, at, f"{column}.{name}", first[name], second[name])
+            return Difference(table, number, at, column, first, second)
+    return None
+
+
+_TOLD_MAX = 20  # damages of one run that are printed; one is enough to distrust it
+
+
+@dataclass(slots=True)
+class _Verified:
+    """Hold what was found of one run: damages as maps of kind, where, text, and how many more there are."""
+
+    run: str
+    digest: str | None = None
+    damages: list[dict[str, str]] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, kind: str, *damages: tuple[str, str]) -> None:
+        """Note damages of a kind as pairs of where and text."""
+        for where, text in damages:
+            if len(self.damages) < _TOLD_MAX:
+                self.damages.append({"kind": kind, "where": where, "text": text})
+            else:
+                self.more += 1
+
+
+@click.command("verify")
+@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@click.option("--digest", is_flag=True, help="Print the digest of the results; equal results have equal ones.")
+@click.pass_obj
+def verify(settings: Settings, runs: tuple[str, ...], digest: bool) -> int:
+    """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.
+
+    This finds accidents and careless edits; against who rewrites everything, keep the printed digest elsewhere.
+    """
+    found = []
+    for verified in _verified(settings, runs, digest):
+        found.append(verified)
+        if not settings.json:
+            _print_verified(verified, digest, alone=len(runs) == 1)
+    if settings.json:
+        click.echo(json_text({"runs": [asdict(verified) for verified in found]}))
+    return 1 if any(verified.damages for verified in found) else 0
+
+
+def _print_verified(verified: _Verified, digest: bool, alone: bool) -> None:
+    for damage in verified.damages:
+        text = f"{verified.run}: {damage['kind']} {damage['where']}: {damage['text']}"
+        click.echo(printable(text), err=digest)  # rows and files are damaged: there may be anything in them
+    run = printable(verified.run)
+    if verified.more:
+        click.echo(f"{run}: and {verified.more} more", err=digest)
+    if verified.damages:
+        return
+    if digest:
+        click.echo(verified.digest if alone else f"{verified.digest}  {run}")
+    else:
+        click.echo(f"{run}: whole")
+
+
+def _verified(settings: Settings, names: tuple[str, ...], digest: bool) -> Iterator[_Verified]:
+    """Yield what is found of each run: those that are named, else all."""
+    try:
+        if settings.store == "none":
+            raise StoreError("there is no store to look into: none was asked for")
+        reader = open_reader(settings)
+    except StoreError as error:
+        if digest or not names:
+            raise
+        yield from (_of_folder(settings.results, name, error) for name in names)
+        return
+    with reader:
+        runs = map(reader.resolve, names) if names else [row["run"] for row in reader.rows("runs", columns=["run"])]
+        for run in dict.fromkeys(runs):
+            verified = _Verified(run)
+            for kind, *damage in reader.verify(run):
+                verified.add(kind, (damage[0], damage[1]))
+            folder = settings.results / run
+            if Path(run).name != run or run.startswith("."):
+                verified.add("row", ("runs", f"its id {run!r:.60} is no name of a folder"))
+            elif not folder.is_dir():
+                verified.add("file", (str(folder), "expected the folder of the run, found none"))
+            else:
+                _check_files(verified, folder, reader)
+            if digest and not verified.damages:
+                verified.digest = results_digest(reader, run)
+            yield verified
+
+
+def _check_files(verified: _Verified, folder: Path, reader: StoreReader) -> None:
+    """Check the manifest of a run against the store, and all files that either names."""
+    from ganglion.supervisor.folder import MANIFEST, Files, read_manifest  # late: pydantic, which tables need not
+
+    run, files = verified.run, Files(folder)
+    manifest, wrong = read_manifest(folder)
+    try:
+        heads = reader.heads(run)
+    except StoreError:
+        heads = None  # the rows are damaged, which is noted already
+    # Every run declares something before its first row: without rows a store has no more of it than its models.
+    sealed = manifest.get("chain")
+    if wrong:
+        verified.add("file", (MANIFEST, wrong))
+    elif heads is not None and "sha256" not in manifest:
+        verified.add("file", (MANIFEST, "the run has ended, but it is not sealed"))
+    elif heads is not None and (reader.count("declarations", [run]) or reader.count("episodes", [run])):
+        # None: the run ended without its governor, and nothing was left to hand the heads over.
+        if sealed is not None and not _agree(sealed, heads):
+            verified.add("chain", (run, f"{MANIFEST} has kept other heads than the store"))
+    if heads is not None:
+        verified.add("file", *files.sealed(manifest))
+    try:
+        rows = reader.rows("brains", [run], columns=["path", "sha256"])
+        newest = {str(row["path"]): row["sha256"] for row in rows if row["path"] is not None}
+    except StoreError as error:
+        newest = {}
+        verified.add("store", ("brains", str(error)))
+    for path, sha256 in newest.items():
+        verified.add("file", *files.model(path, sha256))
+
+
+def _agree(sealed: Any, heads: Any) -> bool:
+    """Say whether the heads that a manifest has kept are those of the store."""
+    same = isinstance(sealed, dict) and sealed.get("run") == heads["run"]
+    return same and all(row in heads["phases"] for row in sealed.get("phases") or ())
+
+
+def _of_folder(results: Path, name: str, why: StoreError) -> _Verified:
+    """Check the folder of a run whose store cannot be read; that is damage, unless it was not to be stored at all."""
+    from ganglion.supervisor.folder import MANIFEST, Files, read_manifest
+
+    if Path(name).name != name or not (results / name / MANIFEST).is_file():
+        raise UsageError(f"{why}; in {results} there is no folder of a run {name!r:.60} either")
+    verified = _Verified(name)
+    manifest, wrong = read_manifest(results / name)
+    if manifest.get("store") is not None:
+        verified.add("store", (str(manifest["store"]), f"its rows cannot be read: {why}"))
+    if wrong or "sha256" not in manifest:
+        verified.add("file", (MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order"))
+    verified.add("file", *Files(results / name).sealed(manifest))
+    return verified

@@ -182,12 +182,12 @@ def config(settings: Settings) -> None:
         tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
         click.echo(json.dumps(tree, indent=2))
         return
-    lines = []
-    for key, value, origin in rows:
-        text = ", ".join(value) if isinstance(value, list) else str(value or "")
-        lines.append((key, printable(text) or "-", printable(origin)))
-    for line in aligned(lines):
+    for line in aligned([(key, printable(_joined(value)) or "-", printable(origin)) for key, value, origin in rows]):
         click.echo(line)
+
+
+def _joined(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value or "")
 
 
 def _shown(settings: Settings, key: str) -> Any:

@@ -53,8 +53,8 @@ def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
 
 def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, command: Sequence[str] = ()) -> int:
     """Join and serve as `main` does; what goes wrong is raised. With GANGLION_PLUGIN an environment brings its own."""
+    from ganglion.transport.blocking import connect_blocking
     from ganglion.transport.curve import SECRETS, ClientKeys
-    from ganglion.transport.link import connect_blocking
 
     for name in SECRETS:  # we have read them; what the plugin starts has no business with them
         os.environ.pop(name, None)

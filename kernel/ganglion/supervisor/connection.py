@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from ganglion.errors import CallFailed, DeadlineExceeded, LaunchError, PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, HANDSHAKE_S, RETRY_S
 from ganglion.synced import write_synced
+from ganglion.transport.blocking import connect_blocking
 from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
 from ganglion.transport.endpoint import Endpoint, parse_endpoint
-from ganglion.transport.link import connect_blocking
 from ganglion.wire.codec import Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Admit, Hello, RunEvent, RunRequest, Subscribe

@@ -30,7 +30,7 @@ PRELOAD = (  # what participants need and what starts no thread
     "numpy",
     "msgpack",
     "ganglion.sdk",
-    "ganglion.transport.link",
+    "ganglion.transport.blocking",
     "ganglion.peer.brain",
     "ganglion.peer.controller",
     "ganglion.peer.environment",

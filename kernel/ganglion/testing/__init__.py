@@ -9,13 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ganglion.testing.checks.agent import check_brain as check_brain
-    from ganglion.testing.checks.agent import check_equivalence as check_equivalence
-    from ganglion.testing.checks.agent import check_muscle as check_muscle
-    from ganglion.testing.checks.agent import check_objective as check_objective
-    from ganglion.testing.checks.clause import check_space as check_space
-    from ganglion.testing.checks.environment import check_environment as check_environment
-    from ganglion.testing.checks.filter import check_filter as check_filter
+    from ganglion.testing.checks import check_brain as check_brain
+    from ganglion.testing.checks import check_environment as check_environment
+    from ganglion.testing.checks import check_equivalence as check_equivalence
+    from ganglion.testing.checks import check_filter as check_filter
+    from ganglion.testing.checks import check_muscle as check_muscle
+    from ganglion.testing.checks import check_objective as check_objective
+    from ganglion.testing.checks import check_space as check_space
     from ganglion.testing.fakes import Clock as Clock
     from ganglion.testing.fakes import FakeBrain as FakeBrain
     from ganglion.testing.fakes import FakeEnvironment as FakeEnvironment
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from ganglion.testing.stage import make_agent as make_agent
 
 _HOMES = {
-    "ganglion.testing.checks.agent": "check_brain check_equivalence check_muscle check_objective",
-    "ganglion.testing.checks.clause": "check_space",
-    "ganglion.testing.checks.environment": "check_environment",
-    "ganglion.testing.checks.filter": "check_filter",
+    "ganglion.testing.checks": "check_brain check_environment check_equivalence check_filter check_muscle "
+    "check_objective check_space",
     "ganglion.testing.fakes": "Clock FakeBrain FakeEnvironment FakeMuscle FakeObjective",
     "ganglion.testing.stage": "StagedAgent StagedEnvironment make_agent",
 }

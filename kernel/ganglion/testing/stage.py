@@ -22,31 +22,14 @@ from ganglion.peer.values import Layout, declaration
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.session import Session
+from ganglion.wire import messages
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode, encode
-from ganglion.wire.messages import (
-    CALL_BY_NAME,
-    Act,
-    Acted,
-    BrainEvaluate,
-    BrainEvaluated,
-    BrainSetup,
-    BrainStore,
-    BrainStored,
-    EnvironmentDeclared,
-    EnvironmentReset,
-    EnvironmentStart,
-    EnvironmentUpdate,
-    EnvironmentUpdated,
-    MuscleReset,
-    MuscleSetup,
-    Nothing,
-)
 from ganglion.wire.parcel import attach, encoded, lower
 from ganglion.wire.verb import Verb
 
@@ -106,7 +89,7 @@ class _Hosted:
 
     def ask(self, peer: str, call: str, message: Any) -> Any:
         """Return the answer to a request; what the author's code raises passes through."""
-        row = CALL_BY_NAME[call]
+        row = messages.CALL_BY_NAME[call]
         self._serial += 1
         answer = decode(
             self.answer(Head(Verb.CALL, self._serial, call), *encoded(codec_of(row.request), message), peer)
@@ -115,7 +98,7 @@ class _Hosted:
 
     def answer(self, head: Head, body: bytes, blobs: Sequence[bytes], peer: str = _CONTROLLER) -> list[bytes]:
         """Return the answer's frames."""
-        row = CALL_BY_NAME[head.call]
+        row = messages.CALL_BY_NAME[head.call]
         request = Request(peer, head, body, tuple(blobs))
         message = attach(head.call, codec_of(row.request).decode(body), blobs)
         reply = self._handlers[head.call](request, message)
@@ -153,12 +136,10 @@ class StagedEnvironment:
         classes: dict[tuple[str, str], Any] = {
             (kind, "own"): it for kind, it in (("environment", cls), ("reward", reward), ("transformer", transformer))
         }
-        host = EnvironmentHost(Classes(classes=classes))
-        self._hosted = _Hosted(host)
-        self._host = host
+        self._host = EnvironmentHost(Classes(classes=classes))
+        self._hosted = _Hosted(self._host)
         self._path: list[str | int] = ["environment", "world", "worker", worker]
-        self._seed, self._params = seed, params
-        self._worker, self._mode = worker, mode
+        self._seed, self._params, self._worker, self._mode = seed, params, worker, mode
         self._parts = [None if it is None else _plugin("own", None) for it in (reward, transformer)]
         self._episode = 0
 
@@ -169,30 +150,28 @@ class StagedEnvironment:
         assert found is not None, "expected start first"
         return found
 
-    def start(self) -> EnvironmentDeclared:
+    def start(self) -> messages.EnvironmentDeclared:
         """Make the environment and open its first episode."""
         place = (RUN, 0, "stage", self._mode, self._worker, "world", dict(self._params or {}))
         seeds = first_seeds(self._seed, self._path)
-        start = EnvironmentStart(*place, *seeds, _plugin("own", None), *self._parts)
+        start = messages.EnvironmentStart(*place, *seeds, _plugin("own", None), *self._parts)
         self._episode = 0
-        declared: EnvironmentDeclared = self._hosted.ask(_CONTROLLER, "environment.start", start)
+        declared: messages.EnvironmentDeclared = self._hosted.ask(_CONTROLLER, "environment.start", start)
         return declared
 
-    def update(self, setpoints: Sequence[Any], actuators: Sequence[int] | None = None) -> EnvironmentUpdated:
+    def update(self, setpoints: Sequence[Any], actuators: Sequence[int] | None = None) -> messages.EnvironmentUpdated:
         """Advance by one step; `setpoints` travel in declared order, or for those at the places `actuators` only."""
-        chosen = None if actuators is None else list(actuators)
-        updated: EnvironmentUpdated = self._hosted.ask(
-            _CONTROLLER, "environment.update", EnvironmentUpdate([list(setpoints)], chosen)
-        )
+        update = messages.EnvironmentUpdate([list(setpoints)], None if actuators is None else list(actuators))
+        updated: messages.EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.update", update)
         return updated
 
-    def reset(self, again: EnvironmentUpdated | None = None) -> EnvironmentUpdated:
+    def reset(self, again: messages.EnvironmentUpdated | None = None) -> messages.EnvironmentUpdated:
         """Open the next episode, with its own seed; or the same one again, by the answer that opened it."""
         self._episode += again is None
         stream = words(self._seed, [*self._path, "episode", self._episode])
         state = None if again is None else again.state or {}  # what is left out was not drawn from since the start
-        reset = EnvironmentReset(self._episode, integer_from_words(stream) >> WIRE_BITS, stream, state)
-        opened: EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.reset", reset)
+        reset = messages.EnvironmentReset(self._episode, integer_from_words(stream) >> WIRE_BITS, stream, state)
+        opened: messages.EnvironmentUpdated = self._hosted.ask(_CONTROLLER, "environment.reset", reset)
         return opened
 
     def take_state(self) -> State:
@@ -206,7 +185,7 @@ class StagedEnvironment:
 
     def shutdown(self) -> None:
         """End the phase."""
-        self._hosted.ask(_CONTROLLER, "environment.shutdown", Nothing())
+        self._hosted.ask(_CONTROLLER, "environment.shutdown", messages.Nothing())
 
 
 class StagedAgent:
@@ -252,32 +231,20 @@ class StagedAgent:
         stack = [
             {**_plugin(str(i), params), "stream": words(seed, ["filter", i])} for i, (_, params) in enumerate(filters)
         ]
-        self._layouts = (
-            Layout([s.uid for s in sensors], [s.space for s in sensors]),
-            Layout([a.uid for a in actuators], [a.space for a in actuators]),
-            Layout([r.uid for r in rewards], [r.space for r in rewards], missing=True),
-        )
-        told = [declaration(s.uid, s.space, None, s.value_ids) for s in sensors]
-        setting = [declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators]
-        given = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
+        declared: Sequence[Sequence[Information]] = (sensors, actuators, rewards)
+        self._layouts = [
+            Layout([it.uid for it in row], [it.space for it in row], missing=place == 2)
+            for place, row in enumerate(declared)
+        ]
+        declarations = [
+            [declaration(it.uid, it.space, it.value if place == 1 else None, it.value_ids) for it in row]
+            for place, row in enumerate(declared)
+        ]
         self._loader = Classes(classes=classes)
-        self._setup = BrainSetup(
-            RUN,
-            0,
-            "stage",
-            mode,
-            "agent",
-            _plugin("own", brain_params),
-            told,
-            setting,
-            given,
-            ["agent/0"],
-            1,
-            words(seed, ["brain"]),
-            "" if models is None else str(models),
-            load=None if load is None else str(load),
-            filters=stack or None,
-        )
+        fields: list[Any] = [RUN, 0, "stage", mode, "agent", _plugin("own", brain_params), *declarations]
+        fields += [["agent/0"], 1, words(seed, ["brain"]), "" if models is None else str(models)]
+        more: dict[str, Any] = {"load": None if load is None else str(load), "filters": stack or None}
+        self._setup = messages.BrainSetup(*fields, **more)
         self._seed = seed
         self._brain = self._begin_brain() if brain is not None and mode == "train" else None
         if self._brain is not None and sessions is not None:
@@ -293,24 +260,12 @@ class StagedAgent:
         told, learns = self._setup, self._brain is not None
         self._muscle_host = MuscleHost(self._loader)
         hosted = _Hosted(self._muscle_host, self._brain)
-        setup = MuscleSetup(
-            told.run,
-            told.phase,
-            told.phase_name,
-            told.mode,
-            0,
-            told.agent,
-            muscle,
-            objective,
-            told.sensors,
-            told.actuators,
-            told.rewards,
-            words(self._seed, ["muscle"]),
-            words(self._seed, ["objective"]),
-            brain=_BRAIN if learns else None,
-            models=None if learns else told.load,
-            filters=told.filters,
-        )
+        fields: list[Any] = [told.run, told.phase, told.phase_name, told.mode, 0, told.agent, muscle, objective]
+        fields += [told.sensors, told.actuators, told.rewards]
+        fields += [words(self._seed, [part]) for part in ("muscle", "objective")]
+        models = None if learns else told.load
+        more: dict[str, Any] = {"brain": _BRAIN if learns else None, "models": models, "filters": told.filters}
+        setup = messages.MuscleSetup(*fields, **more)
         hosted.ask(_CONTROLLER, "muscle.setup", setup)
         return hosted
 
@@ -338,24 +293,24 @@ class StagedAgent:
         """Return the muscle's memory."""
         return self.muscle.memory
 
-    def begin(self, readings: Sequence[Any]) -> Acted:
+    def begin(self, readings: Sequence[Any]) -> messages.Acted:
         """Give the first readings of an episode; the answer has the first setpoints."""
         if self._round:
             self._episode += 1
-            self._hosted.ask(_CONTROLLER, "muscle.reset", MuscleReset(self._episode))
+            self._hosted.ask(_CONTROLLER, "muscle.reset", messages.MuscleReset(self._episode))
         return self._act(readings, None)
 
     def step(
         self, rewards: Sequence[Any], readings: Sequence[Any], *, terminated: bool = False, truncated: bool = False
-    ) -> Acted:
+    ) -> messages.Acted:
         """Give the outcome of the decision before; the answer has the next setpoints, unless the episode is over."""
         return self._act(readings, rewards, terminated, truncated)
 
     def _act(
         self, readings: Sequence[Any], rewards: Sequence[Any] | None, terminated: bool = False, truncated: bool = False
-    ) -> Acted:
+    ) -> messages.Acted:
         closing = terminated or truncated
-        act = Act(
+        act = messages.Act(
             [self._layouts[0].to_row(list(readings))],
             None if rewards is None else [self._layouts[2].to_row(list(rewards))],
             decide=not closing,
@@ -366,27 +321,27 @@ class StagedAgent:
             workers=[0],
         )
         self._round += 1
-        acted: Acted = self._hosted.ask(_CONTROLLER, "muscle.act", act)
+        acted: messages.Acted = self._hosted.ask(_CONTROLLER, "muscle.act", act)
         return acted
 
-    def setpoints(self, acted: Acted) -> list[Any]:
+    def setpoints(self, acted: messages.Acted) -> list[Any]:
         """Return the setpoints of an answer as values of their spaces, in declared order."""
         assert acted.setpoints is not None
         return self._layouts[1].from_row(acted.setpoints[0], "setpoints")
 
-    def store(self) -> BrainStored:
+    def store(self) -> messages.BrainStored:
         """Let the brain store its model, as at the end of a phase."""
         assert self._brain is not None, "expected an agent with a brain, in mode train"
-        stored: BrainStored = self._brain.ask(_GOVERNOR, "brain.store", BrainStore())
+        stored: messages.BrainStored = self._brain.ask(_GOVERNOR, "brain.store", messages.BrainStore())
         return stored
 
-    def evaluate(self, *episodes: EpisodeSummary) -> BrainEvaluated:
+    def evaluate(self, *episodes: EpisodeSummary) -> messages.BrainEvaluated:
         """Tell the brain of an evaluation; without `episodes` of one of a single step, without objectives."""
         assert self._brain is not None, "expected an agent with a brain, in mode train"
         told = episodes or (EpisodeSummary(0, 0, 1, None, None, terminated=True, truncated=False),)
-        evaluate = BrainEvaluate(self._evaluations, [asdict(it) for it in told])
+        evaluate = messages.BrainEvaluate(self._evaluations, [asdict(it) for it in told])
         self._evaluations += 1
-        evaluated: BrainEvaluated = self._brain.ask(_GOVERNOR, "brain.evaluate", evaluate)
+        evaluated: messages.BrainEvaluated = self._brain.ask(_GOVERNOR, "brain.evaluate", evaluate)
         return evaluated
 
     def replace_brain(self) -> None:
@@ -402,41 +357,26 @@ class StagedAgent:
 
     def close(self) -> None:
         """End the phase."""
-        self._hosted.ask(_CONTROLLER, "muscle.shutdown", Nothing())
+        self._hosted.ask(_CONTROLLER, "muscle.shutdown", messages.Nothing())
         if self._brain is not None:
-            self._brain.ask(_GOVERNOR, "brain.shutdown", Nothing())
+            self._brain.ask(_GOVERNOR, "brain.shutdown", messages.Nothing())
 
 
 _KEYS = ("name", "brain", "muscle", "objective", "filters", "sensors", "actuators")
 
 
 def make_agent(
-    definition: Mapping[str, Any],
-    *,
-    sensors: Sequence[SensorInformation],
-    actuators: Sequence[ActuatorInformation],
-    rewards: Sequence[RewardInformation],
-    mode: str = "train",
-    seed: int = 1,
-    models: Path | None = None,
-    load: Path | None = None,
-    folder: str = "",
-    allow: Sequence[str] = (),
+    definition: Mapping[str, Any], *, folder: str = "", allow: Sequence[str] = (), **stage: Any
 ) -> StagedAgent:
     """Make an agent as a document defines it, without a run: `begin`, `step`, `store` and `close` it yourself.
 
     Args:
         definition: An entry of `agents`: `muscle`, `objective`, `brain` (absent, null or `none`: no learning) and
             `filters`, each a name, or a map {name, params}. Sensors and actuators that it names are all of those given.
-        sensors: What it sees, with full ids.
-        actuators: What it sets; values are their no-ops.
-        rewards: What its objective judges.
-        mode: `train`, `test` or `evaluate`.
-        seed: Of the run.
-        models: The folder where the brain stores.
-        load: The folder of a model to begin with.
         folder: Where import paths of the definition begin.
         allow: Packages that import paths may name.
+        stage: `sensors`, `actuators` and `rewards`, and where they are to be set `mode`, `seed`, `models` and `load`,
+            as of `StagedAgent`.
 
     Raises:
         UsageError: The definition has a key that no agent has.
@@ -461,17 +401,11 @@ def make_agent(
     brain, brain_params = (None, {}) if learner in (None, "none") else part("brain", learner)
     return StagedAgent(
         muscle,
-        sensors=sensors,
-        actuators=actuators,
-        rewards=rewards,
         objective=objective,
         brain=brain,
         muscle_params=muscle_params,
         objective_params=objective_params,
         brain_params=brain_params,
         filters=[part("filter", given) for given in definition.get("filters") or ()],
-        mode=mode,
-        seed=seed,
-        models=models,
-        load=load,
+        **stage,
     )

@@ -1,1 +1,1 @@
-"""SOCKETS: the only room that knows pyzmq and uvloop, and a twin of them in memory."""
+"""SOCKETS: the only room that knows pyzmq and uvloop."""

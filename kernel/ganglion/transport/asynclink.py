@@ -9,8 +9,7 @@ from typing import cast
 from ganglion.errors import PeerLost, RemoteProtocolError
 from ganglion.limits import RETRY_S
 from ganglion.transport.endpoint import connecting, parse_endpoint
-from ganglion.transport.frames import encode
-from ganglion.transport.zmtp import Connection, State
+from ganglion.transport.zmtp import Connection, State, encode
 
 _BROKER = "broker"
 

@@ -1,4 +1,4 @@
-"""A link for simple peers: one thread, one socket, no event loop."""
+"""Links for simple peers: one thread, one socket, no event loop; libzmq with CURVE where keys are given."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import struct
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import PeerLost, RemoteProtocolError
+from ganglion.errors import PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import RETRY_S
+from ganglion.transport.curve import ClientKeys
 from ganglion.transport.endpoint import connecting, parse_endpoint
-from ganglion.transport.frames import encode
-from ganglion.transport.zmtp import Connection, State
+from ganglion.transport.zmtp import Connection, State, encode
+
+if TYPE_CHECKING:
+    from ganglion.transport.zmqlink import ZmqBlockingLink
 
 _READ_BYTES = 65_536  # one wakeup takes what a step's messages need
 _READ_LARGE_BYTES = 1024 * 1024  # within a large frame
 _JOIN_BYTES = 65_536  # below, one copy is cheaper than a system call that gathers
+CONNECT_S = 5.0  # a broker of ours greets within milliseconds
 _BROKER = "broker"
 _FOREVER_S = 1e6
 
@@ -189,3 +193,23 @@ def _reach(connected: socket.socket, address: Any, deadline_s: float) -> None:
             if time.monotonic() >= deadline_s:
                 raise TimeoutError from error
             time.sleep(RETRY_S["connect"])
+
+
+def connect_blocking(
+    endpoint: str, timeout_s: float = CONNECT_S, keys: ClientKeys | None = None
+) -> BlockingLink | ZmqBlockingLink:
+    """Return a blocking link to the broker at `endpoint`; PeerLost or DeadlineExceeded if there is none.
+
+    With `keys` it is encrypted. Without them UsageError for an endpoint on another machine: nothing is sent there that
+    others could read.
+    """
+    if keys is None:
+        if not parse_endpoint(endpoint).local:
+            raise UsageError(
+                f"{endpoint}: expected CURVE keys (GANGLION_SERVER_KEY, or a connection file that holds them) for a "
+                f"kernel on another machine"
+            )
+        return BlockingLink.connect(endpoint, timeout_s)
+    from ganglion.transport.zmqlink import ZmqBlockingLink  # libzmq is loaded only where it is needed
+
+    return ZmqBlockingLink.connect(endpoint, keys, timeout_s)

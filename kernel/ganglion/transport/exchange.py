@@ -19,7 +19,7 @@ from ganglion.limits import (
     UNFINISHED_BYTES,
     URGENT_MESSAGES,
 )
-from ganglion.transport.frames import encode, frame_header
+from ganglion.transport.zmtp import encode, frame_header
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -29,17 +29,8 @@ _SAVED_S = 0.1
 _WAIT_MAX_S = 0.25  # much less than a peer may be silent
 _UNBOUNDED = frozenset({Role.SUPERVISOR, Role.GOVERNOR, Role.CONTROLLER, Role.STORE})
 _LARGE_ROLES = frozenset({Role.BRAIN, Role.GOVERNOR})
-_COUNTED = frozenset(
-    {
-        "connection.broken",
-        "connection.failed",
-        "handshake.refused",
-        "listener.resting",
-        "message.forbidden",
-        "message.undeliverable",
-        "peer.refused",
-    }
-)
+_NOISY = "connection.broken connection.failed handshake.refused listener.resting message.forbidden"
+_COUNTED = frozenset(f"{_NOISY} message.undeliverable peer.refused".split())
 _CALL, _TELL = int(Verb.CALL), int(Verb.TELL)  # as they stand in a head: an enum would cost a call each time
 _ANSWERS = (int(Verb.REPLY), int(Verb.ERROR))
 _URGENT = frozenset({Verb.SIGNAL, Verb.BEAT, Verb.LOST, Verb.BYE})  # these overtake data that wait

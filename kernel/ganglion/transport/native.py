@@ -13,8 +13,7 @@ from ganglion import limits
 from ganglion.broker.link import Note
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.transport.exchange import LARGE_BYTES, Exchange, Served
-from ganglion.transport.frames import encode, encode_error
-from ganglion.transport.zmtp import Broken, Connection, Message, State
+from ganglion.transport.zmtp import Broken, Connection, Message, State, encode, encode_error
 from ganglion.wire.name import Role
 
 _ACCEPTS_PER_TURN = 16  # then the connections that are there have their turn

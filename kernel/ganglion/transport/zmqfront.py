@@ -14,8 +14,8 @@ from ganglion.broker.link import Note
 from ganglion.errors import LaunchError
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.transport.exchange import Exchange, Served
-from ganglion.transport.frames import encode, split
 from ganglion.transport.zmqlink import readable, set_options
+from ganglion.transport.zmtp import encode, split
 
 DOMAIN = b"ganglion"
 _ENDPOINT = "inproc://zeromq.zap.01"  # fixed by ZeroMQ; one for each context

@@ -23,8 +23,7 @@ from ganglion.errors import GanglionError, LaunchError, PeerLost, RemoteProtocol
 from ganglion.limits import GREETING_PAUSE_S, HANDSHAKE_S, MESSAGE_BYTES_LARGE
 from ganglion.peer.main import host_of, live
 from ganglion.transport.curve import KeyPair, new_pair
-from ganglion.transport.frames import encode
-from ganglion.transport.zmtp import Connection, State
+from ganglion.transport.zmtp import Connection, State, encode
 from ganglion.wire.name import Role
 
 _READ_BYTES = 65_536

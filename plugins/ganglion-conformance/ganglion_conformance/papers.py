@@ -25,7 +25,7 @@ from ganglion.broker.link import TRANSITIONS, State
 from ganglion.broker.rights import RIGHTS
 from ganglion.sdk import spaces
 from ganglion.sdk.store import StoreWriter
-from ganglion.transport.frames import GREETING
+from ganglion.transport.zmtp import GREETING
 from ganglion.wire import messages
 from ganglion.wire.codec import type_text
 from ganglion.wire.envelope import decode_head

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.cli.verify import canonical, first_difference, results_digest
+from ganglion.cli.results import canonical, first_difference, results_digest
 from ganglion.errors import StoreError
 
 Rows = dict[str, list[dict[str, Any]]]

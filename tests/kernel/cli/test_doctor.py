@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ganglion.cli.doctor import command
+from ganglion.cli.plugins import doctor as command
 from ganglion.cli.settings import Settings
 
 

@@ -26,7 +26,7 @@ VARIABLES = {
 @pytest.fixture
 def bus(link: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the fake link that every connection gets; signals of this process stay as they are."""
-    monkeypatch.setattr("ganglion.transport.link.connect_blocking", lambda endpoint, keys: link)
+    monkeypatch.setattr("ganglion.transport.blocking.connect_blocking", lambda endpoint, keys: link)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr("faulthandler.enable", lambda: None)
     return link
@@ -42,7 +42,9 @@ def test_keys_go_to_the_link(bus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys among its variables a participant connects by them; a broken one is named and nothing is sent."""
     keys = ClientKeys("s" * 40, "p" * 40, "k" * 40)
     given: list[ClientKeys | None] = []
-    monkeypatch.setattr("ganglion.transport.link.connect_blocking", lambda endpoint, keys: given.append(keys) or bus)
+    monkeypatch.setattr(
+        "ganglion.transport.blocking.connect_blocking", lambda endpoint, keys: given.append(keys) or bus
+    )
     leave(bus)
 
     assert 0 == program.main({**VARIABLES, **keys.variables()})

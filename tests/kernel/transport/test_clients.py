@@ -15,7 +15,7 @@ from ganglion.errors import DeadlineExceeded, PeerLost
 from ganglion.transport import loop
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.blocking import BlockingLink
-from ganglion.transport.frames import GREETING, encode, encode_command
+from ganglion.transport.zmtp import GREETING, encode, encode_command
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope

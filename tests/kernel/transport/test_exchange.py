@@ -12,7 +12,7 @@ from ganglion.broker.link import Admission, Close, Link, Note, Peer, Send
 from ganglion.errors import RemoteProtocolError
 from ganglion.limits import DECISION_SHARE, INTEGER_MAX, QUEUE_MARK_BYTES
 from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Served, Shares, Sink, Tally
-from ganglion.transport.frames import encode
+from ganglion.transport.zmtp import encode
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode_head, encode_head, packed_call
 from ganglion.wire.envelope import encode as encode_envelope

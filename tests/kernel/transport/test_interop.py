@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.limits import MESSAGE_BYTES_LARGE
-from ganglion.transport.frames import GREETING, encode, encode_command, encode_error
-from ganglion.transport.zmtp import Broken, Connection, Message, State
+from ganglion.transport.zmtp import GREETING, Broken, Connection, Message, State, encode, encode_command, encode_error
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER")
 

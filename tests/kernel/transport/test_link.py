@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import PeerLost, UsageError
 from ganglion.limits import OPEN_CALLS
-from ganglion.transport import link
+from ganglion.transport import blocking
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.wire.envelope import Head
@@ -93,11 +93,11 @@ def test_choice(station: Any) -> None:
     """Without keys there is a native link to this machine and none to others; with keys libzmq connects."""
     pair = new_pair()
     keys = ClientKeys(new_pair().public, pair.public, pair.secret)
-    blocking = link.connect_blocking(station.endpoints["ipc"])
-    blocking.close()
+    link = blocking.connect_blocking(station.endpoints["ipc"])
+    link.close()
 
-    assert isinstance(blocking, BlockingLink)
+    assert isinstance(link, BlockingLink)
     with pytest.raises(UsageError, match="expected CURVE keys"):
-        link.connect_blocking("tcp://0.0.0.0:1", 5.0)
+        blocking.connect_blocking("tcp://0.0.0.0:1", 5.0)
     with pytest.raises(PeerLost, match="nobody listens"):
-        link.connect_blocking("tcp://127.0.0.1:1", 5.0, keys)
+        blocking.connect_blocking("tcp://127.0.0.1:1", 5.0, keys)

@@ -26,8 +26,8 @@ from ganglion.limits import (
 from ganglion.transport import exchange as exchange_module
 from ganglion.transport import native as native_module
 from ganglion.transport.exchange import Exchange
-from ganglion.transport.frames import GREETING, encode, encode_command, frame_header
 from ganglion.transport.native import NativeConnection
+from ganglion.transport.zmtp import GREETING, encode, encode_command, frame_header
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope

@@ -17,8 +17,19 @@ from ganglion.limits import (
     UNJOINED_MESSAGE_BYTES,
     UNJOINED_MESSAGE_FRAMES,
 )
-from ganglion.transport.frames import GREETING, encode, encode_command, encode_error, frame_header, split
-from ganglion.transport.zmtp import Broken, Connection, Event, Message, State
+from ganglion.transport.zmtp import (
+    GREETING,
+    Broken,
+    Connection,
+    Event,
+    Message,
+    State,
+    encode,
+    encode_command,
+    encode_error,
+    frame_header,
+    split,
+)
 
 READY = encode_command(b"READY", b"\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\x02me")
 SHAKEN = GREETING + READY

@@ -12,8 +12,7 @@ from fuzz.target import Target
 from ganglion.broker.admission import Register
 from ganglion.broker.link import Admission
 from ganglion.errors import LocalProtocolError, RemoteProtocolError
-from ganglion.transport.frames import GREETING, encode, encode_command, encode_error
-from ganglion.transport.zmtp import Connection, Message
+from ganglion.transport.zmtp import GREETING, Connection, Message, encode, encode_command, encode_error
 from ganglion.wire import messages
 from ganglion.wire.codec import Content, codec_of, decode_map, encode_map
 from ganglion.wire.envelope import Envelope, Head, decode_head, encode_head

@@ -9,7 +9,7 @@ import pytest
 from ganglion.errors import ContractBroken
 from ganglion.sdk import Brain, CheckpointableBrain, Memory, Muscle
 from ganglion.testing import check_brain, check_equivalence, check_muscle, check_objective
-from ganglion.testing.checks.agent import Sum
+from ganglion.testing.checks import Sum
 
 
 class Right(Muscle):
