@@ -10,22 +10,22 @@ int is declared.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, dataclass_transform
 
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-T = TypeVar("T")
-
 
 @dataclass_transform(frozen_default=True)
-def message(kind: type[T]) -> type[T]:
-    """Make a class a message: a dataclass, frozen for who checks types.
+class Message:
+    """Make each subclass a message: a dataclass, frozen for type checkers.
 
     Not frozen at run time: that would take three times as long for each message of each step. It has no slots, so that
     a field which did not come has its default from the class: a codec sets no more than has come.
     """
-    return dataclass(kind)
+
+    def __init_subclass__(cls) -> None:
+        dataclass(cls)
 
 
 class Call(NamedTuple):
@@ -51,8 +51,7 @@ class Tell(NamedTuple):
 PROTOCOL_VERSION = 1
 
 
-@message
-class Hello:
+class Hello(Message):
     """Ask to join under a name; the first message of every peer."""
 
     version: int
@@ -65,8 +64,7 @@ class Hello:
     features: list[str] | None = None  # "beats_in_call": answers BEAT while it works on a CALL
 
 
-@message
-class Welcome:
+class Welcome(Message):
     """Tell a peer that it has joined, under which name, and what holds from now on."""
 
     version: int
@@ -80,8 +78,7 @@ class Welcome:
     next: str = ""  # one sentence: what this peer may expect
 
 
-@message
-class Failure:
+class Failure(Message):
     """Say why a CALL failed, or why a connection ends: the body of every ERROR."""
 
     kind: str
@@ -92,8 +89,7 @@ class Failure:
     data: dict[str, Any] | None = None
 
 
-@message
-class Lost:
+class Lost(Message):
     """Tell a watcher, and who waits for its answer, that a peer is gone."""
 
     peer: str
@@ -103,25 +99,21 @@ class Lost:
     idle: bool = False  # nobody awaited an answer of it
 
 
-@message
-class Bye:
+class Bye(Message):
     """Leave in order; answered with an empty BYE."""
 
     reason: str = ""
 
 
-@message
-class Nothing:
+class Nothing(Message):
     """Carry nothing: a request without fields."""
 
 
-@message
-class Done:
+class Done(Message):
     """Carry nothing: it is done."""
 
 
-@message
-class Info:
+class Info(Message):
     """Describe the kernel."""
 
     version: str
@@ -131,15 +123,13 @@ class Info:
     uptime_s: float
 
 
-@message
-class Peers:
+class Peers(Message):
     """List who has joined: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
 
     peers: list[dict[str, Any]]
 
 
-@message
-class Watch:
+class Watch(Message):
     """Ask to be told when these peers join (`kernel.joined`) and when they are lost (LOST).
 
     Those that are there already are told at once.
@@ -148,8 +138,7 @@ class Watch:
     peers: list[str]
 
 
-@message
-class Joined:
+class Joined(Message):
     """Tell a watcher that a peer has joined."""
 
     peer: str
@@ -159,15 +148,13 @@ class Joined:
     language: str = ""
 
 
-@message
-class Subscribe:
+class Subscribe(Message):
     """Ask for a topic of a run; what the reader is too slow for is counted and announced."""
 
     topic: str
 
 
-@message
-class Admit:
+class Admit(Message):
     """Announce a name that may join, with its token's SHA-256 and its place; from the supervisor alone."""
 
     name: str
@@ -184,8 +171,7 @@ class Admit:
     returns: bool = False  # a successor will come if it is lost
 
 
-@message
-class Overdue:
+class Overdue(Message):
     """Tell the supervisor that a peer has not answered a call within its deadline."""
 
     peer: str
@@ -193,8 +179,7 @@ class Overdue:
     waited_s: float
 
 
-@message
-class Withdraw:
+class Withdraw(Message):
     """Withdraw names: they may not join (again); those that have joined are disconnected.
 
     Who watches such a name, or reads such a topic, does so no more, and has room for others.
@@ -203,16 +188,14 @@ class Withdraw:
     names: list[str]
 
 
-@message
-class Gap:
+class Gap(Message):
     """Tell the reader of a topic how many messages it was too slow for."""
 
     topic: str
     missed: int
 
 
-@message
-class Submit:
+class Submit(Message):
     """Ask the kernel to run a document, given as text.
 
     `overrides` are `path=value` settings. `folder` is where the paths of the document begin, for an operator on the
@@ -227,15 +210,13 @@ class Submit:
     overrides: list[str] | None = None
 
 
-@message
-class Submitted:
+class Submitted(Message):
     """Give the id of the run that was begun."""
 
     run: str
 
 
-@message
-class RunRequest:
+class RunRequest(Message):
     """Name a run: its id, a document's uid, an unambiguous beginning, or `last`; empty for all."""
 
     run: str = ""
@@ -243,15 +224,13 @@ class RunRequest:
     reason: str = ""
 
 
-@message
-class Runs:
+class Runs(Message):
     """List runs or processes of the kernel as maps."""
 
     rows: list[dict[str, Any]]
 
 
-@message
-class RunSignal:
+class RunSignal(Message):
     """Ask for a flow signal as the operator: signal, scope and reason."""
 
     run: str
@@ -262,8 +241,7 @@ class RunSignal:
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
 
 
-@message
-class Signalled:
+class Signalled(Message):
     """Answer an operator's signal: accepted with the place where it acts, or refused with the reason.
 
     PAUSE, and CONTINUE for some steps, are answered when all workers that are meant stand; the text has a line for
@@ -274,16 +252,14 @@ class Signalled:
     text: str
 
 
-@message
-class Need:
+class Need(Message):
     """Ask the supervisor for the processes of a phase; those that it does not need are ended."""
 
     run: str
     phase: int
 
 
-@message
-class Ended:
+class Ended(Message):
     """Tell the supervisor how a run ended."""
 
     run: str
@@ -295,8 +271,7 @@ class Ended:
     heads: dict[str, Any] | None = None  # what protects its rows, from the store
 
 
-@message
-class GovernorStart:
+class GovernorStart(Message):
     """Begin a run: its plan, as the document's room makes it."""
 
     run: str
@@ -308,8 +283,7 @@ class GovernorStart:
     )
 
 
-@message
-class Incident:
+class Incident(Message):
     """Tell the governor what became of a process, for the table of incidents; no result depends on it."""
 
     time: str  # of the wall clock, UTC
@@ -321,8 +295,7 @@ class Incident:
     failure: Failure | None = None  # it does not come back: the run ends with this
 
 
-@message
-class EpisodeEnded:
+class EpisodeEnded(Message):
     """Report the end of an episode and ask for the verdict.
 
     `causes` are maps {signal, issuer, reason}; `agents` maps an agent to {decisions, sum, mean, values?}.
@@ -344,8 +317,7 @@ class EpisodeEnded:
     lost: bool = False  # given up with somebody who took part: it does not count as an episode
 
 
-@message
-class WorkerFailed:
+class WorkerFailed(Message):
     """Report that a worker cannot go on; its open episode has been closed with the reason `failed`.
 
     `peer` is who failed; null: the controller itself.
@@ -359,8 +331,7 @@ class WorkerFailed:
     evaluation: bool = False
 
 
-@message
-class Rebuild:
+class Rebuild(Message):
     """Tell that a peer is lost, and ask for word when its successor has joined.
 
     With `unreachable` the broker has not met the peer: a broker was lost, and the peer may come back to its successor.
@@ -371,15 +342,13 @@ class Rebuild:
     unreachable: bool = False
 
 
-@message
-class Rebuilt:
+class Rebuilt(Message):
     """Answer: a successor has joined, or none will."""
 
     joined: bool
 
 
-@message
-class Stands:
+class Stands(Message):
     """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary.
 
     `heeded` is the number of the last signal that it has acted on: one that is on its way to it may end this.
@@ -392,8 +361,7 @@ class Stands:
     heeded: int | None = None
 
 
-@message
-class Boundary:
+class Boundary(Message):
     """Report that a worker stands at the common boundary after a round.
 
     `ending` says that its episode ends here; `next` are the agents that act in its next step.
@@ -408,8 +376,7 @@ class Boundary:
     episode: int = 0
 
 
-@message
-class Go:
+class Go(Message):
     """Answer a boundary: go on (`signal` CONTINUE), or end the episode for this signal.
 
     `participants` maps an agent to the workers whose rows its brain awaits in the next round.
@@ -422,8 +389,7 @@ class Go:
     participants: dict[str, list[int]] | None = None
 
 
-@message
-class Verdict:
+class Verdict(Message):
     """Answer an episode's end: RESET begins `episode` with these seeds, anything greater ends the worker's part."""
 
     signal: str
@@ -434,8 +400,7 @@ class Verdict:
     participants: dict[str, list[int]] | None = None
 
 
-@message
-class ControllerSetup:
+class ControllerSetup(Message):
     """Begin a phase in a worker: start its environments.
 
     `environments` are maps {uid, peer, content, plugin, params, reward, transformer, seed, stream, episode_seed,
@@ -459,15 +424,13 @@ class ControllerSetup:
     mends: bool = False  # a lost environment is started anew: it is to be led to where it stood
 
 
-@message
-class ControllerReady:
+class ControllerReady(Message):
     """Answer with what the environments declare: uid -> the fields of EnvironmentDeclared without readings."""
 
     declarations: dict[str, Any]
 
 
-@message
-class ControllerStart:
+class ControllerStart(Message):
     """Set up the muscles and begin the first episode.
 
     `agents` are maps {name, peer, content, brain, muscle, objective, filters, sensors, actuators, rewards, stream,
@@ -484,23 +447,20 @@ class ControllerStart:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class ControllerEvaluate:
+class ControllerEvaluate(Message):
     """Run the episodes of the next evaluation, from the one that the verdict names, by the newest policies."""
 
     verdict: Verdict
 
 
-@message
-class ControllerShutdown:
+class ControllerShutdown(Message):
     """End a worker's part of a phase: muscles first; environments and the last records in a second call."""
 
     muscles: bool = False
     environments: bool = False
 
 
-@message
-class EnvironmentStart:
+class EnvironmentStart(Message):
     """Begin a phase: make the environment and open its first episode.
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
@@ -524,8 +484,7 @@ class EnvironmentStart:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class EnvironmentDeclared:
+class EnvironmentDeclared(Message):
     """Declare sensors, actuators, rewards, and give the first readings.
 
     Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `readings` are
@@ -541,8 +500,7 @@ class EnvironmentDeclared:
     static_model: dict[str, Any] | None = None
 
 
-@message
-class EnvironmentUpdate:
+class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
     `setpoints` are rows of the given `actuators` (indices into the declared order), of all of them if null.
@@ -552,8 +510,7 @@ class EnvironmentUpdate:
     actuators: list[int] | None = None
 
 
-@message
-class EnvironmentUpdated:
+class EnvironmentUpdated(Message):
     """Answer with all declared readings, the rewards of this step, and the flags after it."""
 
     readings: list[Any]
@@ -568,8 +525,7 @@ class EnvironmentUpdated:
     excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
 
 
-@message
-class EnvironmentReset:
+class EnvironmentReset(Message):
     """Begin the next episode in place; `state` is put back before it, in the successor of a lost process."""
 
     episode: int
@@ -578,8 +534,7 @@ class EnvironmentReset:
     state: dict[str, Any] | None = None
 
 
-@message
-class MuscleSetup:
+class MuscleSetup(Message):
     """Begin a phase: make the muscle, its objective and filters; join the brain.
 
     `sensors`, `actuators` and `rewards` are declarations with full ids, before filters; `rewards` null: they come with
@@ -610,8 +565,7 @@ class MuscleSetup:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class Act:
+class Act(Message):
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
     `rewards` are rows in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
@@ -633,8 +587,7 @@ class Act:
     passing: bool = False
 
 
-@message
-class Acted:
+class Acted(Message):
     """Answer with the setpoints, and the objective of the decision that was completed.
 
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
@@ -651,16 +604,14 @@ class Acted:
     learned: dict[str, Any] | None = None
 
 
-@message
-class MuscleReset:
+class MuscleReset(Message):
     """Begin the next episode in place; `prepare` asks for the newest policy before it."""
 
     episode: int
     prepare: bool = False
 
 
-@message
-class BrainSetup:
+class BrainSetup(Message):
     """Begin a phase: make the brain, load its model. `models` is where it stores, `load` where it loads from."""
 
     run: str
@@ -684,8 +635,7 @@ class BrainSetup:
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
 
 
-@message
-class BrainPretrain:
+class BrainPretrain(Message):
     """Learn from recorded episodes before anybody acts; `sha256` is that of the index in `folder`.
 
     What does not fit the declarations of the brain is left out where the index says so, and refused elsewhere.
@@ -695,8 +645,7 @@ class BrainPretrain:
     sha256: str
 
 
-@message
-class BrainPretrained:
+class BrainPretrained(Message):
     """Say from how many episodes the brain has learned, each counted as often as it is shown."""
 
     sessions: int
@@ -704,22 +653,19 @@ class BrainPretrained:
     excused: list[dict[str, Any]] | None = None  # as of Acted
 
 
-@message
-class BrainJoin:
+class BrainJoin(Message):
     """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
 
     worker: int
 
 
-@message
-class BrainLeave:
+class BrainLeave(Message):
     """Leave a brain at the end of a phase."""
 
     worker: int
 
 
-@message
-class Think:
+class Think(Message):
     """Give the rows of one completed decision, one per body.
 
     `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
@@ -750,8 +696,7 @@ class Think:
     before: list[list[Any]] | None = None
 
 
-@message
-class UpdateAsked:
+class UpdateAsked(Message):
     """Ask for the newest update, without a row: the first decision of an episode."""
 
     worker: int
@@ -759,8 +704,7 @@ class UpdateAsked:
     workers: list[int] | None = None
 
 
-@message
-class Thought:
+class Thought(Message):
     """Answer with the newest update that this muscle does not have yet, and a signal of the brain.
 
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
@@ -778,8 +722,7 @@ class Thought:
     together: int = 1
 
 
-@message
-class BrainEvaluate:
+class BrainEvaluate(Message):
     """Tell how an evaluation went.
 
     `episodes` are maps {worker, episode, steps, objective_mean, objective_sum, terminated, truncated}, by worker and
@@ -790,8 +733,7 @@ class BrainEvaluate:
     episodes: list[dict[str, Any]]
 
 
-@message
-class BrainEvaluated:
+class BrainEvaluated(Message):
     """Answer with the brain's own metrics, finite numbers, and the model that it stored for this evaluation."""
 
     metrics: dict[str, Any]
@@ -800,8 +742,7 @@ class BrainEvaluated:
     excused: list[dict[str, Any]] | None = None  # as of Acted
 
 
-@message
-class BrainStore:
+class BrainStore(Message):
     """Store the model, a second time in `second`.
 
     A brain that does not take part in learning is given a `source`: it stores the model that lies there in `models`.
@@ -813,16 +754,14 @@ class BrainStore:
     second: str | None = None
 
 
-@message
-class BrainStored:
+class BrainStored(Message):
     """List the files that were written: maps {tag, path, sha256, bytes, updates}."""
 
     files: list[dict[str, Any]]
     excused: list[dict[str, Any]] | None = None  # as of Acted: what no answer to a muscle has told
 
 
-@message
-class FlowSignal:
+class FlowSignal(Message):
     """Carry flow control."""
 
     signal: str
@@ -836,8 +775,7 @@ class FlowSignal:
     number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
 
 
-@message
-class RecordBatch:
+class RecordBatch(Message):
     """Carry rows for the store, in order; `number` counts the batches of one writer from 1.
 
     `records` are lists [kind, field, ...]; the kinds and their fields are in `kernel/PROTOCOL.md`.
@@ -848,8 +786,7 @@ class RecordBatch:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class RecordAck:
+class RecordAck(Message):
     """Acknowledge a writer's batches up to `number`: they are durable, or part of an open episode."""
 
     number: int
@@ -858,8 +795,7 @@ class RecordAck:
     heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 
-@message
-class RunEvent:
+class RunEvent(Message):
     """Carry an event of a run for those who look on: its name, time and fields."""
 
     event: str
