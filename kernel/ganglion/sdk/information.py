@@ -225,16 +225,12 @@ def bootstrap_mask(done: Any, terminated: Any = None, truncated: Any = None) -> 
     Source: Pardo et al. (2018), Time limits in reinforcement learning, section 3.
     """
     if not any(isinstance(flag, np.ndarray | list | tuple) for flag in (done, terminated, truncated)):
-        return _mask(done, terminated, truncated)
+        return 1.0 if not done or (truncated and not terminated) else 0.0
     shape = np.broadcast_shapes(*(np.shape(it) for it in (done, terminated, truncated) if it is not None))
     over = np.broadcast_to(np.asarray(done), shape).astype(bool)
     # None and NaN stand for unknown: they equal nothing.
     ended, cut = (np.broadcast_to(np.asarray(flags) == True, shape) for flags in (terminated, truncated))  # noqa: E712
     return np.where(~over | (cut & ~ended), 1.0, 0.0)
-
-
-def _mask(done: Flag, terminated: Flag, truncated: Flag) -> float:
-    return 1.0 if not done or (truncated and not terminated) else 0.0
 
 
 _PLAIN_FLAGS = {bool, NoneType}
@@ -254,16 +250,13 @@ def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | 
         truncated = _flag("truncated", truncated)
     if terminated and truncated:
         raise AuthorError("terminated and truncated exclude each other: found both true")
-    if done is None:
-        return bool(terminated), bool(truncated)
-    if not done:
-        if terminated or truncated:
-            raise AuthorError(
-                f"done follows from terminated and truncated: found done=False, terminated={terminated}, "
-                f"truncated={truncated}"
-            )
-        return False, False
-    if terminated or truncated:
+    ended = terminated or truncated
+    if ended and done is not None and not done:
+        raise AuthorError(
+            f"done follows from terminated and truncated: found done=False, terminated={terminated}, "
+            f"truncated={truncated}"
+        )
+    if ended or not done:
         return bool(terminated), bool(truncated)
     if terminated is None:
         return True, False

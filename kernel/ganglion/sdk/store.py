@@ -6,25 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
-from ganglion.errors import DiskError, Nondeterministic, StoreDamaged, StoreError, StoreUnavailable, UsageError
-from ganglion.limits import OPEN_ROWS_BYTES, STORE_RESERVE_BYTES
-
-__all__ = [
-    "OPEN_ROWS_BYTES",
-    "STORE_RESERVE_BYTES",
-    "Damage",
-    "DiskError",
-    "Nondeterministic",
-    "Observer",
-    "PointBook",
-    "Store",
-    "StoreDamaged",
-    "StoreError",
-    "StoreReader",
-    "StoreUnavailable",
-    "StoreWriter",
-    "UsageError",
-]
+from ganglion.errors import DiskError as DiskError
+from ganglion.errors import Nondeterministic as Nondeterministic
+from ganglion.errors import StoreDamaged as StoreDamaged
+from ganglion.errors import StoreError as StoreError
+from ganglion.errors import StoreUnavailable as StoreUnavailable
+from ganglion.errors import UsageError as UsageError
+from ganglion.limits import OPEN_ROWS_BYTES as OPEN_ROWS_BYTES
+from ganglion.limits import STORE_RESERVE_BYTES as STORE_RESERVE_BYTES
 
 _AS_THEY_ENDED = "expected a store whose runs can be taken up again; this kind keeps them as they ended"
 

@@ -112,8 +112,7 @@ class TableRow:
     @property
     def values(self) -> Array:
         """The values, one per id."""
-        found: Array = self._table.values[0]
-        return found
+        return np.asarray(self._table.values[0])
 
     def __getitem__(self, uid: str) -> Any:
         layout = self._table.layout
@@ -177,9 +176,8 @@ class Table:
         if len(set(layout.shapes)) == 1 and not any(map(is_composite, layout.spaces)):
             return self.flat.reshape(len(self.flat), len(layout.uids), *layout.shapes[0])
         found: Array = np.empty((len(self.flat), len(layout.uids)), dtype=object)
-        for r, row in enumerate(self.flat):
-            for i in range(len(layout.uids)):
-                found[r, i] = layout.value(row, i)
+        for r, i in np.ndindex(found.shape):
+            found[r, i] = layout.value(self.flat[r], i)
         return found
 
     @overload
@@ -200,16 +198,12 @@ class Table:
 
     @property
     def iloc(self) -> _Rows:
-        """Rows by position: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
+        """Rows by position, negative ones from the end: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
         return _Rows(self)
 
     def rows(self, selection: slice) -> Table:
         """Return the table of some rows."""
         return Table(self.layout, self.flat[selection])
-
-    def row(self, i: int) -> TableRow:
-        """Return one row; negative numbers count from the end. IndexError if there is none."""
-        return TableRow(Table(self.layout, self.flat[i][np.newaxis]))
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -321,7 +315,10 @@ class _Rows:
     @overload
     def __getitem__(self, key: slice) -> Table: ...
     def __getitem__(self, key: int | slice) -> TableRow | Table:
-        return self._table.rows(key) if isinstance(key, slice) else self._table.row(key)
+        table = self._table
+        if isinstance(key, slice):
+            return table.rows(key)
+        return TableRow(Table(table.layout, table.flat[key][np.newaxis]))
 
     def __len__(self) -> int:
         return len(self._table)

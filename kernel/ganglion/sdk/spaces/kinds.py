@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from keyword import iskeyword
 from operator import attrgetter
 from types import MappingProxyType
@@ -25,7 +26,7 @@ Array = NDArray[Any]
 class _Numbers(Space):
     """Hold the arrays of one shape and dtype between inclusive bounds; if `scalar`, single Python numbers instead."""
 
-    __slots__ = ("_exact", "_high", "_highs", "_low", "_lows", "_native", "dtype", "scalar", "shape", "size")
+    __slots__ = ("_exact", "_high", "_highs", "_low", "_lows", "_native", "_plain", "dtype", "scalar", "shape", "size")
 
     shape: tuple[int, ...]
     _lows: Array
@@ -38,12 +39,13 @@ class _Numbers(Space):
     # the bounds and is not contained.
     _native: type
     _exact: type | None
+    _plain: bool
 
     def _bound(self, lows: Array, highs: Array, scalar: bool, **attributes: Any) -> None:
         """Set the bounds, which have the shape and dtype of the values, and what follows from them."""
         dtype = lows.dtype
         native = float if dtype.kind == "f" else int
-        wide = dtype.itemsize == 8 or bool(np.isfinite(lows).all() and np.isfinite(highs).all())
+        wide, closed = dtype.itemsize == 8, bool(np.isfinite(lows).all() and np.isfinite(highs).all())
         self._freeze(
             shape=lows.shape,
             dtype=dtype,
@@ -54,7 +56,8 @@ class _Numbers(Space):
             _low=_common(lows),
             _high=_common(highs),
             _native=native,
-            _exact=native if scalar and wide else None,
+            _exact=native if scalar and (wide or closed) else None,
+            _plain=scalar and native is float and wide and closed,
             **attributes,
         )
 
@@ -179,12 +182,11 @@ class Box(_Numbers):
         SpaceError: A bound is NaN, does not fit shape or dtype, or is above its other one; no finite value is left.
     """
 
-    __slots__ = ("_plain",)
+    __slots__ = ()
 
     kind = "box"
     low = property(attrgetter("_lows"), doc="The lower bounds, an array of the shape and dtype of the values.")
     high = property(attrgetter("_highs"), doc="The upper bounds, likewise.")
-    _plain: bool
 
     def __init__(
         self, low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None = None, dtype: DTypeLike = np.float64
@@ -198,9 +200,7 @@ class Box(_Numbers):
             raise SpaceError(f"each low of a Box is at most its high, found low={low!r}, high={high!r}")
         if kind.kind == "f" and bool(np.any((lows == math.inf) | (highs == -math.inf))):
             raise SpaceError(f"a Box has finite values, found low={low!r}, high={high!r}")
-        closed = bool(np.isfinite(lows).all() and np.isfinite(highs).all())
-        scalar = size_of == ()
-        self._bound(lows, highs, scalar, _plain=scalar and kind.kind == "f" and kind.itemsize == 8 and closed)
+        self._bound(lows, highs, scalar=size_of == ())
 
     # -- scaling ------------------------------------------------------------------------------------------------------
 
@@ -281,8 +281,8 @@ class Box(_Numbers):
             "type": self.kind,
             "shape": list(self.shape),
             "dtype": self.dtype.newbyteorder("<").str,
-            "low": _bound_form(self.low, self._low),
-            "high": _bound_form(self.high, self._high),
+            "low": _bound_form(self._lows, self._low),
+            "high": _bound_form(self._highs, self._high),
         }
 
 
@@ -354,7 +354,11 @@ def _cast(array: Array, dtype: np.dtype[Any]) -> Array | None:
     if array.dtype == dtype or array.size == 0:
         return array.astype(dtype, copy=False)
     if dtype.kind != "f":
-        return _cast_to_integers(array, dtype)
+        if array.dtype.kind == "f" and not bool((array == np.floor(array)).all() and np.isfinite(array).all()):
+            return None
+        limits = np.iinfo(dtype)
+        inside = limits.min <= int(array.min()) and int(array.max()) <= limits.max
+        return array.astype(dtype) if inside else None
     with np.errstate(over="ignore"):
         cast = array.astype(dtype)
     if array.dtype.kind == "f":
@@ -364,14 +368,6 @@ def _cast(array: Array, dtype: np.dtype[Any]) -> Array | None:
         return cast
     # Beyond, only some integers are floats; Python compares the two kinds without rounding either.
     return cast if array.ravel().tolist() == cast.ravel().tolist() else None
-
-
-def _cast_to_integers(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    if array.dtype.kind == "f" and not (bool(np.isfinite(array).all()) and bool((array == np.floor(array)).all())):
-        return None
-    limits = np.iinfo(dtype)
-    inside = limits.min <= int(array.min()) and int(array.max()) <= limits.max
-    return array.astype(dtype) if inside else None
 
 
 def _clip_to_integers(array: Array, low: Array, high: Array, dtype: np.dtype[Any]) -> Array:
@@ -532,9 +528,7 @@ class _Composite(Space):
         for part in parts:
             if not isinstance(part, Space):
                 raise SpaceError(f"a {type(self).__name__} is made of spaces, found {part!r}")
-        offsets = [0]
-        for part in parts:
-            offsets.append(offsets[-1] + part.size)
+        offsets = [0, *accumulate(part.size for part in parts)]
         if offsets[-1] > SPACE_ELEMENTS:
             raise SpaceError(f"a {type(self).__name__} has at most {SPACE_ELEMENTS} columns, found {offsets[-1]}")
         dtype = np.result_type(*(part.dtype for part in parts)) if parts else np.dtype(np.float64)
@@ -543,13 +537,13 @@ class _Composite(Space):
     def __len__(self) -> int:
         return len(self._parts)
 
+    @abstractmethod
     def _split(self, value: Any) -> tuple[Any, ...] | None:
         """Return the parts of `value` in the order of the spaces, or None if its structure is another."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _assemble(self, values: list[Any]) -> Any:
         """Return the value with these parts."""
-        raise NotImplementedError
 
     def _pairs(self, value: Any) -> Iterator[tuple[Space, Any]]:
         parts = self._split(value)
