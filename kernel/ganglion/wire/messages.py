@@ -90,13 +90,13 @@ class Failure(Message):
 
 
 class Lost(Message):
-    """Tell a watcher, and who waits for its answer, that a peer is gone."""
+    """Tell watchers, and callers that wait for its answer, that a peer is gone."""
 
     peer: str
     incarnation: int
     reason: str
     returns: bool = False  # a successor will come: open calls are to be said again
-    idle: bool = False  # nobody awaited an answer of it
+    idle: bool = False  # no answer of it was awaited
 
 
 class Bye(Message):
@@ -124,7 +124,7 @@ class Info(Message):
 
 
 class Peers(Message):
-    """List who has joined: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
+    """List all joined peers: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
 
     peers: list[dict[str, Any]]
 
@@ -164,7 +164,7 @@ class Admit(Message):
     incarnation: int = 1
     uid: str | None = None  # agent or environment
     worker: int | None = None
-    attach: str | None = None  # a name by which a program that somebody else starts asks for this place
+    attach: str | None = None  # a name by which an external program asks for this place
     content: str = "msgpack"
     evaluation: bool = False  # of a worker that evaluates
     curve_key: str | None = None  # the public key that a connection from another machine must have
@@ -182,7 +182,7 @@ class Overdue(Message):
 class Withdraw(Message):
     """Withdraw names: they may not join (again); those that have joined are disconnected.
 
-    Who watches such a name, or reads such a topic, does so no more, and has room for others.
+    Watches of these names and subscriptions of their topics end; they count no more.
     """
 
     names: list[str]
@@ -267,7 +267,7 @@ class Ended(Message):
     reason: str
     exit_status: int
     failure: Failure | None = None
-    peer: str | None = None  # whose failure it was
+    peer: str | None = None  # the peer that failed
     heads: dict[str, Any] | None = None  # what protects its rows, from the store
 
 
@@ -278,16 +278,14 @@ class GovernorStart(Message):
     plan: dict[str, Any]
     store: str | None = None  # name of the store's peer
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
-    resume: dict[str, Any] | None = (
-        None  # a cut {phase, models: [[phase, agent, folder], ...], ...}: the run goes on with this phase
-    )
+    resume: dict[str, Any] | None = None  # a checkpoint {phase, models: [[phase, agent, folder], ...], ...} to begin at
 
 
 class Incident(Message):
     """Tell the governor what became of a process, for the table of incidents; no result depends on it."""
 
     time: str  # of the wall clock, UTC
-    name: str  # whose, without the run
+    name: str  # the name of the peer, without the run
     incarnation: int
     kind: str  # lost, restarted, rewound, poison, restarts
     position: str | None = None  # which call it heard last, and where in the run
@@ -314,13 +312,13 @@ class EpisodeEnded(Message):
     ticks: int | None = None
     round: int = 0  # steps of this worker in this phase
     evaluation: bool = False  # by a worker that evaluates
-    lost: bool = False  # given up with somebody who took part: it does not count as an episode
+    lost: bool = False  # given up since a participant was lost: it does not count as an episode
 
 
 class WorkerFailed(Message):
     """Report that a worker cannot go on; its open episode has been closed with the reason `failed`.
 
-    `peer` is who failed; null: the controller itself.
+    `peer` is the peer that failed; null: the controller itself.
     """
 
     worker: int
@@ -400,18 +398,28 @@ class Verdict(Message):
     participants: dict[str, list[int]] | None = None
 
 
-class ControllerSetup(Message):
+class _InPhase(Message):
+    """Begin a participant's part in a phase."""
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+
+
+class _InWorker(_InPhase):
+    """Begin a participant's part in a phase, in one worker."""
+
+    worker: int
+
+
+class ControllerSetup(_InWorker):
     """Begin a phase in a worker: start its environments.
 
     `environments` are maps {uid, peer, content, plugin, params, reward, transformer, seed, stream, episode_seed,
     episode_stream}; `controller` and each of `conditions` are {plugin, params, name}.
     """
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
-    worker: int
     controller: dict[str, Any]
     conditions: list[dict[str, Any]]
     environments: list[dict[str, Any]]
@@ -421,7 +429,7 @@ class ControllerSetup(Message):
     store: str | None = None
     evaluation: bool = False  # this worker evaluates what others train
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
-    mends: bool = False  # a lost environment is started anew: it is to be led to where it stood
+    mends: bool = False  # a lost environment is started anew, and replayed to where it stood
 
 
 class ControllerReady(Message):
@@ -460,18 +468,13 @@ class ControllerShutdown(Message):
     environments: bool = False
 
 
-class EnvironmentStart(Message):
+class EnvironmentStart(_InWorker):
     """Begin a phase: make the environment and open its first episode.
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
     """
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
-    worker: int
     uid: str
     params: dict[str, Any]
     seed: int
@@ -521,7 +524,7 @@ class EnvironmentUpdated(Message):
     timestamp: str | None = None
     reward_ids: list[dict[str, Any]] | None = None  # declarations, in the first update if not made before
     world_state: Any = None
-    state: dict[str, Any] | None = None  # of generators before a reset, for who has to lead a successor here
+    state: dict[str, Any] | None = None  # of generators before a reset: a successor is replayed from it
     excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
 
 
@@ -534,20 +537,15 @@ class EnvironmentReset(Message):
     state: dict[str, Any] | None = None
 
 
-class MuscleSetup(Message):
+class MuscleSetup(_InWorker):
     """Begin a phase: make the muscle, its objective and filters; join the brain.
 
     `sensors`, `actuators` and `rewards` are declarations with full ids, before filters; `rewards` null: they come with
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
-    brain's name on the wire, null where nobody is asked (test mode, no brain). `models` is the directory of the model
+    brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode.
     """
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
-    worker: int
     agent: str
     plugin: dict[str, Any]
     objective: dict[str, Any]
@@ -591,7 +589,7 @@ class Acted(Message):
     """Answer with the setpoints, and the objective of the decision that was completed.
 
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
-    are exceptions of authors that the document excuses: maps {issuer, hook, reason}. `statistics` are those of the
+    are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
     decision that is made, `learned` those of the brain, for the decision that was completed.
     """
 
@@ -611,13 +609,9 @@ class MuscleReset(Message):
     prepare: bool = False
 
 
-class BrainSetup(Message):
+class BrainSetup(_InPhase):
     """Begin a phase: make the brain, load its model. `models` is where it stores, `load` where it loads from."""
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
     agent: str
     plugin: dict[str, Any]
     sensors: list[dict[str, Any]]
@@ -636,7 +630,7 @@ class BrainSetup(Message):
 
 
 class BrainPretrain(Message):
-    """Learn from recorded episodes before anybody acts; `sha256` is that of the index in `folder`.
+    """Learn from recorded episodes before any agent acts; `sha256` is that of the index in `folder`.
 
     What does not fit the declarations of the brain is left out where the index says so, and refused elsewhere.
     """
@@ -796,7 +790,7 @@ class RecordAck(Message):
 
 
 class RunEvent(Message):
-    """Carry an event of a run for those who look on: its name, time and fields."""
+    """Carry an event of a run for observers: its name, time and fields."""
 
     event: str
     fields: dict[str, Any]
@@ -860,8 +854,8 @@ CALL_BY_NAME: dict[str, Call] = {call.name: call for call in CALLS}
 
 TELLS: tuple[Tell, ...] = (
     Tell("", Verb.HELLO, "everybody", "kernel", Hello),
-    Tell("", Verb.WELCOME, "kernel", "who said HELLO", Welcome),
-    Tell("", Verb.ERROR, "everybody", "a caller, or whose connection ends", Failure),
+    Tell("", Verb.WELCOME, "kernel", "the peer that said HELLO", Welcome),
+    Tell("", Verb.ERROR, "everybody", "a caller, or a peer whose connection ends", Failure),
     Tell("", Verb.BEAT, "kernel and peers", "peers and kernel", Nothing),
     Tell("", Verb.LOST, "kernel", "watchers, and callers with open calls", Lost),
     Tell("", Verb.BYE, "kernel and peers", "peers and kernel", Bye),
