@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import methodcaller
 from types import NoneType
 from typing import Any
 
@@ -284,7 +285,7 @@ class MemoryShard:
 
         def read(name: str) -> Any:
             column = self.column(name)
-            return column.rows(rows) if isinstance(column, Table) else column[rows]
+            return column.iloc[rows] if isinstance(column, Table) else column[rows]
 
         return MemoryShard(len(range(self._count)[rows]), read)
 
@@ -309,12 +310,8 @@ class MemoryShard:
         return f"MemoryShard({len(self)} rows)"
 
 
-def _read_by(name: str) -> property:
-    return property(lambda shard: shard.column(name))
-
-
 for _name in _KINDS.keys() - set(FLAT):
-    setattr(MemoryShard, _name, _read_by(_name))
+    setattr(MemoryShard, _name, property(methodcaller("column", _name)))
 
 
 class Memory:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutine
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -199,23 +200,17 @@ def read_batch_proposal(
 
 
 def _row_of_vector(vector: Array, informations: Sequence[Information]) -> list[Any]:
-    row: list[Any] = []
-    column = 0
-    for it in informations:
-        row.append(_from_vector(it, vector[column : column + it.space.size]))
-        column += it.space.size
-    return row
+    ends = accumulate((it.space.size for it in informations), initial=0)
+    return [_from_vector(it, vector[begin:end]) for it, (begin, end) in zip(informations, pairwise(ends), strict=True)]
 
 
 def _rows_of_map(
     setpoints: Mapping[str, Any], actuators: Sequence[ActuatorInformation], bodies: int
 ) -> list[list[Any]]:
-    known = {it.uid for it in actuators}
+    known = [it.uid for it in actuators]
     for uid in setpoints:
         if uid not in known:
-            raise AuthorError(
-                f"propose_batch: there is no actuator {uid!r}; expected {', '.join(it.uid for it in actuators)}"
-            )
+            raise AuthorError(f"propose_batch: there is no actuator {uid!r}; expected {', '.join(known)}")
     rows: list[list[Any]] = [[] for _ in range(bodies)]
     for it in actuators:
         given: Any = setpoints.get(it.uid)

@@ -201,10 +201,6 @@ class Table:
         """Rows by position, negative ones from the end: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
         return _Rows(self)
 
-    def rows(self, selection: slice) -> Table:
-        """Return the table of some rows."""
-        return Table(self.layout, self.flat[selection])
-
     def __len__(self) -> int:
         return len(self.flat)
 
@@ -293,11 +289,8 @@ class Table:
             raise ModuleNotFoundError(
                 "to_frame makes a DataFrame of pandas, which is not installed: pip install 'pandas>=2.2'", name="pandas"
             ) from error
-        cells: dict[str, Any] = {}
-        for uid in self.columns:
-            column = self[uid].copy()
-            scalar = column.ndim == 1
-            cells[uid] = column if scalar else pandas.Series(list(column), dtype=object)
+        columns = {uid: self[uid].copy() for uid in self}
+        cells = {uid: it if it.ndim == 1 else pandas.Series(list(it), dtype=object) for uid, it in columns.items()}
         return pandas.DataFrame(cells, index=range(len(self)), columns=self.columns)
 
     def __repr__(self) -> str:
@@ -317,7 +310,7 @@ class _Rows:
     def __getitem__(self, key: int | slice) -> TableRow | Table:
         table = self._table
         if isinstance(key, slice):
-            return table.rows(key)
+            return Table(table.layout, table.flat[key])
         return TableRow(Table(table.layout, table.flat[key][np.newaxis]))
 
     def __len__(self) -> int:

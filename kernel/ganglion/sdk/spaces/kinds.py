@@ -528,11 +528,11 @@ class _Composite(Space):
         for part in parts:
             if not isinstance(part, Space):
                 raise SpaceError(f"a {type(self).__name__} is made of spaces, found {part!r}")
-        offsets = [0, *accumulate(part.size for part in parts)]
+        offsets = tuple(accumulate((part.size for part in parts), initial=0))
         if offsets[-1] > SPACE_ELEMENTS:
             raise SpaceError(f"a {type(self).__name__} has at most {SPACE_ELEMENTS} columns, found {offsets[-1]}")
         dtype = np.result_type(*(part.dtype for part in parts)) if parts else np.dtype(np.float64)
-        self._freeze(_parts=parts, _offsets=tuple(offsets), size=offsets[-1], scalar=False, dtype=dtype, **attributes)
+        self._freeze(_parts=parts, _offsets=offsets, size=offsets[-1], scalar=False, dtype=dtype, **attributes)
 
     def __len__(self) -> int:
         return len(self._parts)
