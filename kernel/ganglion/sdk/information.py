@@ -283,16 +283,15 @@ class Statistics:
     def add_statistics(self, key: str, value: float, allow_overwrite: bool = False) -> None:
         """Note a number for the table `actions`.
 
-        A muscle's is stored with the decision that it is making, a brain's as `brain.<key>` with the decision about
-        which it is thinking: of a round that is learned from at once with the first of its rows; where rounds overlap
-        (`sync`: pipelined, async) with the decision whose row came next. What a brain notes before its first row
-        lies with that; of what it notes behind its last answer nothing is stored.
+        A muscle's number is stored with the decision that it is making, a brain's as `brain.<key>` with the decision
+        about which it is thinking: in `learn` with the first row of the round, where rounds overlap (`sync`: pipelined,
+        async) with the decision whose row came next. What a brain notes before its first row is stored with that row,
+        what it notes after its last answer is not stored.
 
         Args:
             key: Its name, a text.
             value: Anything that `float` takes; infinity and NaN are kept as they are.
-            allow_overwrite: Whether a number that has been noted under this key since the last `pop_statistics` may
-                be replaced.
+            allow_overwrite: Whether a number noted under this key since the last `pop_statistics` may be replaced.
 
         Raises:
             AuthorError: The key has been noted and may not be replaced, or is no text; the value is no number. What
