@@ -73,8 +73,7 @@ _EFFECTS = {
 }
 
 
-SimulationFlowControl = Signal
-"""Another name, which authors of other software know."""
+SimulationFlowControl = Signal  # another name, which authors of other software know
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,7 @@ _KINDS: dict[str, tuple[type, Any] | None] = {
     "additional_data": (object, None),
 }
 FIELDS = tuple(_KINDS)
-FLAT = ("observations", "actions")
-"""Columns of one flat array per row: tables whose only id is their own name."""
+FLAT = ("observations", "actions")  # columns of one flat array per row: tables whose only id is their own name
 _OBJECTIVE = FIELDS.index("objective")
 _TABLES = {name: FIELDS.index(name) for name, kind in _KINDS.items() if kind is None and name not in FLAT}
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
@@ -220,32 +219,20 @@ class MemoryShard:
 
     __slots__ = ("_count", "_known", "_read")
 
-    tag: Array
-    """Whose rows these are: the uids of the muscles, (n,) texts."""
-    sensor_readings: Table
-    """The readings that were decided on."""
-    next_readings: Table
-    """The readings that the decisions led to."""
+    tag: Array  # whose rows these are: the uids of the muscles, (n,) texts
+    sensor_readings: Table  # the readings that were decided on
+    next_readings: Table  # the readings that the decisions led to
     actuator_setpoints: Table
     """The setpoints; a brain's: as proposed, in the muscle's own action space; a muscle's: as applied."""
-    applied_setpoints: Table
-    """The setpoints that were applied, after filters."""
-    rewards: Table
-    """The rewards; NaN where a row does not have one."""
-    objective: Array
-    """The objectives, (n,) float64; NaN is none."""
-    dones: Array
-    """Whether the episode ended with the decision, (n,) bool."""
-    terminated: Array
-    """Whether no future exists, (n,) bool."""
-    truncated: Array
-    """Whether the episode was cut off from outside, (n,) bool."""
-    decision_index: Array
-    """Numbers of the decisions in their episodes, (n,) int64."""
-    episode: Array
-    """Numbers of the episodes in their workers, (n,) int64."""
-    additional_data: Array
-    """What the muscle added, (n,) objects."""
+    applied_setpoints: Table  # the setpoints that were applied, after filters
+    rewards: Table  # the rewards; NaN where a row does not have one
+    objective: Array  # the objectives, (n,) float64; NaN is none
+    dones: Array  # whether the episode ended with the decision, (n,) bool
+    terminated: Array  # whether no future exists, (n,) bool
+    truncated: Array  # whether the episode was cut off from outside, (n,) bool
+    decision_index: Array  # numbers of the decisions in their episodes, (n,) int64
+    episode: Array  # numbers of the episodes in their workers, (n,) int64
+    additional_data: Array  # what the muscle added, (n,) objects
 
     def __init__(self, count: int, read: Callable[[str], Any]) -> None:
         self._count = count

@@ -84,8 +84,7 @@ def _shape(space: Space | None) -> tuple[int, ...]:
     return shape
 
 
-NOTHING = Layout((), ())
-"""The layout of a row without values."""
+NOTHING = Layout((), ())  # the layout of a row without values
 
 
 _REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -153,10 +152,8 @@ class Table:
 
     __slots__ = ("flat", "layout")
 
-    flat: Array
-    """The vectors of all values side by side, `[rows, columns of the vectors]`."""
-    layout: Layout
-    """Which of these columns belong to which id."""
+    flat: Array  # the vectors of all values side by side, `[rows, columns of the vectors]`
+    layout: Layout  # which of these columns belong to which id
 
     def __init__(self, layout: Layout, flat: Array) -> None:
         self.layout = layout
