@@ -79,10 +79,7 @@ class _Numbers(Space):
             if found is None:
                 raise self._refuse(value)
             return found
-        array = self._array(value)
-        if array is None:
-            raise self._refuse(value)
-        array = np.array(array, dtype=self.dtype, order="C")
+        array = np.array(self._contained(value), dtype=self.dtype, order="C")
         array.flags.writeable = False
         return array
 
@@ -106,10 +103,7 @@ class _Numbers(Space):
     def to_vector(self, value: Any) -> Vector:
         if self.scalar:
             return np.array([self.canonical(value)], dtype=self.dtype)
-        found = self._array(value)
-        if found is None:
-            raise self._refuse(value)
-        return np.array(found, dtype=self.dtype).reshape(-1)
+        return np.array(self._contained(value), dtype=self.dtype).reshape(-1)
 
     def from_vector(self, vector: Any) -> Any:
         array = _numbers(vector)
@@ -149,6 +143,12 @@ class _Numbers(Space):
             return None
         fitting = _cast(array, self.dtype)
         return fitting if fitting is not None and self._within(fitting) else None
+
+    def _contained(self, value: Any) -> Array:
+        array = self._array(value)
+        if array is None:
+            raise self._refuse(value)
+        return array
 
     def _within(self, array: Array) -> bool:
         low = self._lows if self._low is None else self._low
@@ -235,7 +235,7 @@ class Box(_Numbers):
     def _finite(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         if not (bool(np.isfinite(low).all()) and bool(np.isfinite(high).all())):
-            raise SpaceError(f"only a Box with finite bounds can be scaled, found {self._short()}")
+            raise SpaceError(f"only a Box with finite bounds can be scaled, found {self!r:.200}")
         return low, high
 
     # -- chance -------------------------------------------------------------------------------------------------------
@@ -333,9 +333,7 @@ def _common(bounds: Array) -> Any:
 
 
 def _bound_form(bounds: Array, common: Any) -> Any:
-    if common is not None:
-        return to_form(common)
-    return [to_form(number) for number in bounds.ravel().tolist()]
+    return to_form(common) if common is not None else [to_form(number) for number in bounds.ravel().tolist()]
 
 
 def _numbers(value: Any) -> Array | None:
@@ -678,13 +676,9 @@ class Dict(_Composite):
         return (Dict, (dict(self.spaces),))
 
     def to_string(self) -> str:
-        parts = [f"{_key_text(name)}={space.to_string()}" for name, space in self.spaces.items()]
+        bare = {name: name.isascii() and name.isidentifier() and not iskeyword(name) for name in self.spaces}
+        parts = [f"{name if bare[name] else json.dumps(name)}={it.to_string()}" for name, it in self.spaces.items()]
         return f"Dict({', '.join(parts)})"
 
     def to_wire(self) -> dict[str, Any]:
         return {"type": self.kind, "spaces": {name: space.to_wire() for name, space in self.spaces.items()}}
-
-
-def _key_text(name: str) -> str:
-    """Return a key as it stands in text: bare if it is an ASCII identifier and no keyword, else as a JSON string."""
-    return name if name.isascii() and name.isidentifier() and not iskeyword(name) else json.dumps(name)
