@@ -138,7 +138,7 @@ class Alias:
     """Say what a name of another project means here.
 
     `params` has what becomes of the constructor's arguments (see `alias`), `customs` is the whole table that knows the
-    name, `origin` says who ships it.
+    name, `origin` is the distribution that ships it.
     """
 
     name: str

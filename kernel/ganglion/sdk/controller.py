@@ -87,8 +87,8 @@ class Controller(Part, ABC):
     def turn(self, step: int) -> Sequence[str]:
         """Return the agents that act after `step` steps of an episode; the default announces nothing and names all.
 
-        With several workers a brain awaits the rows of all who act in a round. A controller that overrides this acts
-        as it says. Of one that does not, the agents of its first `act` in a step act; the others pass.
+        With several workers a brain awaits the rows of all agents that act in a round. A controller that overrides this
+        acts as it says. Of one that does not, the agents of its first `act` in a step act; the others pass.
         """
         return self.agents
 
@@ -101,8 +101,8 @@ class Controller(Part, ABC):
 
         Args:
             setpoints: What is applied, each value of its actuator's space; an environment is given no others.
-            agents: Who gets the rewards of this step: those who acted in it. A decision takes the rewards of the
-                first step that names its agent; one that none has named when its agent acts again, or when the
+            agents: Those that acted in this step: they get its rewards. A decision takes the rewards of the first
+                step that names its agent; one that none has named when its agent acts again, or when the
                 episode ends, those of the newest step.
 
         Raises:

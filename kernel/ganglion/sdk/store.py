@@ -107,12 +107,12 @@ class StoreWriter(_Opened):
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether the rows of a record `steps` or `actions` that was applied belong to an episode not sealed yet.
 
-        A store that was started again needs these rows once more; who does not know says so of all.
+        A store that was started again needs these rows once more; a store that does not know returns True.
         """
         return True
 
     def withdraw(self, phase: int = 0) -> int:
-        """Withdraw what keeps a run that was cut short from going on in this phase, durably; return how many episodes.
+        """Withdraw what keeps an interrupted run from going on in this phase, durably; return how many episodes.
 
         In one transaction go: the episodes from this phase on that interruption or failure has cut short, always the
         last of their worker (by their reasons, `interrupted...` and `failed...`); signals and models from this phase
@@ -152,7 +152,7 @@ class StoreWriter(_Opened):
     def heads(self) -> Mapping[str, Any] | None:
         """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
 
-        For those who get copies of the results, and for the run's manifest. On the first call a writer reads the run
+        For recipients of copies of the results, and for the run's manifest. On the first call a writer reads the run
         back as readers will find it.
 
         Raises:

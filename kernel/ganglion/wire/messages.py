@@ -785,7 +785,7 @@ class RecordAck(Message):
 
     number: int
     error: Failure | None = None
-    waiting: str | None = None  # why nothing can be written at the moment; the store tries again and says when it stops
+    waiting: str | None = None  # why nothing can be written now; the store tries again and says when it stops
     heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 
@@ -854,8 +854,8 @@ CALL_BY_NAME: dict[str, Call] = {call.name: call for call in CALLS}
 
 TELLS: tuple[Tell, ...] = (
     Tell("", Verb.HELLO, "everybody", "kernel", Hello),
-    Tell("", Verb.WELCOME, "kernel", "the peer that said HELLO", Welcome),
-    Tell("", Verb.ERROR, "everybody", "a caller, or a peer whose connection ends", Failure),
+    Tell("", Verb.WELCOME, "kernel", "who said HELLO", Welcome),
+    Tell("", Verb.ERROR, "everybody", "a caller, or whose connection ends", Failure),
     Tell("", Verb.BEAT, "kernel and peers", "peers and kernel", Nothing),
     Tell("", Verb.LOST, "kernel", "watchers, and callers with open calls", Lost),
     Tell("", Verb.BYE, "kernel and peers", "peers and kernel", Bye),
