@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.part import Part
 
-Setpoints = Mapping[str, Sequence[Any]]
-"""Agent -> the values of its actuators in declared order."""
+Setpoints = Mapping[str, Sequence[Any]]  # agent -> the values of its actuators in declared order
 
 
 class EpisodeEnded(Exception):
@@ -72,8 +71,7 @@ class Controller(Part, ABC):
     rewards: Mapping[str, Sequence[Any]] = {}
     step: int = 0
     episode: int = 0
-    bus: ControllerBus
-    """What carries out `act`, `update` and `signal`; set by the bus."""
+    bus: ControllerBus  # what carries out `act`, `update` and `signal`; set by the bus
 
     async def advance(self) -> None:
         """Make one step; repeated until the episode ends."""

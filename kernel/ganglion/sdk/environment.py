@@ -136,8 +136,7 @@ class StateTransformer(Part, ABC):
     Agents, conditions and the store see what it returns. It may not change the flags.
     """
 
-    baseline: ClassVar[bool] = False
-    """Whether it is called for the state of decision 0 too."""
+    baseline: ClassVar[bool] = False  # whether it is called for the state of decision 0 too
 
     @abstractmethod
     def __call__(self, state: EnvironmentState) -> EnvironmentState:

@@ -69,8 +69,7 @@ class Muscle(Part, Statistics, ABC):
     sensors: Sequence[SensorInformation] = ()
     actuators: Sequence[ActuatorInformation] = ()
     static_world_models: Mapping[str, Any] = {}
-    model_reader: ModelReader | None = None
-    """Where `load` reads; set by the bus, None if there is no model."""
+    model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
 
     def setup(self) -> Awaitable[None] | None:
         """Prepare; the bus and the declarations are there."""

@@ -115,9 +115,7 @@ def _arguments(cls: type[Any], params: Mapping[str, Any], offered: Mapping[str, 
     if getattr(cls, "takes_params", False) and "params" in taken and "params" not in params:
         arguments = {name: value for name, value in params.items() if name in taken}
         arguments["params"] = dict(params)
-    for name, value in offered.items():
-        if name in taken and name not in arguments:
-            arguments[name] = value
+    arguments |= {name: value for name, value in offered.items() if name in taken and name not in arguments}
     unknown = [name for name in arguments if name not in taken]
     if unknown and not any_keyword:
         own = [name for name in taken if name not in offered]
