@@ -77,7 +77,7 @@ class DocumentError(UsageError):
 class PluginInvalid(GanglionError):
     """Report a plugin that is missing, of the wrong kind, or called with parameters that it does not take.
 
-    `plugin` is the name that was asked for, `distribution` says who ships it (`name version`, or None if unknown).
+    `plugin` is the name that was asked for, `distribution` is the one that ships it (`name version`, or None).
     """
 
     exit_status = 2

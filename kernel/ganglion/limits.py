@@ -46,7 +46,7 @@ UID_BYTES = 256  # names in documents
 TOKEN_BYTES = 43  # 32 random bytes in base64url
 IDS_PER_ENVIRONMENT = 16_384  # sensors, actuators, rewards: with short ids they just fit a body
 INTEGER_MAX = 2**53 - 1  # one meaning in every language: a double holds it
-UNFINISHED_BYTES = 64 * 1024 * 1024  # of all connections together; beyond it, who began last waits
+UNFINISHED_BYTES = 64 * 1024 * 1024  # of all connections together; beyond it, the message that began last waits
 UNFINISHED_IDLE_S = 10.0  # a message that does not grow is an attack or a loss
 ADDRESS_SPACE_BYTES = 4 * 1024**3  # of a broker that other machines reach: all that bounds libzmq's unfinished messages
 WORK_PER_CALLBACK_BYTES = 256 * 1024  # then the next connection has its turn
@@ -100,7 +100,7 @@ RETRY_S: dict[str, float] = {
     "broker": 0.05,  # the supervisor looks for a broker, or for the begin of a run
     "call": 0.05,  # a call for which there was no room, or no callee, is said again
     "connect": 0.01,  # so many connect that a unix socket holds no more of them
-    "duplicate": 0.25,  # after an answer that came twice: whoever waits longer may wait in vain
+    "duplicate": 0.25,  # after an answer that came twice: a longer wait may be in vain
     "records": 0.25,  # without a word of the store a writer says its records again, each time after twice as long
     "records_most": 4.0,  # and not later than this
     "store": 1.0,  # what a database refused for the moment is written again
@@ -117,10 +117,10 @@ RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
 EXIT_DIFFERS = 3  # of a process whose replay differs from its predecessor; from process to supervisor only
 CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs no more than that again
 LOSSES_AT_ONE_STEP = 3  # a process that dies so often at one step dies of it
-LINE_ANSWER_S = 3600.0  # of a program behind a pipe; who asks has a deadline too, unless a document sets none
-PAUSE_ANSWER_S = 20.0  # a PAUSE is answered by then with who has paused; below the deadline of the call itself
+LINE_ANSWER_S = 3600.0  # of a program behind a pipe; the caller has a deadline too, unless a document sets none
+PAUSE_ANSWER_S = 20.0  # then a PAUSE is answered with the workers that have paused; below the deadline of the call
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
-STEPS_REPORT_S = 1.0  # a worker says how far its open episode is: who looks on wants no more, and it costs nothing
+STEPS_REPORT_S = 1.0  # a worker says how far its open episode is: observers need no more, and it costs nothing
 ATTACH_WAIT_REPORT_S = 1.0  # a person must act: reported sooner
 
 # -- leaving ----------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ DOCUMENT_COLLECTIONS = 100_000  # lists and maps among the values: an empty one 
 DOCUMENT_NODES = 200_000  # expanded: nested aliases are exponential
 DOCUMENT_ALIASES = 1_000
 DOCUMENT_DEPTH = 64
-DOCUMENT_FAULTS = 200  # of each stage of reading; who has mended so many reads the document again
+DOCUMENT_FAULTS = 200  # of each stage of reading; after so many repairs the document is read again
 PHASES_PER_RUN = 1_000  # each is expanded with all that it inherits
 SCALAR_BYTES = 64 * 1024
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -52,7 +52,6 @@ GROUPS: dict[str, _Group] = {
 }
 
 STANDARD = "pip install 'ganglion[standard]', or in a checkout pip install . ./plugins/ganglion-*"
-_KERNEL_ALONE = f"the kernel is installed without plugins; install those that belong to it: {STANDARD}"
 
 _GYMNASIUM_ID = re.compile(r"([\w.-]+/)?[\w.-]+-v\d+", re.ASCII)
 _PATH = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*)[:.](?P<name>[^\W\d]\w*)\Z", re.ASCII)
@@ -111,11 +110,11 @@ def _table() -> dict[str, list[Entry]]:
         if name in seen:
             continue  # the first on the path is the one that imports find
         seen.add(name)
+        told = header["Version"], header.get("Summary", "")
         for point in distribution.entry_points:
             if point.group in known:
                 group = known[point.group]
-                version, summary = header["Version"], header.get("Summary", "")
-                found[group].append(Entry(point.name, group, name, version, point.value, summary))
+                found[group].append(Entry(point.name, group, name, told[0], point.value, told[1]))
     return {key: sorted(rows, key=lambda e: (e.name, e.distribution)) for key, rows in found.items()}
 
 
@@ -124,10 +123,14 @@ def entries(group: str) -> list[Entry]:
     return list(_table()[group])
 
 
+def _listed(variable: str) -> set[str]:
+    """Return the names in a variable of the environment, where commas part them."""
+    return {part.strip() for part in os.environ.get(variable, "").split(",")} - {""}
+
+
 def _blocked(entry: Entry) -> bool:
     """Say whether the operator has shut a plugin out, by short name or by distribution."""
-    shut = {part.strip() for part in os.environ.get("GANGLION_BLOCK", "").split(",")}
-    return bool(shut & {entry.name, entry.distribution, f"{entry.distribution}:{entry.name}"})
+    return bool(_listed("GANGLION_BLOCK") & {entry.name, entry.distribution, f"{entry.distribution}:{entry.name}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ class Alias:
     """Say what a name of another project means here.
 
     `params` has what becomes of the constructor's arguments (see `alias`), `customs` is the whole table that knows the
-    name, `origin` says who ships it.
+    name, `origin` is the distribution that ships it.
     """
 
     name: str
@@ -221,7 +224,7 @@ def find(kind: str, name: str) -> Entry:
 def _advice(kind: str, name: str) -> str:
     """Return what may have been meant, or how to install more plugins."""
     if not any(_table().values()):
-        return f"; {_KERNEL_ALONE}"
+        return f"; the kernel is installed without plugins; install those that belong to it: {STANDARD}"
     table = _foreign_table(name)
     if table is not None:
         others = [GROUPS[k].noun for k, names in table["names"].items() if _foreign(name) in names][:1]
@@ -285,8 +288,7 @@ def _owner(top: str, folder: str, allow: Iterable[str]) -> tuple[str, str] | Non
     owner = _shipped(top)
     if owner is not None:
         return owner.distribution, owner.version
-    granted = {part.strip() for part in os.environ.get("GANGLION_ALLOW", "").split(",")} - {""}
-    return ("", "") if top in {*granted, *allow} else None
+    return ("", "") if top in _listed("GANGLION_ALLOW").union(allow) else None
 
 
 def _shipped(top: str) -> Entry | None:
@@ -357,16 +359,14 @@ def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> A
             target = getattr(target, part)
     except (ImportError, AttributeError) as error:
         raise _invalid(entry, f"cannot be imported: {error}") from error
-    base = GROUPS[kind].base
-    if base:
-        _check_class(entry, target, base)
+    if GROUPS[kind].base:
+        _check_class(entry, target, GROUPS[kind].base)
     return target
 
 
 def _invalid(entry: Entry, message: str) -> PluginInvalid:
-    noun = GROUPS[entry.group].noun
     whose = f" ({entry.value}, of {entry.origin})" if entry.distribution else ""
-    text = f"{noun} `{entry.name}`{whose} {message}"
+    text = f"{GROUPS[entry.group].noun} `{entry.name}`{whose} {message}"
     return PluginInvalid(text, plugin=entry.name, distribution=f"{entry.distribution} {entry.version}".strip() or None)
 
 
@@ -391,14 +391,7 @@ def distribution_of(cls: type[Any]) -> str | None:
 
 def describe(entry: Entry) -> dict[str, str]:
     """Return an entry as plain values with stable keys."""
-    return {
-        "name": entry.name,
-        "group": entry.group,
-        "distribution": entry.distribution,
-        "version": entry.version,
-        "object": entry.value,
-        "summary": entry.summary,
-    }
+    return {"object" if name == "value" else name: value for name, value in asdict(entry).items()}
 
 
 def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -430,10 +423,9 @@ def _named(plan: Plan) -> Iterator[tuple[str, PluginPlan, dict[str, Any]]]:
                 for worker in range(max(1, len(environment.per_worker))):
                     yield "environment", environment.plugin, environment.params_of(worker)
         parts: list[tuple[str, PluginPlan | None]] = [("controller", phase.controller)]
-        parts += [("reward", e.reward) for e in phase.environments]
-        parts += [("transformer", e.transformer) for e in phase.environments]
+        parts += [(kind, getattr(e, kind)) for kind in ("reward", "transformer") for e in phase.environments]
         for agent in phase.agents:
-            parts += [("muscle", agent.muscle), ("brain", agent.brain), ("objective", agent.objective)]
+            parts += [(kind, getattr(agent, kind)) for kind in ("muscle", "brain", "objective")]
             parts += [("filter", part) for part in agent.filters]
         parts += [("condition", part) for part in (*phase.episode_conditions, *phase.phase_conditions)]
         yield from ((kind, part, part.params) for kind, part in parts if part is not None)

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.part import Part
 
-Setpoints = Mapping[str, Sequence[Any]]
-"""Agent -> the values of its actuators in declared order."""
+Setpoints = Mapping[str, Sequence[Any]]  # agent -> the values of its actuators in declared order
 
 
 class EpisodeEnded(Exception):
@@ -24,21 +23,13 @@ class EpisodeEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Tell a controller what a step brought.
+    """Tell a controller what a step brought."""
 
-    Args:
-        step: Its number in the episode, from 1.
-        readings: Agent -> the values of its sensors in declared order.
-        rewards: Agent -> the values of its rewards in declared order.
-        terminated: Environment -> whether it has no future.
-        truncated: Environment -> whether it was cut off.
-    """
-
-    step: int
-    readings: Mapping[str, Sequence[Any]]
-    rewards: Mapping[str, Sequence[Any]]
-    terminated: Mapping[str, bool] = field(default_factory=dict)
-    truncated: Mapping[str, bool] = field(default_factory=dict)
+    step: int  # its number in the episode, from 1
+    readings: Mapping[str, Sequence[Any]]  # agent -> the values of its sensors in declared order
+    rewards: Mapping[str, Sequence[Any]]  # agent -> the values of its rewards in declared order
+    terminated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it has no future
+    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it was cut off
 
 
 class ControllerBus(Protocol):
@@ -80,8 +71,7 @@ class Controller(Part, ABC):
     rewards: Mapping[str, Sequence[Any]] = {}
     step: int = 0
     episode: int = 0
-    bus: ControllerBus
-    """What carries out `act`, `update` and `signal`; set by the bus."""
+    bus: ControllerBus  # what carries out `act`, `update` and `signal`; set by the bus
 
     async def advance(self) -> None:
         """Make one step; repeated until the episode ends."""
@@ -95,8 +85,8 @@ class Controller(Part, ABC):
     def turn(self, step: int) -> Sequence[str]:
         """Return the agents that act after `step` steps of an episode; the default announces nothing and names all.
 
-        With several workers a brain awaits the rows of all who act in a round. A controller that overrides this acts
-        as it says. Of one that does not, the agents of its first `act` in a step act; the others pass.
+        With several workers a brain awaits the rows of all agents that act in a round. A controller that overrides this
+        acts as it says. Of one that does not, the agents of its first `act` in a step act; the others pass.
         """
         return self.agents
 
@@ -109,8 +99,8 @@ class Controller(Part, ABC):
 
         Args:
             setpoints: What is applied, each value of its actuator's space; an environment is given no others.
-            agents: Who gets the rewards of this step: those who acted in it. A decision takes the rewards of the
-                first step that names its agent; one that none has named when its agent acts again, or when the
+            agents: Those that acted in this step: they get its rewards. A decision takes the rewards of the first
+                step that names its agent; one that none has named when its agent acts again, or when the
                 episode ends, those of the newest step.
 
         Raises:

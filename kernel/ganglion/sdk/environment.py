@@ -136,8 +136,7 @@ class StateTransformer(Part, ABC):
     Agents, conditions and the store see what it returns. It may not change the flags.
     """
 
-    baseline: ClassVar[bool] = False
-    """Whether it is called for the state of decision 0 too."""
+    baseline: ClassVar[bool] = False  # whether it is called for the state of decision 0 too
 
     @abstractmethod
     def __call__(self, state: EnvironmentState) -> EnvironmentState:
@@ -157,19 +156,17 @@ class Environment(Part, ABC):
     and not after an episode has ended. What is declared (ids, spaces, order) must not change between episodes. Every
     method may be a plain function or `async def`.
 
-    A class may have, both or neither, `save_state() -> Mapping[str, Array]` and `load_state(state)`, with which a lost
-    environment comes back in the midst of a long episode at once; without them its successor is led through the episode
-    from its begin. `save_state` is called now and then when `update`, `reset` or `start_environment` has returned, also
-    at an episode's end. It returns names and arrays, or other plain values (numbers, text, bytes, lists, maps), and
-    changes nothing; anything else ends the run by name and path.
-    `load_state` gets an equal map on an object of another process, behind its constructor and `start_environment`, and
-    has to put it where the first one stood; `episode` and `done` are set before, and `rng`, the generators of `random`
-    and numpy, and the streams of the declared spaces are seen to. What differs afterwards is found, and named.
+    With `save_state() -> Mapping[str, Array]` and `load_state(state)` (both or neither, see `Part`) a lost environment
+    is restored within an episode; without them its successor replays the episode from its beginning. `save_state` is
+    called now and then after `update`, `reset` or `start_environment`, also at the end of an episode, and changes
+    nothing. A value that is not plain ends the run with its name and path. `load_state` is called after the constructor
+    and `start_environment`; `episode`, `done`, `rng`, the generators of `random` and numpy, and the streams of the
+    declared spaces are restored by the bus. A difference afterwards is detected and named.
 
-    An episode is a function of what opens it: the parameters, the request of `reset`, and `rng`, whose stream goes on
-    from one episode to the next. A successor of a lost environment gets `rng` back as it was before the `reset`, and
-    the same request; what else an object keeps from the episodes before is not there. The clause `reset.same-seed` of
-    `ganglion env test`, and `ganglion.testing.check_environment`, do a reset twice that way.
+    An episode is a function of the parameters, the request of `reset`, and `rng`, whose stream goes on from one episode
+    to the next. A successor gets `rng` as it was before the `reset`, and the same request; what an object keeps from
+    earlier episodes is lost. The clause `reset.same-seed` of `ganglion env test`, and
+    `ganglion.testing.check_environment`, do a reset twice that way.
 
     Attributes:
         episode: Number of the running episode in this worker, from 0.

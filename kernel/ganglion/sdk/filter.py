@@ -28,9 +28,9 @@ class Filter(Part):
 
     Called in this order: constructor, `setup`, `declare`; in a muscle's process `reset` before each episode, then per
     decision `receive` if there is anything new, `muscle_pre_process`, `muscle_post_process`; in the brain's per row
-    `brain_pre_process`, `brain_objective`, and after `thinking` `brain_post_process`, `publish`. The readings that
-    follow a decision are filtered for the brain's row before it thinks. If something is published upon that row they
-    are filtered once more, from the state before: all attributes of the object are copied for it, so keep them small.
+    `brain_pre_process`, `brain_objective`, and after `thinking` `brain_post_process`, `publish`. The readings after a
+    decision are filtered for the brain's row before it thinks. If something is published upon that row they are
+    filtered again, from the state before: for that all attributes of the object are copied, so keep them small.
 
     A filter whose brain's half has a state may have `save_state() -> Mapping[str, Array]` and `load_state(state)`:
     only with them a brain can go on from a checkpoint.

@@ -73,8 +73,7 @@ _EFFECTS = {
 }
 
 
-SimulationFlowControl = Signal
-"""Another name, which authors of other software know."""
+SimulationFlowControl = Signal  # another name, which authors of other software know
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +90,8 @@ class SimTime:
 
     def falls_behind(self, earlier: SimTime) -> bool:
         """Tell whether this time lies before `earlier` in a component that both have."""
-        return _less(self.simtime_ticks, earlier.simtime_ticks) or _less(
-            self.simtime_timestamp, earlier.simtime_timestamp
-        )
-
-
-def _less(a: int | datetime | None, b: int | datetime | None) -> bool:
-    return a is not None and b is not None and a < b  # type: ignore[operator]
+        ticks, before = self.simtime_ticks, earlier.simtime_ticks
+        if ticks is not None and before is not None and ticks < before:
+            return True
+        now, then = self.simtime_timestamp, earlier.simtime_timestamp
+        return now is not None and then is not None and now < then

@@ -225,16 +225,12 @@ def bootstrap_mask(done: Any, terminated: Any = None, truncated: Any = None) -> 
     Source: Pardo et al. (2018), Time limits in reinforcement learning, section 3.
     """
     if not any(isinstance(flag, np.ndarray | list | tuple) for flag in (done, terminated, truncated)):
-        return _mask(done, terminated, truncated)
+        return 1.0 if not done or (truncated and not terminated) else 0.0
     shape = np.broadcast_shapes(*(np.shape(it) for it in (done, terminated, truncated) if it is not None))
     over = np.broadcast_to(np.asarray(done), shape).astype(bool)
     # None and NaN stand for unknown: they equal nothing.
     ended, cut = (np.broadcast_to(np.asarray(flags) == True, shape) for flags in (terminated, truncated))  # noqa: E712
     return np.where(~over | (cut & ~ended), 1.0, 0.0)
-
-
-def _mask(done: Flag, terminated: Flag, truncated: Flag) -> float:
-    return 1.0 if not done or (truncated and not terminated) else 0.0
 
 
 _PLAIN_FLAGS = {bool, NoneType}
@@ -254,16 +250,13 @@ def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | 
         truncated = _flag("truncated", truncated)
     if terminated and truncated:
         raise AuthorError("terminated and truncated exclude each other: found both true")
-    if done is None:
-        return bool(terminated), bool(truncated)
-    if not done:
-        if terminated or truncated:
-            raise AuthorError(
-                f"done follows from terminated and truncated: found done=False, terminated={terminated}, "
-                f"truncated={truncated}"
-            )
-        return False, False
-    if terminated or truncated:
+    ended = terminated or truncated
+    if ended and done is not None and not done:
+        raise AuthorError(
+            f"done follows from terminated and truncated: found done=False, terminated={terminated}, "
+            f"truncated={truncated}"
+        )
+    if ended or not done:
         return bool(terminated), bool(truncated)
     if terminated is None:
         return True, False
@@ -290,16 +283,15 @@ class Statistics:
     def add_statistics(self, key: str, value: float, allow_overwrite: bool = False) -> None:
         """Note a number for the table `actions`.
 
-        A muscle's is stored with the decision that it is making, a brain's as `brain.<key>` with the decision about
-        which it is thinking: of a round that is learned from at once with the first of its rows; where rounds overlap
-        (`sync`: pipelined, async) with the decision whose row came next. What a brain notes before its first row
-        lies with that; of what it notes behind its last answer nothing is stored.
+        A muscle's number is stored with the decision that it is making, a brain's as `brain.<key>` with the decision
+        about which it is thinking: in `learn` with the first row of the round, where rounds overlap (`sync`: pipelined,
+        async) with the decision whose row came next. What a brain notes before its first row is stored with that row,
+        what it notes after its last answer is not stored.
 
         Args:
             key: Its name, a text.
             value: Anything that `float` takes; infinity and NaN are kept as they are.
-            allow_overwrite: Whether a number that has been noted under this key since the last `pop_statistics` may
-                be replaced.
+            allow_overwrite: Whether a number noted under this key since the last `pop_statistics` may be replaced.
 
         Raises:
             AuthorError: The key has been noted and may not be replaced, or is no text; the value is no number. What

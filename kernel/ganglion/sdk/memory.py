@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import methodcaller
 from types import NoneType
 from typing import Any
 
@@ -46,8 +47,7 @@ _KINDS: dict[str, tuple[type, Any] | None] = {
     "additional_data": (object, None),
 }
 FIELDS = tuple(_KINDS)
-FLAT = ("observations", "actions")
-"""Columns of one flat array per row: tables whose only id is their own name."""
+FLAT = ("observations", "actions")  # columns of one flat array per row: tables whose only id is their own name
 _OBJECTIVE = FIELDS.index("objective")
 _TABLES = {name: FIELDS.index(name) for name, kind in _KINDS.items() if kind is None and name not in FLAT}
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
@@ -219,32 +219,20 @@ class MemoryShard:
 
     __slots__ = ("_count", "_known", "_read")
 
-    tag: Array
-    """Whose rows these are: the uids of the muscles, (n,) texts."""
-    sensor_readings: Table
-    """The readings that were decided on."""
-    next_readings: Table
-    """The readings that the decisions led to."""
+    tag: Array  # whose rows these are: the uids of the muscles, (n,) texts
+    sensor_readings: Table  # the readings that were decided on
+    next_readings: Table  # the readings that the decisions led to
     actuator_setpoints: Table
     """The setpoints; a brain's: as proposed, in the muscle's own action space; a muscle's: as applied."""
-    applied_setpoints: Table
-    """The setpoints that were applied, after filters."""
-    rewards: Table
-    """The rewards; NaN where a row does not have one."""
-    objective: Array
-    """The objectives, (n,) float64; NaN is none."""
-    dones: Array
-    """Whether the episode ended with the decision, (n,) bool."""
-    terminated: Array
-    """Whether no future exists, (n,) bool."""
-    truncated: Array
-    """Whether the episode was cut off from outside, (n,) bool."""
-    decision_index: Array
-    """Numbers of the decisions in their episodes, (n,) int64."""
-    episode: Array
-    """Numbers of the episodes in their workers, (n,) int64."""
-    additional_data: Array
-    """What the muscle added, (n,) objects."""
+    applied_setpoints: Table  # the setpoints that were applied, after filters
+    rewards: Table  # the rewards; NaN where a row does not have one
+    objective: Array  # the objectives, (n,) float64; NaN is none
+    dones: Array  # whether the episode ended with the decision, (n,) bool
+    terminated: Array  # whether no future exists, (n,) bool
+    truncated: Array  # whether the episode was cut off from outside, (n,) bool
+    decision_index: Array  # numbers of the decisions in their episodes, (n,) int64
+    episode: Array  # numbers of the episodes in their workers, (n,) int64
+    additional_data: Array  # what the muscle added, (n,) objects
 
     def __init__(self, count: int, read: Callable[[str], Any]) -> None:
         self._count = count
@@ -284,7 +272,7 @@ class MemoryShard:
 
         def read(name: str) -> Any:
             column = self.column(name)
-            return column.rows(rows) if isinstance(column, Table) else column[rows]
+            return column.iloc[rows] if isinstance(column, Table) else column[rows]
 
         return MemoryShard(len(range(self._count)[rows]), read)
 
@@ -309,12 +297,8 @@ class MemoryShard:
         return f"MemoryShard({len(self)} rows)"
 
 
-def _read_by(name: str) -> property:
-    return property(lambda shard: shard.column(name))
-
-
 for _name in _KINDS.keys() - set(FLAT):
-    setattr(MemoryShard, _name, _read_by(_name))
+    setattr(MemoryShard, _name, property(methodcaller("column", _name)))
 
 
 class Memory:

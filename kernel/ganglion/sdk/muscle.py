@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutine
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -32,25 +33,18 @@ class ModelReader(Protocol):
 
 @dataclass(slots=True)
 class Batch:
-    """Give the readings of several bodies at once; axis 0 is the body.
+    """Give the readings of several bodies at once; axis 0 is the body."""
 
-    Args:
-        observations: `[bodies, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
-            numpy's `result_type` of the spaces, of integers only if all are. Read-only.
-        readings: Sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector.
-        bodies: Coordinates of the bodies.
-        step: Number of the decision in its episode, (bodies,) int64.
-        episode: Number of the episode, (bodies,) int64.
-        mode: Of the episode.
-        masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
-    """
-
+    # [bodies, n], columns in the order of the sensors, each as the vector of its space, read-only; the dtype is
+    # numpy's `result_type` of the spaces, of integers only if all are
     observations: Array
+    # sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector
     readings: Mapping[str, Array]
-    bodies: Sequence[Any]
-    step: Array
-    episode: Array
-    mode: Mode
+    bodies: Sequence[Any]  # coordinates of the bodies
+    step: Array  # number of the decision in its episode, (bodies,) int64
+    episode: Array  # number of the episode, (bodies,) int64
+    mode: Mode  # of the episode
+    # actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden
     masks: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -75,8 +69,7 @@ class Muscle(Part, Statistics, ABC):
     sensors: Sequence[SensorInformation] = ()
     actuators: Sequence[ActuatorInformation] = ()
     static_world_models: Mapping[str, Any] = {}
-    model_reader: ModelReader | None = None
-    """Where `load` reads; set by the bus, None if there is no model."""
+    model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
 
     def setup(self) -> Awaitable[None] | None:
         """Prepare; the bus and the declarations are there."""
@@ -199,23 +192,17 @@ def read_batch_proposal(
 
 
 def _row_of_vector(vector: Array, informations: Sequence[Information]) -> list[Any]:
-    row: list[Any] = []
-    column = 0
-    for it in informations:
-        row.append(_from_vector(it, vector[column : column + it.space.size]))
-        column += it.space.size
-    return row
+    ends = accumulate((it.space.size for it in informations), initial=0)
+    return [_from_vector(it, vector[begin:end]) for it, (begin, end) in zip(informations, pairwise(ends), strict=True)]
 
 
 def _rows_of_map(
     setpoints: Mapping[str, Any], actuators: Sequence[ActuatorInformation], bodies: int
 ) -> list[list[Any]]:
-    known = {it.uid for it in actuators}
+    known = [it.uid for it in actuators]
     for uid in setpoints:
         if uid not in known:
-            raise AuthorError(
-                f"propose_batch: there is no actuator {uid!r}; expected {', '.join(it.uid for it in actuators)}"
-            )
+            raise AuthorError(f"propose_batch: there is no actuator {uid!r}; expected {', '.join(known)}")
     rows: list[list[Any]] = [[] for _ in range(bodies)]
     for it in actuators:
         given: Any = setpoints.get(it.uid)

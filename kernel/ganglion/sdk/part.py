@@ -22,19 +22,17 @@ class Part:
     document by keyword, and of `uid`, `seed` and `broker_uri` (always empty) those that its signature names. This
     base accepts and ignores any arguments.
 
-    A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`. They are for runs that last for hours:
-    the journal from which a lost process is restored stays short only where the state of its objects can be taken
-    between two episodes. `save_state` returns names and arrays, or other plain values (numbers, text, bytes, lists,
-    tuples, maps, dataclasses, generators of numpy). `load_state` is called with an equal map, in another process, on an
-    object that was made and set up in the same way, and restores the state. The bus restores the generator `rng`,
-    `memory` and everything else that it has given. Of a class with neither method the attributes are taken, if they are
-    such plain values; functions, classes and spaces are allowed, too, if they do not change. Any other attribute is
-    named by a warning when the object is set up.
+    A class may have `save_state() -> Mapping[str, Any]` and `load_state(state)`: the journal from which a lost process
+    is restored stays short in a long run only where the state of its objects can be saved between two episodes.
+    `save_state` returns names and plain values (arrays, numbers, text, bytes, lists, tuples, maps, dataclasses,
+    generators of numpy). `load_state` gets an equal map in another process, on an object that was made and set up in
+    the same way. The bus restores `rng`, `memory` and everything else that it has given. Of a class with neither method
+    the attributes are saved if they are such values; functions, classes and spaces are allowed, too, if they do not
+    change. Any other attribute is named by a warning at set-up.
     Environments are also asked within an episode and need both methods, which may be `async def`; one without the other
-    is refused. Their rewards and transformers are taken with them, as above. Of an environment with neither method no
-    state is taken: its successor opens the episode by `reset` with the same draws and receives the steps again. What
-    the three keep from one episode for the next is lost then; where that shows, the run goes back to its last
-    checkpoint.
+    is refused. Their rewards and transformers are saved with them. Of an environment with neither method no state is
+    saved: its successor opens the episode by `reset` with the same draws and receives the steps again. What the three
+    keep from earlier episodes is lost then; where that shows, the run goes back to its last checkpoint.
 
     Attributes:
         uid: The object's name within the run, with the worker where each has one (`scout/0`).
@@ -117,9 +115,7 @@ def _arguments(cls: type[Any], params: Mapping[str, Any], offered: Mapping[str, 
     if getattr(cls, "takes_params", False) and "params" in taken and "params" not in params:
         arguments = {name: value for name, value in params.items() if name in taken}
         arguments["params"] = dict(params)
-    for name, value in offered.items():
-        if name in taken and name not in arguments:
-            arguments[name] = value
+    arguments |= {name: value for name, value in offered.items() if name in taken and name not in arguments}
     unknown = [name for name in arguments if name not in taken]
     if unknown and not any_keyword:
         own = [name for name in taken if name not in offered]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,15 +24,13 @@ def key(path: Sequence[Component]) -> tuple[int, ...]:
     A component contributes the first four big-endian words of SHA-256 over `s:` and its text or `i:` and its decimal
     digits, in UTF-8. Names make the paths, not positions: one more agent changes no other stream.
     """
-    return tuple(word for component in path for word in _component_words(component))
-
-
-def _component_words(component: Component) -> tuple[int, ...]:
-    if isinstance(component, bool) or not isinstance(component, str | int):
-        raise TypeError(f"a path consists of texts and integers, found {component!r}")
-    text = f"s:{component}" if isinstance(component, str) else f"i:{component}"
-    digest = hashlib.sha256(text.encode()).digest()
-    return tuple(int.from_bytes(digest[i : i + 4], "big") for i in range(0, 16, 4))
+    found: list[int] = []
+    for component in path:
+        if isinstance(component, bool) or not isinstance(component, str | int):
+            raise TypeError(f"a path consists of texts and integers, found {component!r}")
+        text = f"s:{component}" if isinstance(component, str) else f"i:{component}"
+        found += struct.unpack(">4I", hashlib.sha256(text.encode()).digest()[:16])
+    return tuple(found)
 
 
 def stream(seed: int, path: Sequence[Component]) -> SeedSequence:

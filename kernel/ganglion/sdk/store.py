@@ -6,25 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
-from ganglion.errors import DiskError, Nondeterministic, StoreDamaged, StoreError, StoreUnavailable, UsageError
-from ganglion.limits import OPEN_ROWS_BYTES, STORE_RESERVE_BYTES
-
-__all__ = [
-    "OPEN_ROWS_BYTES",
-    "STORE_RESERVE_BYTES",
-    "Damage",
-    "DiskError",
-    "Nondeterministic",
-    "Observer",
-    "PointBook",
-    "Store",
-    "StoreDamaged",
-    "StoreError",
-    "StoreReader",
-    "StoreUnavailable",
-    "StoreWriter",
-    "UsageError",
-]
+from ganglion.errors import DiskError as DiskError
+from ganglion.errors import Nondeterministic as Nondeterministic
+from ganglion.errors import StoreDamaged as StoreDamaged
+from ganglion.errors import StoreError as StoreError
+from ganglion.errors import StoreUnavailable as StoreUnavailable
+from ganglion.errors import UsageError as UsageError
+from ganglion.limits import OPEN_ROWS_BYTES as OPEN_ROWS_BYTES
+from ganglion.limits import STORE_RESERVE_BYTES as STORE_RESERVE_BYTES
 
 _AS_THEY_ENDED = "expected a store whose runs can be taken up again; this kind keeps them as they ended"
 
@@ -118,12 +107,12 @@ class StoreWriter(_Opened):
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether the rows of a record `steps` or `actions` that was applied belong to an episode not sealed yet.
 
-        A store that was started again needs these rows once more; who does not know says so of all.
+        A store that was started again needs these rows once more; a store that does not know returns True.
         """
         return True
 
     def withdraw(self, phase: int = 0) -> int:
-        """Withdraw what keeps a run that was cut short from going on in this phase, durably; return how many episodes.
+        """Withdraw what keeps an interrupted run from going on in this phase, durably; return how many episodes.
 
         In one transaction go: the episodes from this phase on that interruption or failure has cut short, always the
         last of their worker (by their reasons, `interrupted...` and `failed...`); signals and models from this phase
@@ -163,7 +152,7 @@ class StoreWriter(_Opened):
     def heads(self) -> Mapping[str, Any] | None:
         """Return what a run's rows can be checked by once `end` is durable, as plain values; None if there is nothing.
 
-        For those who get copies of the results, and for the run's manifest. On the first call a writer reads the run
+        For recipients of copies of the results, and for the run's manifest. On the first call a writer reads the run
         back as readers will find it.
 
         Raises:

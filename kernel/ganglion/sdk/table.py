@@ -84,8 +84,7 @@ def _shape(space: Space | None) -> tuple[int, ...]:
     return shape
 
 
-NOTHING = Layout((), ())
-"""The layout of a row without values."""
+NOTHING = Layout((), ())  # the layout of a row without values
 
 
 _REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -112,8 +111,7 @@ class TableRow:
     @property
     def values(self) -> Array:
         """The values, one per id."""
-        found: Array = self._table.values[0]
-        return found
+        return np.asarray(self._table.values[0])
 
     def __getitem__(self, uid: str) -> Any:
         layout = self._table.layout
@@ -154,10 +152,8 @@ class Table:
 
     __slots__ = ("flat", "layout")
 
-    flat: Array
-    """The vectors of all values side by side, `[rows, columns of the vectors]`."""
-    layout: Layout
-    """Which of these columns belong to which id."""
+    flat: Array  # the vectors of all values side by side, `[rows, columns of the vectors]`
+    layout: Layout  # which of these columns belong to which id
 
     def __init__(self, layout: Layout, flat: Array) -> None:
         self.layout = layout
@@ -177,9 +173,8 @@ class Table:
         if len(set(layout.shapes)) == 1 and not any(map(is_composite, layout.spaces)):
             return self.flat.reshape(len(self.flat), len(layout.uids), *layout.shapes[0])
         found: Array = np.empty((len(self.flat), len(layout.uids)), dtype=object)
-        for r, row in enumerate(self.flat):
-            for i in range(len(layout.uids)):
-                found[r, i] = layout.value(row, i)
+        for r, i in np.ndindex(found.shape):
+            found[r, i] = layout.value(self.flat[r], i)
         return found
 
     @overload
@@ -200,16 +195,8 @@ class Table:
 
     @property
     def iloc(self) -> _Rows:
-        """Rows by position: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
+        """Rows by position, negative ones from the end: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
         return _Rows(self)
-
-    def rows(self, selection: slice) -> Table:
-        """Return the table of some rows."""
-        return Table(self.layout, self.flat[selection])
-
-    def row(self, i: int) -> TableRow:
-        """Return one row; negative numbers count from the end. IndexError if there is none."""
-        return TableRow(Table(self.layout, self.flat[i][np.newaxis]))
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -299,11 +286,8 @@ class Table:
             raise ModuleNotFoundError(
                 "to_frame makes a DataFrame of pandas, which is not installed: pip install 'pandas>=2.2'", name="pandas"
             ) from error
-        cells: dict[str, Any] = {}
-        for uid in self.columns:
-            column = self[uid].copy()
-            scalar = column.ndim == 1
-            cells[uid] = column if scalar else pandas.Series(list(column), dtype=object)
+        columns = {uid: self[uid].copy() for uid in self}
+        cells = {uid: it if it.ndim == 1 else pandas.Series(list(it), dtype=object) for uid, it in columns.items()}
         return pandas.DataFrame(cells, index=range(len(self)), columns=self.columns)
 
     def __repr__(self) -> str:
@@ -321,7 +305,10 @@ class _Rows:
     @overload
     def __getitem__(self, key: slice) -> Table: ...
     def __getitem__(self, key: int | slice) -> TableRow | Table:
-        return self._table.rows(key) if isinstance(key, slice) else self._table.row(key)
+        table = self._table
+        if isinstance(key, slice):
+            return Table(table.layout, table.flat[key])
+        return TableRow(Table(table.layout, table.flat[key][np.newaxis]))
 
     def __len__(self) -> int:
         return len(self._table)

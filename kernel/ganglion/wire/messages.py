@@ -10,22 +10,22 @@ int is declared.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, dataclass_transform
 
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-T = TypeVar("T")
-
 
 @dataclass_transform(frozen_default=True)
-def message(kind: type[T]) -> type[T]:
-    """Make a class a message: a dataclass, frozen for who checks types.
+class Message:
+    """Make each subclass a message: a dataclass, frozen for type checkers.
 
     Not frozen at run time: that would take three times as long for each message of each step. It has no slots, so that
     a field which did not come has its default from the class: a codec sets no more than has come.
     """
-    return dataclass(kind)
+
+    def __init_subclass__(cls) -> None:
+        dataclass(cls)
 
 
 class Call(NamedTuple):
@@ -51,8 +51,7 @@ class Tell(NamedTuple):
 PROTOCOL_VERSION = 1
 
 
-@message
-class Hello:
+class Hello(Message):
     """Ask to join under a name; the first message of every peer."""
 
     version: int
@@ -65,8 +64,7 @@ class Hello:
     features: list[str] | None = None  # "beats_in_call": answers BEAT while it works on a CALL
 
 
-@message
-class Welcome:
+class Welcome(Message):
     """Tell a peer that it has joined, under which name, and what holds from now on."""
 
     version: int
@@ -80,8 +78,7 @@ class Welcome:
     next: str = ""  # one sentence: what this peer may expect
 
 
-@message
-class Failure:
+class Failure(Message):
     """Say why a CALL failed, or why a connection ends: the body of every ERROR."""
 
     kind: str
@@ -92,36 +89,31 @@ class Failure:
     data: dict[str, Any] | None = None
 
 
-@message
-class Lost:
-    """Tell a watcher, and who waits for its answer, that a peer is gone."""
+class Lost(Message):
+    """Tell watchers, and callers that wait for its answer, that a peer is gone."""
 
     peer: str
     incarnation: int
     reason: str
     returns: bool = False  # a successor will come: open calls are to be said again
-    idle: bool = False  # nobody awaited an answer of it
+    idle: bool = False  # no answer of it was awaited
 
 
-@message
-class Bye:
+class Bye(Message):
     """Leave in order; answered with an empty BYE."""
 
     reason: str = ""
 
 
-@message
-class Nothing:
+class Nothing(Message):
     """Carry nothing: a request without fields."""
 
 
-@message
-class Done:
+class Done(Message):
     """Carry nothing: it is done."""
 
 
-@message
-class Info:
+class Info(Message):
     """Describe the kernel."""
 
     version: str
@@ -131,15 +123,13 @@ class Info:
     uptime_s: float
 
 
-@message
-class Peers:
-    """List who has joined: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
+class Peers(Message):
+    """List all joined peers: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
 
     peers: list[dict[str, Any]]
 
 
-@message
-class Watch:
+class Watch(Message):
     """Ask to be told when these peers join (`kernel.joined`) and when they are lost (LOST).
 
     Those that are there already are told at once.
@@ -148,8 +138,7 @@ class Watch:
     peers: list[str]
 
 
-@message
-class Joined:
+class Joined(Message):
     """Tell a watcher that a peer has joined."""
 
     peer: str
@@ -159,15 +148,13 @@ class Joined:
     language: str = ""
 
 
-@message
-class Subscribe:
+class Subscribe(Message):
     """Ask for a topic of a run; what the reader is too slow for is counted and announced."""
 
     topic: str
 
 
-@message
-class Admit:
+class Admit(Message):
     """Announce a name that may join, with its token's SHA-256 and its place; from the supervisor alone."""
 
     name: str
@@ -177,15 +164,14 @@ class Admit:
     incarnation: int = 1
     uid: str | None = None  # agent or environment
     worker: int | None = None
-    attach: str | None = None  # a name by which a program that somebody else starts asks for this place
+    attach: str | None = None  # a name by which an external program asks for this place
     content: str = "msgpack"
     evaluation: bool = False  # of a worker that evaluates
     curve_key: str | None = None  # the public key that a connection from another machine must have
     returns: bool = False  # a successor will come if it is lost
 
 
-@message
-class Overdue:
+class Overdue(Message):
     """Tell the supervisor that a peer has not answered a call within its deadline."""
 
     peer: str
@@ -193,26 +179,23 @@ class Overdue:
     waited_s: float
 
 
-@message
-class Withdraw:
+class Withdraw(Message):
     """Withdraw names: they may not join (again); those that have joined are disconnected.
 
-    Who watches such a name, or reads such a topic, does so no more, and has room for others.
+    Watches of these names and subscriptions of their topics end; they count no more.
     """
 
     names: list[str]
 
 
-@message
-class Gap:
+class Gap(Message):
     """Tell the reader of a topic how many messages it was too slow for."""
 
     topic: str
     missed: int
 
 
-@message
-class Submit:
+class Submit(Message):
     """Ask the kernel to run a document, given as text.
 
     `overrides` are `path=value` settings. `folder` is where the paths of the document begin, for an operator on the
@@ -227,15 +210,13 @@ class Submit:
     overrides: list[str] | None = None
 
 
-@message
-class Submitted:
+class Submitted(Message):
     """Give the id of the run that was begun."""
 
     run: str
 
 
-@message
-class RunRequest:
+class RunRequest(Message):
     """Name a run: its id, a document's uid, an unambiguous beginning, or `last`; empty for all."""
 
     run: str = ""
@@ -243,15 +224,13 @@ class RunRequest:
     reason: str = ""
 
 
-@message
-class Runs:
+class Runs(Message):
     """List runs or processes of the kernel as maps."""
 
     rows: list[dict[str, Any]]
 
 
-@message
-class RunSignal:
+class RunSignal(Message):
     """Ask for a flow signal as the operator: signal, scope and reason."""
 
     run: str
@@ -262,8 +241,7 @@ class RunSignal:
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
 
 
-@message
-class Signalled:
+class Signalled(Message):
     """Answer an operator's signal: accepted with the place where it acts, or refused with the reason.
 
     PAUSE, and CONTINUE for some steps, are answered when all workers that are meant stand; the text has a line for
@@ -274,16 +252,14 @@ class Signalled:
     text: str
 
 
-@message
-class Need:
+class Need(Message):
     """Ask the supervisor for the processes of a phase; those that it does not need are ended."""
 
     run: str
     phase: int
 
 
-@message
-class Ended:
+class Ended(Message):
     """Tell the supervisor how a run ended."""
 
     run: str
@@ -291,29 +267,25 @@ class Ended:
     reason: str
     exit_status: int
     failure: Failure | None = None
-    peer: str | None = None  # whose failure it was
+    peer: str | None = None  # the peer that failed
     heads: dict[str, Any] | None = None  # what protects its rows, from the store
 
 
-@message
-class GovernorStart:
+class GovernorStart(Message):
     """Begin a run: its plan, as the document's room makes it."""
 
     run: str
     plan: dict[str, Any]
     store: str | None = None  # name of the store's peer
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
-    resume: dict[str, Any] | None = (
-        None  # a cut {phase, models: [[phase, agent, folder], ...], ...}: the run goes on with this phase
-    )
+    resume: dict[str, Any] | None = None  # a checkpoint {phase, models: [[phase, agent, folder], ...], ...} to begin at
 
 
-@message
-class Incident:
+class Incident(Message):
     """Tell the governor what became of a process, for the table of incidents; no result depends on it."""
 
     time: str  # of the wall clock, UTC
-    name: str  # whose, without the run
+    name: str  # the name of the peer, without the run
     incarnation: int
     kind: str  # lost, restarted, rewound, poison, restarts
     position: str | None = None  # which call it heard last, and where in the run
@@ -321,8 +293,7 @@ class Incident:
     failure: Failure | None = None  # it does not come back: the run ends with this
 
 
-@message
-class EpisodeEnded:
+class EpisodeEnded(Message):
     """Report the end of an episode and ask for the verdict.
 
     `causes` are maps {signal, issuer, reason}; `agents` maps an agent to {decisions, sum, mean, values?}.
@@ -341,14 +312,13 @@ class EpisodeEnded:
     ticks: int | None = None
     round: int = 0  # steps of this worker in this phase
     evaluation: bool = False  # by a worker that evaluates
-    lost: bool = False  # given up with somebody who took part: it does not count as an episode
+    lost: bool = False  # given up since a participant was lost: it does not count as an episode
 
 
-@message
-class WorkerFailed:
+class WorkerFailed(Message):
     """Report that a worker cannot go on; its open episode has been closed with the reason `failed`.
 
-    `peer` is who failed; null: the controller itself.
+    `peer` is the peer that failed; null: the controller itself.
     """
 
     worker: int
@@ -359,8 +329,7 @@ class WorkerFailed:
     evaluation: bool = False
 
 
-@message
-class Rebuild:
+class Rebuild(Message):
     """Tell that a peer is lost, and ask for word when its successor has joined.
 
     With `unreachable` the broker has not met the peer: a broker was lost, and the peer may come back to its successor.
@@ -371,15 +340,13 @@ class Rebuild:
     unreachable: bool = False
 
 
-@message
-class Rebuilt:
+class Rebuilt(Message):
     """Answer: a successor has joined, or none will."""
 
     joined: bool
 
 
-@message
-class Stands:
+class Stands(Message):
     """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary.
 
     `heeded` is the number of the last signal that it has acted on: one that is on its way to it may end this.
@@ -392,8 +359,7 @@ class Stands:
     heeded: int | None = None
 
 
-@message
-class Boundary:
+class Boundary(Message):
     """Report that a worker stands at the common boundary after a round.
 
     `ending` says that its episode ends here; `next` are the agents that act in its next step.
@@ -408,8 +374,7 @@ class Boundary:
     episode: int = 0
 
 
-@message
-class Go:
+class Go(Message):
     """Answer a boundary: go on (`signal` CONTINUE), or end the episode for this signal.
 
     `participants` maps an agent to the workers whose rows its brain awaits in the next round.
@@ -422,8 +387,7 @@ class Go:
     participants: dict[str, list[int]] | None = None
 
 
-@message
-class Verdict:
+class Verdict(Message):
     """Answer an episode's end: RESET begins `episode` with these seeds, anything greater ends the worker's part."""
 
     signal: str
@@ -434,19 +398,28 @@ class Verdict:
     participants: dict[str, list[int]] | None = None
 
 
-@message
-class ControllerSetup:
+class _InPhase(Message):
+    """Begin a participant's part in a phase."""
+
+    run: str
+    phase: int
+    phase_name: str
+    mode: str
+
+
+class _InWorker(_InPhase):
+    """Begin a participant's part in a phase, in one worker."""
+
+    worker: int
+
+
+class ControllerSetup(_InWorker):
     """Begin a phase in a worker: start its environments.
 
     `environments` are maps {uid, peer, content, plugin, params, reward, transformer, seed, stream, episode_seed,
     episode_stream}; `controller` and each of `conditions` are {plugin, params, name}.
     """
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
-    worker: int
     controller: dict[str, Any]
     conditions: list[dict[str, Any]]
     environments: list[dict[str, Any]]
@@ -456,18 +429,16 @@ class ControllerSetup:
     store: str | None = None
     evaluation: bool = False  # this worker evaluates what others train
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
-    mends: bool = False  # a lost environment is started anew: it is to be led to where it stood
+    mends: bool = False  # a lost environment is started anew, and replayed to where it stood
 
 
-@message
-class ControllerReady:
+class ControllerReady(Message):
     """Answer with what the environments declare: uid -> the fields of EnvironmentDeclared without readings."""
 
     declarations: dict[str, Any]
 
 
-@message
-class ControllerStart:
+class ControllerStart(Message):
     """Set up the muscles and begin the first episode.
 
     `agents` are maps {name, peer, content, brain, muscle, objective, filters, sensors, actuators, rewards, stream,
@@ -484,34 +455,26 @@ class ControllerStart:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class ControllerEvaluate:
+class ControllerEvaluate(Message):
     """Run the episodes of the next evaluation, from the one that the verdict names, by the newest policies."""
 
     verdict: Verdict
 
 
-@message
-class ControllerShutdown:
+class ControllerShutdown(Message):
     """End a worker's part of a phase: muscles first; environments and the last records in a second call."""
 
     muscles: bool = False
     environments: bool = False
 
 
-@message
-class EnvironmentStart:
+class EnvironmentStart(_InWorker):
     """Begin a phase: make the environment and open its first episode.
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
     """
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
-    worker: int
     uid: str
     params: dict[str, Any]
     seed: int
@@ -524,8 +487,7 @@ class EnvironmentStart:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class EnvironmentDeclared:
+class EnvironmentDeclared(Message):
     """Declare sensors, actuators, rewards, and give the first readings.
 
     Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `readings` are
@@ -541,8 +503,7 @@ class EnvironmentDeclared:
     static_model: dict[str, Any] | None = None
 
 
-@message
-class EnvironmentUpdate:
+class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
     `setpoints` are rows of the given `actuators` (indices into the declared order), of all of them if null.
@@ -552,8 +513,7 @@ class EnvironmentUpdate:
     actuators: list[int] | None = None
 
 
-@message
-class EnvironmentUpdated:
+class EnvironmentUpdated(Message):
     """Answer with all declared readings, the rewards of this step, and the flags after it."""
 
     readings: list[Any]
@@ -564,12 +524,11 @@ class EnvironmentUpdated:
     timestamp: str | None = None
     reward_ids: list[dict[str, Any]] | None = None  # declarations, in the first update if not made before
     world_state: Any = None
-    state: dict[str, Any] | None = None  # of generators before a reset, for who has to lead a successor here
+    state: dict[str, Any] | None = None  # of generators before a reset: a successor is replayed from it
     excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
 
 
-@message
-class EnvironmentReset:
+class EnvironmentReset(Message):
     """Begin the next episode in place; `state` is put back before it, in the successor of a lost process."""
 
     episode: int
@@ -578,21 +537,15 @@ class EnvironmentReset:
     state: dict[str, Any] | None = None
 
 
-@message
-class MuscleSetup:
+class MuscleSetup(_InWorker):
     """Begin a phase: make the muscle, its objective and filters; join the brain.
 
     `sensors`, `actuators` and `rewards` are declarations with full ids, before filters; `rewards` null: they come with
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
-    brain's name on the wire, null where nobody is asked (test mode, no brain). `models` is the directory of the model
+    brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode.
     """
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
-    worker: int
     agent: str
     plugin: dict[str, Any]
     objective: dict[str, Any]
@@ -610,8 +563,7 @@ class MuscleSetup:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class Act:
+class Act(Message):
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
     `rewards` are rows in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
@@ -633,12 +585,11 @@ class Act:
     passing: bool = False
 
 
-@message
-class Acted:
+class Acted(Message):
     """Answer with the setpoints, and the objective of the decision that was completed.
 
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
-    are exceptions of authors that the document excuses: maps {issuer, hook, reason}. `statistics` are those of the
+    are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
     decision that is made, `learned` those of the brain, for the decision that was completed.
     """
 
@@ -651,22 +602,16 @@ class Acted:
     learned: dict[str, Any] | None = None
 
 
-@message
-class MuscleReset:
+class MuscleReset(Message):
     """Begin the next episode in place; `prepare` asks for the newest policy before it."""
 
     episode: int
     prepare: bool = False
 
 
-@message
-class BrainSetup:
+class BrainSetup(_InPhase):
     """Begin a phase: make the brain, load its model. `models` is where it stores, `load` where it loads from."""
 
-    run: str
-    phase: int
-    phase_name: str
-    mode: str
     agent: str
     plugin: dict[str, Any]
     sensors: list[dict[str, Any]]
@@ -684,9 +629,8 @@ class BrainSetup:
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
 
 
-@message
-class BrainPretrain:
-    """Learn from recorded episodes before anybody acts; `sha256` is that of the index in `folder`.
+class BrainPretrain(Message):
+    """Learn from recorded episodes before any agent acts; `sha256` is that of the index in `folder`.
 
     What does not fit the declarations of the brain is left out where the index says so, and refused elsewhere.
     """
@@ -695,8 +639,7 @@ class BrainPretrain:
     sha256: str
 
 
-@message
-class BrainPretrained:
+class BrainPretrained(Message):
     """Say from how many episodes the brain has learned, each counted as often as it is shown."""
 
     sessions: int
@@ -704,22 +647,19 @@ class BrainPretrained:
     excused: list[dict[str, Any]] | None = None  # as of Acted
 
 
-@message
-class BrainJoin:
+class BrainJoin(Message):
     """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
 
     worker: int
 
 
-@message
-class BrainLeave:
+class BrainLeave(Message):
     """Leave a brain at the end of a phase."""
 
     worker: int
 
 
-@message
-class Think:
+class Think(Message):
     """Give the rows of one completed decision, one per body.
 
     `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
@@ -750,8 +690,7 @@ class Think:
     before: list[list[Any]] | None = None
 
 
-@message
-class UpdateAsked:
+class UpdateAsked(Message):
     """Ask for the newest update, without a row: the first decision of an episode."""
 
     worker: int
@@ -759,8 +698,7 @@ class UpdateAsked:
     workers: list[int] | None = None
 
 
-@message
-class Thought:
+class Thought(Message):
     """Answer with the newest update that this muscle does not have yet, and a signal of the brain.
 
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
@@ -778,8 +716,7 @@ class Thought:
     together: int = 1
 
 
-@message
-class BrainEvaluate:
+class BrainEvaluate(Message):
     """Tell how an evaluation went.
 
     `episodes` are maps {worker, episode, steps, objective_mean, objective_sum, terminated, truncated}, by worker and
@@ -790,8 +727,7 @@ class BrainEvaluate:
     episodes: list[dict[str, Any]]
 
 
-@message
-class BrainEvaluated:
+class BrainEvaluated(Message):
     """Answer with the brain's own metrics, finite numbers, and the model that it stored for this evaluation."""
 
     metrics: dict[str, Any]
@@ -800,8 +736,7 @@ class BrainEvaluated:
     excused: list[dict[str, Any]] | None = None  # as of Acted
 
 
-@message
-class BrainStore:
+class BrainStore(Message):
     """Store the model, a second time in `second`.
 
     A brain that does not take part in learning is given a `source`: it stores the model that lies there in `models`.
@@ -813,16 +748,14 @@ class BrainStore:
     second: str | None = None
 
 
-@message
-class BrainStored:
+class BrainStored(Message):
     """List the files that were written: maps {tag, path, sha256, bytes, updates}."""
 
     files: list[dict[str, Any]]
     excused: list[dict[str, Any]] | None = None  # as of Acted: what no answer to a muscle has told
 
 
-@message
-class FlowSignal:
+class FlowSignal(Message):
     """Carry flow control."""
 
     signal: str
@@ -836,8 +769,7 @@ class FlowSignal:
     number: int = 0  # counts the governor's signals to one controller from 1: one that comes again is not heard twice
 
 
-@message
-class RecordBatch:
+class RecordBatch(Message):
     """Carry rows for the store, in order; `number` counts the batches of one writer from 1.
 
     `records` are lists [kind, field, ...]; the kinds and their fields are in `kernel/PROTOCOL.md`.
@@ -848,19 +780,17 @@ class RecordBatch:
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
-@message
-class RecordAck:
+class RecordAck(Message):
     """Acknowledge a writer's batches up to `number`: they are durable, or part of an open episode."""
 
     number: int
     error: Failure | None = None
-    waiting: str | None = None  # why nothing can be written at the moment; the store tries again and says when it stops
+    waiting: str | None = None  # why nothing can be written now; the store tries again and says when it stops
     heads: dict[str, Any] | None = None  # what protects the rows of a run, once its end is durable
 
 
-@message
-class RunEvent:
-    """Carry an event of a run for those who look on: its name, time and fields."""
+class RunEvent(Message):
+    """Carry an event of a run for observers: its name, time and fields."""
 
     event: str
     fields: dict[str, Any]

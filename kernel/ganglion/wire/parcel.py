@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgpack
@@ -48,21 +48,14 @@ def encoded(
         if not rows:
             raise
     lifted = list(blobs)
-    changes = {
-        name: [
-            [_lifted(value, lifted) for value in row] if type(row) is list else row for row in getattr(message, name)
-        ]
-        for name in rows
-        if getattr(message, name)
-    }
-    return codec.encode(dataclasses.replace(message, **changes), content), lifted  # type: ignore[type-var]
 
+    def lift(value: Any, _name: str) -> Any:
+        if type(value) is not bytes or len(value) <= PARCEL_BYTES:
+            return value
+        lifted.append(value)
+        return {"blob": len(lifted) - 1}
 
-def _lifted(value: Any, blobs: list[bytes]) -> Any:
-    if type(value) is not bytes or len(value) <= PARCEL_BYTES:
-        return value
-    blobs.append(value)
-    return {"blob": len(blobs) - 1}
+    return codec.encode(_with_values(message, lift), content), lifted
 
 
 def lower(message: M, blobs: Sequence[bytes]) -> M:
@@ -71,25 +64,26 @@ def lower(message: M, blobs: Sequence[bytes]) -> M:
     Raises:
         RemoteProtocolError: A value is no blob that there is.
     """
-    names = _ROWS.get(type(message), ()) if blobs else ()
+
+    def lowered(value: Any, name: str) -> Any:
+        if type(value) is not dict:
+            return value
+        number = value.get("blob")
+        if type(number) is not int or not 0 <= number < len(blobs):
+            raise RemoteProtocolError(f"{name}: expected the number of one of {len(blobs)} blobs, found {value!r:.40}")
+        return blobs[number]
+
+    return _with_values(message, lowered) if blobs else message
+
+
+def _with_values(message: M, change: Callable[[Any, str], Any]) -> M:
+    """Return a message with each value of its rows changed by a function of value and field."""
     changes = {
-        name: [
-            [_lowered(value, blobs, name) for value in row] if type(row) is list else row
-            for row in getattr(message, name)
-        ]
-        for name in names
-        if getattr(message, name)
+        name: [[change(value, name) for value in row] if type(row) is list else row for row in rows]
+        for name in _ROWS.get(type(message), ())
+        if (rows := getattr(message, name))
     }
     return dataclasses.replace(message, **changes) if changes else message  # type: ignore[type-var]
-
-
-def _lowered(value: Any, blobs: Sequence[bytes], name: str) -> Any:
-    if type(value) is not dict:
-        return value
-    number = value.get("blob")
-    if type(number) is not int or not 0 <= number < len(blobs):
-        raise RemoteProtocolError(f"{name}: expected the number of one of {len(blobs)} blobs, found {value!r:.40}")
-    return blobs[number]
 
 
 def detach(call: str, message: M) -> tuple[M, list[bytes]]:
@@ -109,7 +103,10 @@ def detach(call: str, message: M) -> tuple[M, list[bytes]]:
         value = getattr(message, name)
         data = msgpack.packb(value) if value else b""
         if len(data) > PARCEL_BYTES or _is_deep(value, PARCEL_DEPTH):
-            _bounded(f"{call}.{name}", data)
+            if len(data) > PLAN_BYTES:
+                raise LimitExceeded(
+                    f"{call}.{name}: expected at most {PLAN_BYTES} bytes, found {len(data)} (limit plan_bytes)"
+                )
             changes[name] = type(value)()
             changes.setdefault("parcels", {})[name] = len(blobs)
             blobs.append(data)
@@ -140,11 +137,6 @@ def attach(call: str, message: M, blobs: Sequence[bytes]) -> M:
 def plan_bytes(plan: dict[str, Any]) -> int:
     """Return how large a plan is as it travels."""
     return len(msgpack.packb(plan))
-
-
-def _bounded(what: str, data: bytes) -> None:
-    if len(data) > PLAN_BYTES:
-        raise LimitExceeded(f"{what}: expected at most {PLAN_BYTES} bytes, found {len(data)} (limit plan_bytes)")
 
 
 def _is_deep(value: Any, levels: int) -> bool:

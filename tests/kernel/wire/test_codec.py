@@ -12,19 +12,17 @@ from hypothesis import strategies as st
 from ganglion.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 from ganglion.wire.codec import Content, codec_of, decode_map, encode_map, openings, type_text
-from ganglion.wire.messages import message
+from ganglion.wire.messages import Message
 
 
-@message
-class Inner:
+class Inner(Message):
     """Stand inside another message."""
 
     count: int
     word: str = "none"
 
 
-@message
-class Outer:
+class Outer(Message):
     """Have a field of every kind that can be declared."""
 
     number: int
@@ -344,8 +342,7 @@ def test_type_in_words(annotation: Any, text: str) -> None:
 def test_undeclarable_field_is_refused_at_once() -> None:
     """A message with a field that cannot be checked is refused when its codec is built."""
 
-    @message
-    class Odd:
+    class Odd(Message):
         odd: set[int]
 
     with pytest.raises(LocalProtocolError, match="cannot be declared"):

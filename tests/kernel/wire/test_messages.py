@@ -14,7 +14,7 @@ from ganglion.wire.codec import Content, codec_of, encode_map
 from ganglion.wire.messages import CALLS, TELLS
 from ganglion.wire.verb import Verb
 
-KINDS = [kind for name, kind in sorted(vars(messages).items()) if dataclasses.is_dataclass(kind)]
+KINDS = [kind for name, kind in sorted(vars(messages).items()) if name[0] != "_" and dataclasses.is_dataclass(kind)]
 
 numbers = st.integers(-INTEGER_MAX, INTEGER_MAX)
 reals = st.floats(allow_nan=False, allow_infinity=False)

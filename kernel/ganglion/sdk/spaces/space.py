@@ -90,11 +90,10 @@ class Space(ABC):
     _low: Any = None
     _high: Any = None
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a {type(self).__name__} is frozen: {name} cannot be set; make a new one")
+    def __setattr__(self, name: str, *_: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} is frozen: {name} cannot be changed; make a new one")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} is frozen: {name} cannot be deleted")
+    __delattr__ = __setattr__
 
     def _freeze(self, **attributes: Any) -> None:
         """Set the attributes of a space that is being made; numpy arrays become read-only."""
@@ -237,11 +236,9 @@ class Space(ABC):
         return self.to_string()
 
     def _refuse(self, value: Any, why: str = "") -> SpaceError:
-        shown = repr(value)
-        if len(shown) > 200:
-            shown = f"{shown[:200]}..."
-        return SpaceError(f"expected a value of {self._short()}, found {shown}{': ' + why if why else ''}")
+        return SpaceError(f"expected a value of {_short(self)}, found {_short(value)}{': ' + why if why else ''}")
 
-    def _short(self) -> str:
-        text = self.to_string()
-        return text if len(text) <= 200 else f"{text[:200]}..."
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -233,19 +233,11 @@ def _multi_discrete_of(nvec: Any, start: Any = 0, shape: Any = None) -> Space:
     return MultiDiscrete(nvec if shape is None else np.reshape(np.array(nvec, dtype=np.int64), shape), start)
 
 
-def _tuple_of(*spaces: Space) -> Space:
-    return Tuple(spaces)
-
-
-def _dict_of(**spaces: Space) -> Space:
-    return Dict(spaces)
-
-
 _MAKERS: dict[str, Callable[..., Space]] = {
     "Box": Box,
     "Discrete": Discrete,
     "MultiDiscrete": _multi_discrete_of,
     "MultiBinary": MultiBinary,
-    "Tuple": _tuple_of,
-    "Dict": _dict_of,
+    "Tuple": lambda *spaces: Tuple(spaces),
+    "Dict": lambda **spaces: Dict(spaces),
 }
