@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from memorybus import MemoryBus
 
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission, Note
@@ -21,6 +20,7 @@ from ganglion.transport import loop
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.transport.exchange import Exchange
+from ganglion.transport.memory import MemoryBus
 from ganglion.transport.native import NativeFront
 from ganglion.transport.zmqfront import ZmqFront
 from ganglion.transport.zmqlink import ZmqBlockingLink

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from memorybus import MemoryBus, MemoryLink
 
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, HANDSHAKE_S
+from ganglion.transport.memory import MemoryBus, MemoryLink
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, decode
 from ganglion.wire.envelope import encode as encode_envelope

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memorybus import MemoryBus
 
 from ganglion.errors import PeerLost, RemoteProtocolError
+from ganglion.transport.memory import MemoryBus
 from ganglion.transport.zmtp import encode as encode_zmtp
 from ganglion.wire import messages
 from ganglion.wire.codec import Content, codec_of, decode_map, encode_map

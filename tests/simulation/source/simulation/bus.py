@@ -13,8 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from memorybus import MemoryBus
-
 from ganglion import registry
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Note
@@ -27,6 +25,7 @@ from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import newest_cut
 from ganglion.transport.exchange import Exchange
+from ganglion.transport.memory import MemoryBus
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb

@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from memorybus import MemoryBus, MemorySink
-
 from ganglion.broker.link import Link
 from ganglion.errors import PeerLost
+from ganglion.transport.memory import MemoryBus, MemorySink
 from ganglion.wire.envelope import Head, decode_head, encode_head
 from ganglion.wire.verb import Verb
 
