@@ -110,9 +110,9 @@ DEADLINE_OTHER_S = 30.0  # calls that the table above does not name
 RESTARTS_PER_NAME = 5  # of a lost process within RESTARTS_WITHIN_S; more often is no accident
 RESTARTS_WITHIN_S = 60.0  # long enough to tell a bad machine from a bad minute
 RESTARTS_PER_RUN = 20  # of all names together; then something else is wrong
-TAPE_BYTES = 1 << 30  # of one process's journal; to replay a longer one takes longer than to compute again
-TAPE_BEGIN_BYTES = int(os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024)  # then it is compacted
-TAPE_BEGIN_S = 10.0  # a journal of more time likewise: what took long takes long to replay
+JOURNAL_BYTES = 1 << 30  # of one process's journal; to replay a longer one takes longer than to compute again
+JOURNAL_BEGIN_BYTES = int(os.environ.get("GANGLION_JOURNAL_BEGIN_BYTES") or 8 * 1024 * 1024)  # then it is compacted
+JOURNAL_BEGIN_S = 10.0  # a journal of more time likewise: what took long takes long to replay
 RECONNECT_S = 30.0  # for a broker that is lost: as long as for a peer to join
 EXIT_DIFFERS = 3  # of a process whose replay differs from its predecessor; from process to supervisor only
 CHECKPOINT_S = 10.0  # least time between two checkpoints of a run; a loss costs no more than that again
@@ -135,7 +135,7 @@ OUTPUT_BYTES_PER_S = 1024 * 1024  # of one process into its file; what is more i
 LOG_LINE_BYTES = 8 * 1024  # what is cut is counted
 
 # -- rows -------------------------------------------------------------------------------------------------------------
-STORE_TAPE_BYTES = 8 * 1024 * 1024  # a longer journal of a store is compacted: replayed in well below a second
+STORE_JOURNAL_BYTES = 8 * 1024 * 1024  # a longer journal of a store is compacted: replayed in well below a second
 STORE_RESERVE_BYTES = 8 * 1024 * 1024  # kept back beside the store: a full disk takes how the run ended
 OPEN_ROWS_BYTES = 8 * 1024 * 1024  # rows of open episodes held in memory by a store; beyond that they go to disk
 WORLD_STATE_VALUES = 32_768  # of one step; each is at most nine bytes of a body, texts count by eighths
@@ -153,7 +153,7 @@ MODEL_INDEX_BYTES = 64 * 1024**2  # the index of a run's models: some 200 bytes 
 REPLAY_INDEX_BYTES = 64 * 1024**2  # names the files of recorded episodes and their columns: some 300 000 files
 REPLAY_CHUNK_BYTES = 8 * 1024**2  # recorded episodes in one file, which a brain holds whole; one episode may be longer
 REPLAY_CHUNK_SESSIONS = 4096  # likewise, where episodes are short
-REPLAY_EXCUSES = 100  # exceptions of one pre-training that are reported one by one; of the rest the number
+REPLAY_TOLERATED_ERRORS = 100  # exceptions of one pre-training that are reported one by one; of the rest the number
 MODEL_NAME_CHARACTERS = 100  # of a file's name; most file systems end at 255 bytes
 
 # -- documents --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Soak:
         self.kills: list[tuple[str, float | None]] = []  # name, seconds until the next episode has ended
         self.memory: defaultdict[str, list[int]] = defaultdict(list)
         self.descriptors: defaultdict[str, list[int]] = defaultdict(list)
-        self.tapes: defaultdict[str, list[int]] = defaultdict(list)
+        self.journals: defaultdict[str, list[int]] = defaultdict(list)
         self._read = 0
         self.ended = 0
         self.restarted = 0
@@ -81,8 +81,8 @@ class Soak:
     def sample(self) -> None:
         """Note memory and descriptors of all."""
         seen = [(p.role, p.pid) for p in below(self.command.process.pid)]
-        for file in (self.folder / "results" / RUN / "tapes").glob("*.tape"):
-            self.tapes[file.stem.rstrip("-0123456789")].append(file.stat().st_size)
+        for file in (self.folder / "results" / RUN / "journals").glob("*.journal"):
+            self.journals[file.stem.rstrip("-0123456789")].append(file.stat().st_size)
         for role, pid in [("supervisor", self.command.process.pid), *seen]:
             self.memory[role].append(memory_kib(pid))
             self.descriptors[role].append(descriptors(pid))
@@ -130,8 +130,8 @@ def _sum_up(soak: Soak) -> int:
     if back:
         print(f"gap: median {statistics.median(back):.2f} s, max {max(back):.2f} s, last {back[-1]:.2f} s")
     print(f"{soak.ended} episodes, {soak.restarted} restarts")
-    for name, sizes in sorted(soak.tapes.items()):
-        print(f"tape {name:22} last {sizes[-1] / 2**20:7.2f} MiB, longest {max(sizes) / 2**20:7.2f} MiB")
+    for name, sizes in sorted(soak.journals.items()):
+        print(f"journal {name:22} last {sizes[-1] / 2**20:7.2f} MiB, longest {max(sizes) / 2**20:7.2f} MiB")
     for role, found in soak.memory.items():
         quarter = max(1, len(found) // 4)
         first, last = statistics.median(found[:quarter]), statistics.median(found[-quarter:])

@@ -1,4 +1,4 @@
-"""Bases: tapes that are begun anew at every episode, under faults; nothing comes of it but shorter tapes."""
+"""Bases: journals that are begun anew at every episode, under faults; nothing comes of it but shorter journals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulation.cases import CASES, DICE, case
 
 from ganglion.peer import renewal
 from ganglion.peer.records import Records
-from ganglion.peer.renewal import Crossing, Renewal
+from ganglion.peer.renewal import Renewal, WorkerRenewal
 from ganglion.peer.snapshot import Snapshot
 from ganglion.sdk import Environment
 
@@ -30,7 +30,7 @@ WITHIN = (106, 80, 16)
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """Return a folder in which the undisturbed results of our seeds are known, with tapes that are never begun anew."""
+    """Return a folder with the undisturbed results of our seeds, of journals that are never begun anew."""
     memory = Path("/dev/shm")
     path = Path(tempfile.mkdtemp(prefix="ganglion-bases-", dir=memory if os.access(memory, os.W_OK) else None))
     for seed in (*SEEDS, *WITHIN):
@@ -49,8 +49,8 @@ def all_cases(folder: Path) -> Path:
 
 @pytest.fixture
 def gone_on(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Have all tapes begun anew wherever they can be; return who went on from a base how often."""
-    for name, value in (("TAPE_BEGIN_BYTES", 0), ("TAPE_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
+    """Have all journals begun anew wherever they can be; return who went on from a base how often."""
+    for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("JOURNAL_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
         monkeypatch.setattr(renewal, name, value)
     found: Counter[str] = Counter()
     restore = Renewal.restore
@@ -90,7 +90,7 @@ def go(folder: Path, seeds: Any) -> str:
     return ""
 
 
-def test_runs_whose_tapes_begin_anew_come_to_the_same(folder: Path, gone_on: Counter[str]) -> None:
+def test_runs_whose_journals_begin_anew_come_to_the_same(folder: Path, gone_on: Counter[str]) -> None:
     """Whoever is lost goes on from a base in the midst of a phase, and the run is the undisturbed one."""
     assert not go(folder, SEEDS)
     assert gone_on.keys() >= {"muscle", "controller", "brain", "governor"}
@@ -107,7 +107,7 @@ def test_environments_go_on_within_their_episodes(
 
 
 @pytest.mark.long
-def test_many_runs_whose_tapes_begin_anew(all_cases: Path, gone_on: Counter[str], spoken: None) -> None:
+def test_many_runs_whose_journals_begin_anew(all_cases: Path, gone_on: Counter[str], spoken: None) -> None:
     """So it is whatever happens."""
     assert not go(all_cases, range(2000))
     assert min(gone_on.values()) >= 10
@@ -131,13 +131,13 @@ def batches_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def first_verdict(patch: pytest.MonkeyPatch) -> None:
     """Begin again with the first episode."""
-    stand = Crossing.stand
+    stand = WorkerRenewal.stand
 
     def first(self: Any, verdict: Any, mine: Any, loose: bool) -> Any:
         found = stand(self, verdict, mine, loose)
         return None if found is None else (verdict, found[1])
 
-    patch.setattr(Crossing, "stand", first)
+    patch.setattr(WorkerRenewal, "stand", first)
 
 
 @pytest.mark.parametrize("mutant", [nothing_put_back, first_verdict], ids=lambda mutant: mutant.__name__)

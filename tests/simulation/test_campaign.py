@@ -63,7 +63,7 @@ FOUND = {
         405777,
         [Fault("cut", 181, Role.BRAIN, 34824, 29, 0.3)],
     ),
-    "who has lost his place on the bus for good writes on his tape how he ends": (
+    "who has lost his place on the bus for good writes on his journal how he ends": (
         406207,
         [Fault("undead", 114, Role.CONTROLLER, 48315, 9, 1.0), Fault("nap", 220, Role.BRAIN, 30879, 9, 3.0)],
     ),

@@ -30,20 +30,28 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["../a.tape", "tapes/../../a.tape", "/tmp/a.tape", "a.tape", "tapes/deep/a.tape", "tapes/a.txt", "../tapes/a.tape"],
+    [
+        "../a.journal",
+        "journals/../../a.journal",
+        "/tmp/a.journal",
+        "a.journal",
+        "journals/deep/a.journal",
+        "journals/a.txt",
+        "../journals/a.journal",
+    ],
 )
 def test_a_checkpoint_puts_journals_back_into_the_run_only(results: Path, name: str) -> None:
     """A note that names a journal outside, with a digest that is right, is damage: nothing is written."""
     run = results / "run-1"
     checkpoint = run / "cuts" / "moment-000000001"
     checkpoint.mkdir(parents=True)
-    (checkpoint / "a.tape").write_bytes(b"x")
+    (checkpoint / "a.journal").write_bytes(b"x")
     (checkpoint / "a.txt").write_bytes(b"x")
-    tapes = {"tapes/a.tape": 1}
-    for named, whole in ((tapes, True), ({**tapes, name: 1}, False), ({"tapes/a.tape": -1}, False)):
+    journals = {"journals/a.journal": 1}
+    for named, whole in ((journals, True), ({**journals, name: 1}, False), ({"journals/a.journal": -1}, False)):
         for path in checkpoint.glob("*.json"):
             path.unlink()
-        Checkpoints(run).keep(_noted(checkpoint, named), {"tapes": named})
+        Checkpoints(run).keep(_noted(checkpoint, named), {"journals": named})
         found, wrong = Checkpoints(run).newest()
 
         assert whole == (found is not None), named
@@ -51,8 +59,8 @@ def test_a_checkpoint_puts_journals_back_into_the_run_only(results: Path, name: 
     assert {"results"} == {path.name for path in results.parent.iterdir()}
 
 
-def _noted(folder: Path, tapes: dict[str, int]) -> Checkpoint:
-    return Checkpoint(folder, {}, tapes, False)
+def _noted(folder: Path, journals: dict[str, int]) -> Checkpoint:
+    return Checkpoint(folder, {}, journals, False)
 
 
 def test_a_connection_file_has_nothing_of_others_removed(results: Path, tmp_path: Path) -> None:

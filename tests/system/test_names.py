@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import GanglionError
-from ganglion.peer.journal import FileReel, Tape
+from ganglion.peer.journal import Journal, JournalFile
 from ganglion.peer.models import copy_model, model_folders, write_index
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models, file_name, percent_encoded
@@ -170,16 +170,16 @@ def log_of(folder: Path, name: str) -> None:
         (folder / f"{log_name(process)}.log").write_text("")
 
 
-def tape_of(folder: Path, name: str) -> None:
-    """Begin and replace the tapes of processes of that uid."""
+def journal_of(folder: Path, name: str) -> None:
+    """Begin and replace the journals of processes of that uid."""
     for role in (Role.ENVIRONMENT, Role.BRAIN):
         process = Process(peer_name(run_id(name), role, name, 3), role, name, 3)
         path = RunFolder("run", folder).journal(process)
         path.parent.mkdir(exist_ok=True)
-        tape = Tape(FileReel(path))
-        tape.note((2, 1.0, None))
-        tape.say()
-        tape.begin_anew([])
+        journal = Journal(JournalFile(path))
+        journal.note((2, 1.0, None))
+        journal.say()
+        journal.begin_anew([])
         assert path.is_file()
 
 
@@ -193,7 +193,7 @@ FILES: list[Callable[[Path, str], None]] = [
     folder_of,
     given_folder_of,
     log_of,
-    tape_of,
+    journal_of,
 ]
 
 
@@ -210,7 +210,7 @@ def test_no_file_is_made_outside(run: Path, make: Callable[[Path, str], None]) -
         assert beside - {row for row in beside if row.startswith(f"{number}/")} == after, name
 
 
-@pytest.mark.parametrize("make", [model_of, agent_of, index_of, log_of, copy_of, tape_of])
+@pytest.mark.parametrize("make", [model_of, agent_of, index_of, log_of, copy_of, journal_of])
 def test_planted_links_lead_nowhere(run: Path, make: Callable[[Path, str], None]) -> None:
     """Where a link lies in the place of each file that is made, what it leads to stays as it is."""
     victim = run / "victim"

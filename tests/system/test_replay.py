@@ -264,4 +264,4 @@ def test_a_run_without_a_store_has_recorded_nothing(tmp_path: Path) -> None:
     assert 2 == done.returncode
     assert 3 == done.stderr.count("are read from a store, and this run has none (--store none)")
     assert "school.yml:16:20: schedule.own.agents.ada.replay.0: recorded episodes are read from a store" in done.stderr
-    assert not (tmp_path / "results" / "school-1" / "tapes").exists()
+    assert not (tmp_path / "results" / "school-1" / "journals").exists()

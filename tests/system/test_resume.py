@@ -129,11 +129,11 @@ def test_an_interrupted_run_goes_on_in_mid_episode(journey: Callable[..., Journe
 
 @pytest.mark.long
 def test_after_a_loss_of_power_the_run_goes_on_from_its_newest_cut(journey: Callable[..., Journey], whole: str) -> None:
-    """Tapes were not synced then; what was kept of them was."""
+    """Journals were not synced then; what was kept of them was."""
     run = journey("--set", "recovery.checkpoint_s=0.05")
     run.cut(5)
     run.other_boot()
-    shutil.rmtree(run.run / "tapes")
+    shutil.rmtree(run.run / "journals")
     assert "every process goes on at its cut" in run.finish()
 
     assert whole == run.digest()

@@ -19,7 +19,7 @@ from pathlib import Path
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Environment, EnvironmentBaseline, EnvironmentState
 from ganglion.sdk import RewardInformation, SensorInformation
 
-class Odd(Environment):  # dies so many times; each time its successor reads otherwise while it hears the tape
+class Odd(Environment):  # dies so many times; each time its successor reads otherwise while it hears the journal
     def __init__(self, folder, times):
         self.folder, self.times = Path(folder), times
     def start_environment(self):

@@ -28,7 +28,7 @@ class Hill(Environment):  # tells a limit of its own process
     def update(self, actuators):
         return EnvironmentState(self.read(), [], terminated=True)
     def read(self):
-        return [SensorInformation(float(limits.TAPE_BEGIN_BYTES), Box(0.0, 1e9, ()), "s")]
+        return [SensorInformation(float(limits.JOURNAL_BEGIN_BYTES), Box(0.0, 1e9, ()), "s")]
 """
 
 

@@ -43,14 +43,14 @@ class Spy(Environment):  # tells whose process it is, and which files of the run
         return EnvironmentState(self.read(), [reward], terminated=self.step >= 4)
     def look(self):
         names = [name for name in NAMES if readable(self.results / name)]
-        folders = [self.results / name for name in ("spy-1", "spy-1/logs", "spy-1/tapes", "spy-1/brains")]
+        folders = [self.results / name for name in ("spy-1", "spy-1/logs", "spy-1/journals", "spy-1/brains")]
         listed = [path.name for path in folders if os.access(path, os.R_OK) or os.access(path, os.W_OK)]
         print("SEEN", os.getuid(), names, listed, flush=True)
 
 NAMES = [
     "ganglion.db", "spy-1/document.yml", "spy-1/resolved.yml", "spy-1/manifest.json", "spy-1/connection.json",
     "spy-1/plan.msgpack", "spy-1/logs/governor.jsonl", "spy-1/logs/store.jsonl", "spy-1/logs/broker.out",
-    "spy-1/tapes/governor.tape", "spy-1/brains/models.json", "spy-1/logs/environment.hut.0.jsonl",
+    "spy-1/journals/governor.journal", "spy-1/brains/models.json", "spy-1/logs/environment.hut.0.jsonl",
 ]
 
 def readable(path):

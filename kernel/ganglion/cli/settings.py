@@ -15,7 +15,7 @@ from typing import Any, Self
 import click
 
 from ganglion.errors import UsageError
-from ganglion.limits import PROCESSES_PER_RUN, TAPE_BEGIN_BYTES
+from ganglion.limits import JOURNAL_BEGIN_BYTES, PROCESSES_PER_RUN
 
 BUILT_IN = "built in"
 _NUMBERS = ("processes_per_run", "journal_begin_bytes")
@@ -54,7 +54,7 @@ class Settings:
     commands: str = "allow"
     readers: str = "owner"
     processes_per_run: int = PROCESSES_PER_RUN
-    journal_begin_bytes: int = TAPE_BEGIN_BYTES
+    journal_begin_bytes: int = JOURNAL_BEGIN_BYTES
     origins: dict[str, str] = field(default_factory=dict)
 
     @classmethod

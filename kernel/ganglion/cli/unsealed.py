@@ -14,10 +14,10 @@ from ganglion.cli.stores import default_uri, open_reader, store_class
 from ganglion.errors import UsageError
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import decode_head
+from ganglion.wire.journal import Kind, frames_of, read_records
 from ganglion.wire.messages import RecordBatch
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import attach
-from ganglion.wire.tape import Kind, frames_of, read_records
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import StoreReader

@@ -13,9 +13,9 @@ from ganglion.document.model import Expect, Form, PluginName, Text, validate
 from ganglion.document.schema import cleaned
 from ganglion.document.spelling import walk
 from ganglion.errors import DocumentError
-from ganglion.limits import PROCESSES_PER_RUN, PROCESSES_PER_RUN_MAX, TAPE_BEGIN_BYTES, TAPE_BYTES
+from ganglion.limits import JOURNAL_BEGIN_BYTES, JOURNAL_BYTES, PROCESSES_PER_RUN, PROCESSES_PER_RUN_MAX
 
-NUMBERS = {"processes_per_run": (1, PROCESSES_PER_RUN_MAX), "journal_begin_bytes": (4096, TAPE_BYTES)}
+NUMBERS = {"processes_per_run": (1, PROCESSES_PER_RUN_MAX), "journal_begin_bytes": (4096, JOURNAL_BYTES)}
 """Settings that are integers: the least and the largest."""
 
 Names = Annotated[list[PluginName], Expect("a list of names")]
@@ -41,8 +41,8 @@ class Config(Form):
     processes_per_run: Annotated[int, Field(ge=1, le=PROCESSES_PER_RUN_MAX), _PROCESSES] = Field(
         PROCESSES_PER_RUN, description="how many processes a run may have"
     )
-    journal_begin_bytes: Annotated[int, Field(ge=4096, le=TAPE_BYTES), _BYTES] = Field(
-        TAPE_BEGIN_BYTES, description="from which length on a process begins its journal anew with its state"
+    journal_begin_bytes: Annotated[int, Field(ge=4096, le=JOURNAL_BYTES), _BYTES] = Field(
+        JOURNAL_BEGIN_BYTES, description="from which length on a process begins its journal anew with its state"
     )
 
 

@@ -146,12 +146,12 @@ EXCUSED = "excused"
 _REASON_CHARACTERS = 500
 
 
-class Pardoned(Exception):
+class Tolerated(Exception):
     """Say that a hook raised and was excused: there is no result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Excuse:
+class ToleratedError:
     """One exception that was excused: whose it is, which hook raised it, what it says, and its traceback."""
 
     issuer: str
@@ -166,21 +166,21 @@ class Excuse:
 
 
 def continues(plugin: Mapping[str, Any] | None) -> bool:
-    """Say whether the document excuses exceptions of a plugin."""
+    """Say whether the document tolerated_errors exceptions of a plugin."""
     return plugin is not None and plugin.get("on_error") == "continue"
 
 
-class Excuses:
-    """Keep the excuses of one host until they are told; log each, and tell the supervisor how many there were."""
+class ToleratedErrors:
+    """Keep the tolerated errors of one host until they are told; log each, and tell the supervisor their number."""
 
     def __init__(self, participant: Callable[[], Participant | None], run: str) -> None:
         self._participant, self._run = participant, run
-        self.due: list[Excuse] = []
+        self.due: list[ToleratedError] = []
         """Those that were not told yet."""
         self._count = 0
 
     def take(self, issuer: str, hook: str, error: AuthorError) -> None:
-        """Excuse an exception; raise it again if it is none of its author's own."""
+        """ToleratedError an exception; raise it again if it is none of its author's own."""
         cause = error.__cause__
         if isinstance(cause, GanglionError) and not isinstance(cause, AuthorError):
             raise error
@@ -188,16 +188,16 @@ class Excuses:
             raise error
         failure = failure_of(error)
         reason = str(error) if cause is not None else f"{type(error).__name__}: {error}"
-        excuse = Excuse(issuer, hook, reason[:_REASON_CHARACTERS], failure.where or "", failure.traceback)
+        excuse = ToleratedError(issuer, hook, reason[:_REASON_CHARACTERS], failure.where or "", failure.traceback)
         self.due.append(excuse)
         self._count += 1
         participant = self._participant()
         if participant is not None and not participant.playing:  # else a predecessor has said so
             self._say(participant, excuse)
 
-    def _say(self, participant: Participant, excuse: Excuse) -> None:
-        if participant.on_excuse is not None:
-            participant.on_excuse(excuse)
+    def _say(self, participant: Participant, excuse: ToleratedError) -> None:
+        if participant.on_tolerated is not None:
+            participant.on_tolerated(excuse)
         else:
             sys.stderr.write(f"{excuse.traceback or excuse.reason}\nexcused: {excuse.where}\n")
             sys.stderr.flush()
@@ -214,15 +214,15 @@ class Hooks:
     """Call the hooks of one object.
 
     `where` says whose they are (`environment grid (worker 1), class Grid of ganglion-grid 0.3`); `step` is added to
-    it when it is not None. With `excuses` what they raise is excused, in the name of `issuer`: `pardon` calls as the
-    object itself does, and raises Pardoned then.
+    it when it is not None. With `tolerated_errors` what they raise is tolerated, in the name of `issuer`:
+    `tolerate` calls as the object itself does, and raises Tolerated then.
     """
 
-    def __init__(self, where: str, excuses: Excuses | None = None, issuer: str = "") -> None:
+    def __init__(self, where: str, tolerated_errors: ToleratedErrors | None = None, issuer: str = "") -> None:
         self.where = where
-        self.excuses, self.issuer = excuses, issuer
+        self.tolerated_errors, self.issuer = tolerated_errors, issuer
         # Of one that is not excused they are the same, and cost the same.
-        self.pardon: Callable[..., Any] = self if excuses is None else self._pardon
+        self.tolerate: Callable[..., Any] = self if tolerated_errors is None else self._tolerate
         self.step: int | None = None
         self.hook = ""
         """The one that was called last."""
@@ -243,18 +243,18 @@ class Hooks:
     def excused(self, instead: Any, hook: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return what the hook returns, or `instead` if it raises what is excused."""
         try:
-            return self.pardon(hook, function, *args)
-        except Pardoned:
+            return self.tolerate(hook, function, *args)
+        except Tolerated:
             return instead
 
-    def _pardon(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the hook returns; Pardoned if it raises what is excused."""
-        assert self.excuses is not None
+    def _tolerate(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the hook returns; Tolerated if it raises what is excused."""
+        assert self.tolerated_errors is not None
         try:
             return self(hook, function, *args)
         except AuthorError as error:
-            self.excuses.take(self.issuer, hook, error)
-            raise Pardoned from error
+            self.tolerated_errors.take(self.issuer, hook, error)
+            raise Tolerated from error
 
     def blame(self, hook: str, error: Exception) -> AuthorError:
         """Return the error that stands for what a hook raised that was not called by us."""

@@ -11,7 +11,16 @@ from typing import Any
 import msgpack
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
-from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, failure_of, identity, seed_process
+from ganglion.peer.author import (
+    Hooks,
+    Loader,
+    Tolerated,
+    ToleratedErrors,
+    continues,
+    failure_of,
+    identity,
+    seed_process,
+)
 from ganglion.peer.conversation import Request
 from ganglion.peer.decision import Notes, evaluated, signal_of
 from ganglion.peer.filters import LearningFilters, tag_of
@@ -21,7 +30,7 @@ from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.transitions import Remember, Row, Stack, parted
-from ganglion.peer.values import SIMPLE, Layout, copied, freeze, learns_arrays, thaw
+from ganglion.peer.values import SIMPLE, Layout, copied, deserialize, learns_arrays, serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import RewardInformation
@@ -103,13 +112,13 @@ class BrainHost:
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: BrainSetup) -> Done:
         """Make the brain and load its model."""
-        self.participant.begin_tape([(request, None)])  # what comes before is not needed
+        self.participant.begin_journal([(request, None)])  # what comes before is not needed
         self._setup, self._began, self._answered, self._renewal = setup, request, None, None
         self._brain, self._checkpoints = None, None
         blame = self._loader.blame("brain", str(setup.plugin["name"]))
-        self._excuses = Excuses(lambda: self.participant, setup.run)
-        self._notes = Notes(self._excuses)
-        own = self._excuses if continues(setup.plugin) else None
+        self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
+        self._notes = Notes(self._tolerated_errors)
+        own = self._tolerated_errors if continues(setup.plugin) else None
         self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}", own, f"brain:{setup.agent}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
@@ -129,7 +138,7 @@ class BrainHost:
             "sensors": () if setup.filters else sensors,
             "actuators": () if setup.filters else actuators,
             "muscles": list(setup.muscles),
-            "static_world_models": thaw(setup.static_models or {}, (), "setup.static_models"),
+            "static_world_models": deserialize(setup.static_models or {}, (), "setup.static_models"),
             "models": self._models,
             "phase": setup.phase,
             **mine,
@@ -203,12 +212,12 @@ class BrainHost:
                 self._live = not participant.playing
                 self._stand(brain)
             return
-        if not participant.tapes or not checkpoints.due or not participant.idle:
+        if not participant.journals or not checkpoints.due or not participant.idle:
             return
         began_s = participant.clock()
         assert isinstance(brain, CheckpointableBrain)
         state = self._hooks("export_checkpoint_state", export, brain, self._memory, self._generators, self._books())
-        participant.begin_tape([(self._began, self._answered)], state)
+        participant.begin_journal([(self._began, self._answered)], state)
         checkpoints.taken(began_s)
 
     def _stand(self, brain: Brain) -> None:
@@ -294,13 +303,13 @@ class BrainHost:
     def pretrain(self, request: Request, pretrain: BrainPretrain) -> BrainPretrained:
         """Let the brain learn from recorded episodes, before any muscle joins."""
         brain = self._running()
-        learner = Learner(self._setup, brain, self._hooks, self._loader, self._filters, self._excuses)
+        learner = Learner(self._setup, brain, self._hooks, self._loader, self._filters, self._tolerated_errors)
         lesson = provider().lesson(pretrain, learner)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
             brain.pop_statistics()  # of no decision that anybody makes, like a signal
             brain.pop_signal()
-            return lesson.reply(self._excuses.pop())
+            return lesson.reply(self._tolerated_errors.pop())
         self._rehearsed = True
         for think in lesson.rows():
             row = self._row(request, think)
@@ -320,8 +329,8 @@ class BrainHost:
             self._learn_every = self._told_every(brain)
         muscle = self._muscle(join.worker)
         if self._newest(muscle) is None:
-            with suppress(Pardoned):
-                self._take(self._hooks.pardon("initial_update", brain.initial_update, muscle))
+            with suppress(Tolerated):
+                self._take(self._hooks.tolerate("initial_update", brain.initial_update, muscle))
             self._notes.take(join.worker, brain)
         self._has.pop(muscle, None)
         self._has_filters.pop(muscle, None)
@@ -347,7 +356,7 @@ class BrainHost:
         """Give the newest update to a muscle that evaluates; what muscles in training have had is not changed."""
         self._running()
         blobs: list[bytes] = []
-        update = None if self._last_update is None else freeze(self._last_update, blobs, "update")
+        update = None if self._last_update is None else serialize(self._last_update, blobs, "update")
         filters = self._filters
         arrays = filters.travelling(blobs) if filters is not None and filters.version else None
         if self._last_update is None and arrays is None:
@@ -362,7 +371,7 @@ class BrainHost:
             return None
         attributes = {"uid": setup.agent, "name": setup.agent, "mode": Mode(setup.mode)}
         where = f"agent {setup.agent}"
-        return LearningFilters(self._loader, setup.filters, where, attributes, self._excuses)
+        return LearningFilters(self._loader, setup.filters, where, attributes, self._tolerated_errors)
 
     def _filtered(self, row: Row) -> Row:
         """Return a row, which is in the memory, as filters show it to the brain; the memory has it so, too."""
@@ -386,7 +395,7 @@ class BrainHost:
         evaluation = Evaluation(evaluate.number, tuple(EpisodeSummary(**row) for row in evaluate.episodes))
         found = self._hooks.excused(None, "evaluate", brain.evaluate, evaluation)
         reply: BrainEvaluated = self._hooks.excused(BrainEvaluated({}), "evaluate", evaluated, found)
-        return replace(reply, excused=self._excuses.pop())
+        return replace(reply, excused=self._tolerated_errors.pop())
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
         """Store model and policy, or copy the model of `source` where none is learned; say which files were written."""
@@ -502,7 +511,7 @@ class BrainHost:
             truncated=think.truncated,
             decision=think.decision,
             episode=think.episode,
-            data=data if type(data) in SIMPLE else thaw(data, request.blobs, "think.data"),
+            data=data if type(data) in SIMPLE else deserialize(data, request.blobs, "think.data"),
         )
         if not self._arrays or self._memory.size_limit > 0:
             self._remember(row, think)
@@ -511,7 +520,7 @@ class BrainHost:
             return row
         try:
             return self._filtered(row)
-        except Pardoned:
+        except Tolerated:
             self._memory.annotate(None)
             self._notes.take(think.worker, self._running())
             return None
@@ -522,10 +531,10 @@ class BrainHost:
         assert brain is not None
         self._hooks.step = row.decision
         try:
-            result = self._hooks.pardon("thinking", brain.thinking, row.muscle, row.data)
+            result = self._hooks.tolerate("thinking", brain.thinking, row.muscle, row.data)
             if result is not None:
                 self._take(result)
-        except Pardoned:
+        except Tolerated:
             pass
         if self._filters is not None:
             self._publish()
@@ -541,8 +550,8 @@ class BrainHost:
         brain = self._running()
         self._hooks.step = rows[0].decision
         batch = self._stack(rows)
-        with suppress(Pardoned):
-            self._take(self._hooks.pardon("learn", brain.learn, batch))
+        with suppress(Tolerated):
+            self._take(self._hooks.tolerate("learn", brain.learn, batch))
         self._publish()
         self._notes.take(int(rows[0].muscle.rpartition("/")[2]), brain)
         wish = brain.pop_signal()
@@ -559,12 +568,12 @@ class BrainHost:
         assert brain is not None
         only: list[str] | None = None
         if isinstance(result, Update):
-            only = None if result.only is None else self._hooks.pardon(hook, self._known, result.only)
+            only = None if result.only is None else self._hooks.tolerate(hook, self._known, result.only)
             result = result.data
         if self._filters is not None:
             result = self._filters.update(result)
         blobs: list[bytes] = []
-        data = self._hooks.pardon(hook, freeze, result, blobs, "update")
+        data = self._hooks.tolerate(hook, serialize, result, blobs, "update")
         self._version += 1
         newest = Newest(self._version, data, blobs)
         if only is None:
@@ -572,7 +581,7 @@ class BrainHost:
         else:
             self._updates |= dict.fromkeys(only, newest)
         # A copy: an author may go on changing the arrays that were the update.
-        self._last_update = brain.last_update = data if type(data) in SIMPLE else thaw(data, blobs, "update")
+        self._last_update = brain.last_update = data if type(data) in SIMPLE else deserialize(data, blobs, "update")
 
     def _known(self, muscles: Sequence[str]) -> list[str]:
         each = [muscles] if isinstance(muscles, str) else list(muscles)

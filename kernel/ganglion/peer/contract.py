@@ -10,8 +10,8 @@ from typing import Any
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT, UID_BYTES
-from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity
-from ganglion.peer.values import Layout, freeze
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
+from ganglion.peer.values import Layout, serialize
 from ganglion.sdk.environment import EnvironmentBaseline, EnvironmentState, Reward, StateTransformer
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
@@ -142,7 +142,7 @@ def static_model(given: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(given, Mapping):
         raise AuthorError(f"static_world_model: expected a map with text keys, found {given!r:.80}")
-    frozen: dict[str, Any] = freeze(given, None, "static_world_model")
+    frozen: dict[str, Any] = serialize(given, None, "static_world_model")
     return frozen
 
 
@@ -232,25 +232,27 @@ class Judgement:
     What they raise, and what is wrong with what they return, is blamed on their own classes.
     """
 
-    def __init__(self, loader: Loader, start: EnvironmentStart, excuses: Excuses, owner: Mapping[str, Any]) -> None:
+    def __init__(
+        self, loader: Loader, start: EnvironmentStart, tolerated_errors: ToleratedErrors, owner: Mapping[str, Any]
+    ) -> None:
         self._loader, self._start, self._owner = loader, start, owner
         self.generators: dict[str, Any] = {}
         self.own_rewards = False
         """Whether the environment's own rewards stand in this step, since an exception of the reward was tolerated."""
-        self._rewarding = self._hooks(excuses, "reward", start.reward)
-        self._transforming = self._hooks(excuses, "transformer", start.transformer)
+        self._rewarding = self._hooks(tolerated_errors, "reward", start.reward)
+        self._transforming = self._hooks(tolerated_errors, "transformer", start.transformer)
         self.reward: Reward | None = self._make("reward", start.reward, self._rewarding)
         self.transformer: StateTransformer | None = self._make("transformer", start.transformer, self._transforming)
         self.once = None if self.reward is None else Once(self.reward)
         self.silent = self.once is None and self.transformer is None
         """Whether there is neither."""
 
-    def _hooks(self, excuses: Excuses, kind: str, plugin: Mapping[str, Any] | None) -> Hooks:
+    def _hooks(self, tolerated_errors: ToleratedErrors, kind: str, plugin: Mapping[str, Any] | None) -> Hooks:
         uid = self._start.uid
         where = f"{kind} of environment {uid} (worker {self._start.worker})"
         if plugin is not None:
             where = f"{where}, {self._loader.blame(kind, str(plugin['name']))}"
-        return Hooks(where, excuses if continues(plugin) else None, f"{kind}:{uid}")
+        return Hooks(where, tolerated_errors if continues(plugin) else None, f"{kind}:{uid}")
 
     def _make(self, kind: str, plugin: Mapping[str, Any] | None, hooks: Hooks) -> Any:
         if plugin is None:
@@ -314,19 +316,19 @@ class Judgement:
         own, rewards = state.rewards, once.result
         try:
             if rewards is None:
-                rewards = self._rewarding.pardon("reward", once, state)
-            state.rewards = self._rewarding.pardon("reward", _listed, rewards)
-            if self._rewarding.excuses is not None and check is not None:
-                self._rewarding.pardon("reward", check, state.rewards)
-        except Pardoned:
+                rewards = self._rewarding.tolerate("reward", once, state)
+            state.rewards = self._rewarding.tolerate("reward", _listed, rewards)
+            if self._rewarding.tolerated_errors is not None and check is not None:
+                self._rewarding.tolerate("reward", check, state.rewards)
+        except Tolerated:
             state.rewards, self.own_rewards = own, True
 
     # -- transformer --------------------------------------------------------------------------------------------------
     def _transformed(self, state: EnvironmentState) -> EnvironmentState:
-        kept = state if self._transforming.excuses is None else _copied(state)
+        kept = state if self._transforming.tolerated_errors is None else _copied(state)
         try:
-            found: EnvironmentState = self._transforming.pardon("transformer", self._transform, state)
-        except Pardoned:
+            found: EnvironmentState = self._transforming.tolerate("transformer", self._transform, state)
+        except Tolerated:
             return kept
         return found
 

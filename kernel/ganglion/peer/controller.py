@@ -11,10 +11,10 @@ from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolE
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, is_loss, seed_process, show_failure
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
-from ganglion.peer.lost import Journal, Mender, await_successor, lost_between_calls
+from ganglion.peer.lost import CommandHistory, Replayer, await_successor, lost_between_calls
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
-from ganglion.peer.renewal import Crossing
+from ganglion.peer.renewal import WorkerRenewal
 from ganglion.peer.values import Layout
 from ganglion.peer.world import Actor, Phase, World, select
 from ganglion.run.plan import span_s
@@ -22,6 +22,7 @@ from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.seed import derive
 from ganglion.wire.codec import Content, codec_of
+from ganglion.wire.journal import digest
 from ganglion.wire.messages import (
     ControllerEvaluate,
     ControllerReady,
@@ -40,7 +41,6 @@ from ganglion.wire.messages import (
     WorkerFailed,
 )
 from ganglion.wire.name import label
-from ganglion.wire.tape import digest
 
 # Fields of the messages that begin a phase: as they stand in the set-up of a controller, and of its parts.
 _OF_PHASES = ("run", "phase", "phase_name", "mode", "worker")
@@ -59,7 +59,7 @@ class ControllerHost:
         self._records: Records | None = None
         self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
-        self._crossing: Crossing | None = None  # of this phase
+        self._renewal_of_worker: WorkerRenewal | None = None  # of this phase
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -110,10 +110,10 @@ class ControllerHost:
         if self._records is None:
             self._records = Records(self.participant, setup.store, self.participant.take_base() or 0)
         if self._records.settled:
-            self.participant.begin_tape([(request, None)], self._records.number)
+            self.participant.begin_journal([(request, None)], self._records.number)
         self._records.span_s = span_s("record", setup.deadlines_s)
         worlds = [World(e["uid"], e["peer"], e) for e in setup.environments]
-        self._crossing = None
+        self._renewal_of_worker = None
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:
             self.participant.contents[world.peer] = Content(world.setup.get("content", "msgpack"))
@@ -186,11 +186,11 @@ class ControllerHost:
 
     def _stand(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
         """Begin the journal anew at the begin of an episode, if it is long; return the verdict to go on by."""
-        if self._crossing is None:
+        if self._renewal_of_worker is None:
             assert self._records is not None
-            self._crossing = Crossing(self.participant, phase, self._records)
+            self._renewal_of_worker = WorkerRenewal(self.participant, phase, self._records)
         loose = bool(asyncio.all_tasks(runner.get_loop()))
-        found = self._crossing.stand(verdict, [self._heard, sorted(self._fresh), sorted(phase.missing)], loose)
+        found = self._renewal_of_worker.stand(verdict, [self._heard, sorted(self._fresh), sorted(phase.missing)], loose)
         if found is None:
             return verdict
         verdict, (self._heard, fresh, missing) = found
@@ -212,7 +212,7 @@ class ControllerHost:
         """Begin an episode in place; with `prepare` the muscles take the newest policy before."""
         resets: list[EnvironmentReset] = []
         asked: list[Pending] = []
-        mend = None if not phase.setup.mends else Mender(phase, phase.worlds, resets)
+        mend = None if not phase.setup.mends else Replayer(phase, phase.worlds, resets)
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
@@ -226,8 +226,8 @@ class ControllerHost:
         answers = self.participant.gather(asked, mend)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
-            if world.journal is not None:
-                world.journal.began(replace(message, state=answer.state), digest(pending.answer))
+            if world.history is not None:
+                world.history.began(replace(message, state=answer.state), digest(pending.answer))
 
     def _restart(self, phase: Phase, verdict: Verdict) -> None:
         """Begin the next episode with new objects: environments and muscles anew, brains stay."""
@@ -345,7 +345,7 @@ class ControllerHost:
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
             if setup.mends and world.setup.get("mends", True):
-                world.journal = Journal(message, episode, digest(pending.answer))
+                world.history = CommandHistory(message, episode, digest(pending.answer))
 
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False) -> None:
         setup = phase.setup

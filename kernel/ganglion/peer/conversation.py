@@ -137,7 +137,7 @@ class Conversation:
     def begin(self, incarnation: int) -> None:
         """Take serials that no earlier incarnation of ours has used: nobody is to take us for its repetition.
 
-        Whoever has a predecessor's tape goes on with its serials: what it repeats is to be taken for a repetition.
+        Whoever has a predecessor's journal goes on with its serials: what it repeats is to be taken for a repetition.
         """
         self._serial = max(0, incarnation - 1) << 32
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.author import Excuses, wrong_answer
+from ganglion.peer.author import ToleratedErrors, wrong_answer
 from ganglion.peer.contract import checked_row
-from ganglion.peer.values import Layout, thaw
+from ganglion.peer.values import Layout, deserialize
 from ganglion.peer.world import Actor
 from ganglion.sdk.brain import Brain, EvaluationResult
 from ganglion.sdk.flow import Signal
@@ -25,8 +25,8 @@ BRAIN = "brain."
 class Notes:
     """Keep tolerated errors and statistics of a brain's host for the worker whose row they concern."""
 
-    def __init__(self, excuses: Excuses) -> None:
-        self._excuses = excuses
+    def __init__(self, tolerated_errors: ToleratedErrors) -> None:
+        self._tolerated_errors = tolerated_errors
         self.due = False  # whether there is anything for any worker
         self._excused: dict[int, list[dict[str, Any]]] = {}
         self._noted: dict[int, dict[str, float]] = {}
@@ -37,7 +37,7 @@ class Notes:
         if noted:
             self.due = True
             self._noted.setdefault(worker, {}).update({f"{BRAIN}{key}": noted[key] for key in noted})
-        excused = self._excuses.pop() if self._excuses.due else None
+        excused = self._tolerated_errors.pop() if self._tolerated_errors.due else None
         if excused:
             self.due = True
             self._excused.setdefault(worker, []).extend(excused)
@@ -115,12 +115,12 @@ class Policy:
         return None if self._files is None else self._files.load(tag)
 
 
-def thawed(thought: Thought, parts: Sequence[bytes]) -> Thought:
+def deserialized(thought: Thought, parts: Sequence[bytes]) -> Thought:
     """Return an answer of a brain with its arrays."""
     if not thought.fresh and thought.filters is None:
         return thought
-    update = thaw(thought.update, parts, "update") if thought.fresh else None
-    return replace(thought, update=update, filters=thaw(thought.filters, parts, "thought.filters"))
+    update = deserialize(thought.update, parts, "update") if thought.fresh else None
+    return replace(thought, update=update, filters=deserialize(thought.filters, parts, "thought.filters"))
 
 
 def alike(own: Layout, applied: Layout) -> bool:

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
-from ganglion.peer.author import Excuses, Hooks, Loader, failure_of, identity, seed_process, show_failure
+from ganglion.peer.author import Hooks, Loader, ToleratedErrors, failure_of, identity, seed_process, show_failure
 from ganglion.peer.contract import Judgement, difference, layout_of, row_of, static_model
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.participant import Handler, Participant
@@ -29,7 +29,7 @@ from ganglion.wire.messages import (
     EnvironmentUpdated,
 )
 
-_TAPE_S = 5.0  # a shorter journal is replayed soon enough
+_JOURNAL_S = 5.0  # a shorter journal is replayed soon enough
 _SPOKEN = "expected a map of names and arrays, or other plain values"
 
 
@@ -68,12 +68,12 @@ class EnvironmentHost:
         self._start, self._started, self._opened = start, request, None
         self._answered = self._snapshot = self._renewal = self._late = None
         if self.participant is not None:
-            self.participant.begin_tape([(request, None)])  # what comes before is not needed
-            self._tape_s = self.participant.clock()
+            self.participant.begin_journal([(request, None)])  # what comes before is not needed
+            self._journal_s = self.participant.clock()
         loader = self._loader
         blame = loader.blame("environment", str(plugin["name"]))
         self._hooks = Hooks(f"environment {start.uid} (worker {start.worker}), {blame}")
-        self._excuses = Excuses(lambda: self.participant, start.run)
+        self._tolerated_errors = ToleratedErrors(lambda: self.participant, start.run)
         seed_process(start.stream)
         attributes = {
             "uid": start.uid,
@@ -82,7 +82,7 @@ class EnvironmentHost:
             "mode": Mode(start.mode),
             **identity(start.stream),
         }
-        self._judgement = Judgement(loader, start, self._excuses, attributes)
+        self._judgement = Judgement(loader, start, self._tolerated_errors, attributes)
         self._generators = {"rng": attributes["rng"], **self._judgement.generators}
         attributes["reward"] = self._judgement.once
         environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
@@ -148,7 +148,7 @@ class EnvironmentHost:
             timestamp=timestamp,
             reward_ids=reward_ids,
             world_state=None if judgement.transformer is None else self._left(state),
-            excused=self._excuses.pop() if self._excuses.due else None,
+            excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
         )
 
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
@@ -172,7 +172,7 @@ class EnvironmentHost:
             ticks=ticks,
             timestamp=timestamp,
             state=state,
-            excused=self._excuses.pop(),
+            excused=self._tolerated_errors.pop(),
         )
 
     def tick(self) -> None:
@@ -191,11 +191,11 @@ class EnvironmentHost:
             return
         if opened is None:
             return
-        if participant.clock() - self._tape_s < _TAPE_S:
+        if participant.clock() - self._journal_s < _JOURNAL_S:
             return
         heard = [(self._started, self._answered), (opened, participant.answer_digest(opened))]
-        if participant.begin_tape(heard, self._reward_ids):
-            self._tape_s = participant.clock()
+        if participant.begin_journal(heard, self._reward_ids):
+            self._journal_s = participant.clock()
 
     def shutdown(self, request: Request, _: Any) -> Done:
         """End the phase for this environment."""

@@ -11,15 +11,15 @@ from ganglion.errors import AuthorError, GanglionError
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard, setpoints_of
-from ganglion.peer.lost import Mender, Told, lost_between_calls
+from ganglion.peer.lost import Replayer, Told, lost_between_calls
 from ganglion.peer.records import pack
 from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, rows_of
 from ganglion.run.effect import record_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
+from ganglion.wire.journal import digest
 from ganglion.wire.messages import Act, Acted, EnvironmentUpdate, Verdict
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
-from ganglion.wire.tape import digest
 
 _ROWS_OPEN_MAX = 200
 _ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
@@ -174,7 +174,7 @@ class Episode:
         stepped: list[World] = []
         updates: list[EnvironmentUpdate] = []
         asked: list[Pending] = []
-        mend = None if not phase.setup.mends else Mender(phase, stepped, updates)
+        mend = None if not phase.setup.mends else Replayer(phase, stepped, updates)
         applied: list[_Applied] = []
         for world, whole in zip(worlds, given, strict=True):
             if world.terminated or world.truncated:
@@ -196,11 +196,11 @@ class Episode:
         for world, answer in zip(stepped, participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)
             if answer.excused:
-                self._excuse(answer.excused)
+                self._note_tolerated(answer.excused)
         if mend is not None:
             for world, pending, message in zip(stepped, asked, updates, strict=True):
-                if world.journal is not None:
-                    world.journal.steps.append(Told(message, digest(pending.answer)))
+                if world.history is not None:
+                    world.history.steps.append(Told(message, digest(pending.answer)))
         if declared:
             phase.connect_rewards()
         for actor in phase.actors:
@@ -262,12 +262,12 @@ class Episode:
     def _wish(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
         """Take the signals of brains that came with answers of these agents."""
         for name, answer in zip(agents, answers, strict=True):
-            self._excuse(answer.excused)
+            self._note_tolerated(answer.excused)
             if answer.signal is not None:
                 wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
                 self._wishes.append({**wish, "issuer": f"brain:{name}"})
 
-    def _excuse(self, excused: list[dict[str, Any]] | None) -> None:
+    def _note_tolerated(self, excused: list[dict[str, Any]] | None) -> None:
         setup = self.phase.setup
         mode = setup.mode if setup.evaluation else None
         for excuse in excused or ():
@@ -358,7 +358,7 @@ class Episode:
             asked.append(self._ask_actor(actor, message, 1))
         for actor, answer in zip(due, self._hear([a.name for a in due], asked), strict=True):
             assert actor.decision is not None
-            self._excuse(answer.excused)
+            self._note_tolerated(answer.excused)
             if not actor.decision.settled:
                 self._judge(actor, actor.decision, answer)
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity
-from ganglion.peer.values import Layout, freeze, thaw
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
+from ganglion.peer.values import Layout, deserialize, serialize
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
 from ganglion.sdk.models import Models
@@ -61,7 +61,7 @@ class _Stack:
         plugins: Maps {name, params, on_error, stream}, in document order.
         where: Whose they are, for the blame.
         attributes: What each of them is given.
-        excuses: Where excuses of their hosts are kept.
+        tolerated_errors: Where tolerated_errors of their hosts are kept.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class _Stack:
         plugins: Sequence[Mapping[str, Any]],
         where: str,
         attributes: Mapping[str, Any],
-        excuses: Excuses,
+        tolerated_errors: ToleratedErrors,
     ) -> None:
         self.filters: list[Filter] = []
         self.hooks: list[Hooks] = []
@@ -78,7 +78,7 @@ class _Stack:
         self._where = where
         for number, plugin in enumerate(plugins):
             blame = loader.blame("filter", str(plugin["name"]))
-            lenient = excuses if continues(plugin) else None
+            lenient = tolerated_errors if continues(plugin) else None
             issuer = f"{tag_of(number)}:{attributes['name']}"
             mine = Hooks(f"filter {number} of {where}, {blame}", lenient, issuer)
             own = {**attributes, **identity(plugin["stream"])}
@@ -167,7 +167,7 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
 
 
 class ActingFilters(_Stack):
-    """The muscle's halves: readings go through them, setpoints come back through them; Pardoned if one was excused."""
+    """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one was excused."""
 
     def declare(self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes) -> tuple[Sensors, Actuators]:
         """Set all up and return the declarations of the agent, whose spaces have streams of their own."""
@@ -180,7 +180,7 @@ class ActingFilters(_Stack):
         self.seen = Layout([s.uid for s in sensors], [s.space for s in sensors])
         self.moved = Layout([a.uid for a in actuators], [a.space for a in actuators])
         self._inner = Template(actuators)
-        self._lenient = any(hooks.excuses is not None for hooks in self.hooks)
+        self._lenient = any(hooks.tolerated_errors is not None for hooks in self.hooks)
         self._learning = any(type(one).receive is not Filter.receive for one in self.filters)
         return sensors, actuators
 
@@ -193,9 +193,9 @@ class ActingFilters(_Stack):
         """Return readings as the agent is to see them, in the order of its sensors, and the actuators to be set."""
         sensors, actuators = self._outer[0].fill(readings), self._outer[1].empty()
         for one, hooks in zip(self.filters, self.hooks, strict=True):
-            given = hooks.pardon("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
-            sensors, actuators = hooks.pardon("muscle_pre_process", _pair, given)
-        values = self.hooks[-1].pardon("muscle_pre_process", in_order, "readings", self.seen, sensors)
+            given = hooks.tolerate("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
+            sensors, actuators = hooks.tolerate("muscle_pre_process", _pair, given)
+        values = self.hooks[-1].tolerate("muscle_pre_process", in_order, "readings", self.seen, sensors)
         offered = {it.uid: it for it in actuators}
         available = [
             offered[it.uid] if it.uid in offered and offered[it.uid].space == it.space else it
@@ -212,12 +212,12 @@ class ActingFilters(_Stack):
         try:
             for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
                 kept = self._kept(one) if self._lenient else None
-                given = hooks.pardon("muscle_post_process", one.muscle_post_process, setpoints, data)
-                setpoints, data = hooks.pardon("muscle_post_process", _pair, given)
+                given = hooks.tolerate("muscle_post_process", one.muscle_post_process, setpoints, data)
+                setpoints, data = hooks.tolerate("muscle_post_process", _pair, given)
                 passed.append((one, kept))
-            own = self.hooks[0].pardon
+            own = self.hooks[0].tolerate
             return own("muscle_post_process", in_order, "setpoints", self._applied, setpoints), data
-        except Pardoned:
+        except Tolerated:
             for one, kept in passed:
                 _put_back(one, kept)
             raise
@@ -258,7 +258,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
 class LearningFilters(_Stack):
     """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
 
-    What goes through them ends in Pardoned if one was excused.
+    What goes through them ends in Tolerated if one was excused.
 
     `published` has the newest arrays of each by its number, `version` counts how often there were new ones.
     """
@@ -286,20 +286,20 @@ class LearningFilters(_Stack):
     def data(self, muscle: str, data: Any) -> Any:
         """Return data of a muscle as the brain is to see them."""
         for one, hooks in zip(self.filters, self.hooks, strict=True):
-            data = hooks.pardon("brain_pre_process", one.brain_pre_process, muscle, data)
+            data = hooks.tolerate("brain_pre_process", one.brain_pre_process, muscle, data)
         return data
 
     def objective(self, muscle: str, objective: float | None) -> float | None:
         """Return an objective as the brain is to see it."""
         for one, hooks in zip(self.filters, self.hooks, strict=True):
-            given = hooks.pardon("brain_objective", one.brain_objective, muscle, objective)
-            objective = hooks.pardon("brain_objective", _number, given)
+            given = hooks.tolerate("brain_objective", one.brain_objective, muscle, objective)
+            objective = hooks.tolerate("brain_objective", _number, given)
         return objective
 
     def update(self, update: Any) -> Any:
         """Return an update as the muscles are to get it."""
         for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
-            update = hooks.pardon("brain_post_process", one.brain_post_process, update)
+            update = hooks.tolerate("brain_post_process", one.brain_post_process, update)
         return update
 
     def publish(self) -> None:
@@ -313,7 +313,7 @@ class LearningFilters(_Stack):
 
     def travelling(self, blobs: list[bytes]) -> dict[str, Any]:
         """Return what was published as it travels."""
-        return {str(number): freeze(arrays, blobs, tag_of(number)) for number, arrays in self.published.items()}
+        return {str(number): serialize(arrays, blobs, tag_of(number)) for number, arrays in self.published.items()}
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
     @property
@@ -362,5 +362,5 @@ def _copied(arrays: Any) -> dict[str, Array]:
     if not isinstance(arrays, Mapping):
         raise AuthorError(f"publish: expected named arrays, found {type(arrays).__name__}")
     blobs: list[bytes] = []
-    found = freeze({name: np.asarray(array) for name, array in arrays.items()}, blobs, "publish")
-    return dict(thaw(found, blobs, "publish"))
+    found = serialize({name: np.asarray(array) for name, array in arrays.items()}, blobs, "publish")
+    return dict(deserialize(found, blobs, "publish"))

@@ -25,7 +25,7 @@ from ganglion.peer.conversation import Gone, Request, Told
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.records import Cuts, Ordinals, Records, declaration_rows
-from ganglion.peer.renewal import Reign
+from ganglion.peer.renewal import GovernorRenewal
 from ganglion.peer.replay import Recordings, recordings
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Stage, Steer
@@ -84,7 +84,7 @@ class GovernorHost:
         self._numbers: dict[str, int] = {}  # of the last signal to each controller
         self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
         self._started = ""  # when the run began first, as UTC text
-        self._reign: Reign | None = None  # of this phase, once its episodes run
+        self._renewal_of_governor: GovernorRenewal | None = None  # of this phase, once its episodes run
         self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
 
@@ -231,13 +231,15 @@ class GovernorHost:
             self._stand(self._governor)
 
     def _stand(self, governor: Governor) -> None:
-        """Begin the tape anew in the midst of a phase, where that is due."""
+        """Begin the journal anew in the midst of a phase, where that is due."""
         if governor.stage is not Stage.RUNNING or self._unwritten is not None:
             return
-        if self._reign is None:
+        if self._renewal_of_governor is None:
             participant, conditions = self.participant, self._conditions
-            self._reign = Reign(participant, governor, conditions, self._ordinals, self._records, self._models)
-        self._reign.stand(self._numbers, self._said, self._go_on)
+            self._renewal_of_governor = GovernorRenewal(
+                participant, governor, conditions, self._ordinals, self._records, self._models
+            )
+        self._renewal_of_governor.stand(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
         """Know which signals a predecessor has sent."""
@@ -321,7 +323,7 @@ class GovernorHost:
             elif isinstance(effect, Event):
                 if effect.name == "phase.started":
                     self._said.clear()  # controllers begin anew
-                    self._reign = None
+                    self._renewal_of_governor = None
                 self._tell(effect)
             elif isinstance(effect, Steer):
                 participant.tell(effect.peer, "", self._kept(effect), Verb.SIGNAL)

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import msgpack
 
 from ganglion.errors import DiskError, RemoteProtocolError
-from ganglion.limits import EXIT_DIFFERS, TAPE_BYTES
+from ganglion.limits import EXIT_DIFFERS, JOURNAL_BYTES
 from ganglion.peer.conversation import Conversation, Incoming, Request, Told
-from ganglion.wire import tape as wire
+from ganglion.wire import journal as wire
 from ganglion.wire.envelope import Position, decode_head, encode_head
-from ganglion.wire.tape import Entry, Kind, Record
+from ganglion.wire.journal import Entry, Kind, Record
 from ganglion.wire.verb import Verb
 
 _HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
@@ -28,7 +28,7 @@ _FRAMES = 3  # of a message without blobs
 _mix = zlib.crc32
 
 
-class TapeDiffers(SystemExit):
+class JournalDiffers(SystemExit):
     """End a process that does not do again what its predecessor did; the exit status says so to the supervisor."""
 
     def __init__(self, text: str) -> None:
@@ -39,8 +39,8 @@ class TapeDiffers(SystemExit):
         return self.text
 
 
-class Reel(Protocol):
-    """Where a tape's bytes are."""
+class JournalStorage(Protocol):
+    """Where a journal's bytes are."""
 
     def read(self) -> Any:
         """Return all of it: something with slices and a length."""
@@ -55,8 +55,8 @@ class Reel(Protocol):
         """Begin it anew, at once: there is the old one or the new one, never a part."""
 
 
-class FileReel:
-    """Keep a tape in a file, which outlives a process that is killed; not synced to the disk."""
+class JournalFile:
+    """Keep a journal in a file, which outlives a process that is killed; not synced to the disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -102,7 +102,7 @@ class FileReel:
             raise DiskError(fresh, error) from error
 
 
-class Tape:
+class Journal:
     """Write down what one participant hears and says; first, play what a predecessor wrote.
 
     While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes. The first message
@@ -114,21 +114,21 @@ class Tape:
         note: Take a record of what was heard; it is written when something is said.
     """
 
-    def __init__(self, reel: Reel) -> None:
-        self._reel = reel
+    def __init__(self, storage: JournalStorage) -> None:
+        self._storage = storage
         self._waiting: list[Entry] = []
         self.note = self._waiting.append
         self.given_up = self._ended = False
         self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
         self._pack = msgpack.Packer().pack
-        data = reel.read()
+        data = storage.read()
         self.size_bytes = len(wire.MAGIC)
         self._records: Iterator[Record] = wire.read_records(data)
         self._next: Record | None = None
         self.time_s = 0.0  # of the last record that was taken
         self.where = "its beginning"  # what was heard last, in words
         if len(data) < len(wire.MAGIC):
-            reel.replace(wire.MAGIC)
+            storage.replace(wire.MAGIC)
         self._advance()
         self.playing = self._next is not None
 
@@ -154,19 +154,19 @@ class Tape:
         assert self._next is None
         self.playing = False
         self._records = iter(())
-        self._reel.cut(self.size_bytes)
+        self._storage.cut(self.size_bytes)
 
-    def differs(self, text: str) -> TapeDiffers:
-        """Return what ends a process that does otherwise than is on its tape."""
-        return TapeDiffers(f"nondeterministic: after {self.where} {text} than before it was lost")
+    def differs(self, text: str) -> JournalDiffers:
+        """Return what ends a process that does otherwise than is on its journal."""
+        return JournalDiffers(f"nondeterministic: after {self.where} {text} than before it was lost")
 
     def _advance(self) -> None:
         try:
             self._next = next(self._records, None)
         except RemoteProtocolError as error:
-            raise TapeDiffers(f"its tape cannot be played: {error}") from error
+            raise JournalDiffers(f"its journal cannot be played: {error}") from error
         if self._next is not None and self._next.kind is Kind.GIVEN_UP:
-            raise TapeDiffers(f"its tape was given up: more than {TAPE_BYTES} bytes (tape_bytes)")
+            raise JournalDiffers(f"its journal was given up: more than {JOURNAL_BYTES} bytes (journal_bytes)")
 
     def place(self) -> int | None:
         """Return how long it is up to here; None where it cannot be parted here, or was given up."""
@@ -178,7 +178,7 @@ class Tape:
     def records(self) -> Iterator[Record]:
         """Yield what is on it, while nothing is being written."""
         self.say()
-        return wire.read_records(self._reel.read())
+        return wire.read_records(self._storage.read())
 
     def say(self, frames: Sequence[bytes] = (), call: str = "") -> bool:
         """Note a message that is going to be sent, if one is given, and write what was noted, so that it may leave.
@@ -223,12 +223,12 @@ class Tape:
             return True
         for piece in data:
             self.size_bytes += len(piece)
-        if self.size_bytes > TAPE_BYTES:
+        if self.size_bytes > JOURNAL_BYTES:
             self.given_up = True
             data = wire.block([(Kind.GIVEN_UP, 0.0, None)])
-            self._reel.replace(wire.MAGIC, *data)
+            self._storage.replace(wire.MAGIC, *data)
         else:
-            self._reel.append(*data)
+            self._storage.append(*data)
         return True
 
     def end(self) -> None:
@@ -237,17 +237,17 @@ class Tape:
 
     def beginning(self, place: int) -> bytes:
         """Return what is on it up to a place."""
-        return bytes(self._reel.read()[:place])
+        return bytes(self._storage.read()[:place])
 
     def begin_anew(self, records: Sequence[Entry], kept: bytes = wire.MAGIC) -> None:
-        """Write a new tape with these records, behind what is kept, in the place of what was noted so far."""
+        """Write a new journal with these records, behind what is kept, in the place of what was noted so far."""
         self._waiting.clear()
         if self._ended:
             return
         data = [kept, *_each(records)]
         self.given_up, self._owes, self._digest = False, True, 0
         self.size_bytes = sum(map(len, data))
-        self._reel.replace(*data)
+        self._storage.replace(*data)
 
 
 def _each(records: Sequence[Entry]) -> list[bytes | memoryview]:
@@ -256,64 +256,64 @@ def _each(records: Sequence[Entry]) -> list[bytes | memoryview]:
 
 
 class Recorded(ABC):
-    """Be the part of a participant that has to do with its tape; without one nothing happens.
+    """Be the part of a participant that has to do with its journal; without one nothing happens.
 
     Attributes:
         takes_attributes: Whether snapshots may be taken of objects without `save_state`.
     """
 
-    def __init__(self, tape: Tape | None) -> None:
+    def __init__(self, journal: Journal | None) -> None:
         self.takes_attributes = True
-        self._tape = tape
+        self._journal = journal
         self._conversation = Conversation()
         self._inbox: deque[Incoming] = deque()
-        self._welcomed: Sequence[bytes] = ()  # the frames of WELCOME, with which every tape begins
+        self._welcomed: Sequence[bytes] = ()  # the frames of WELCOME, with which every journal begins
         self._base: Any = None
-        self._place: int | None = None  # what is on the tape up to here is heard before every base
+        self._place: int | None = None  # what is on the journal up to here is heard before every base
         self._placed_s = 0.0  # when that was
 
     @abstractmethod
     def clock(self) -> float:
-        """Return monotonic seconds; while a tape is heard, those of its records."""
+        """Return monotonic seconds; while a journal is heard, those of its records."""
 
     @abstractmethod
-    def flush_tape(self) -> None:
-        """Write what was noted; a tape that is too long then is given up, which is told."""
+    def flush_journal(self) -> None:
+        """Write what was noted; a journal that is too long then is given up, which is told."""
 
     # -- what there is ------------------------------------------------------------------------------------------------
     @property
     def playing(self) -> bool:
-        """Say whether what happens is heard from the tape of a predecessor, and nothing leaves."""
-        return self._tape is not None and self._tape.playing
+        """Say whether what happens is heard from the journal of a predecessor, and nothing leaves."""
+        return self._journal is not None and self._journal.playing
 
     @property
     def played(self) -> bool:
-        """Say whether a tape has been heard to its end, and the bus is to be joined next."""
-        tape = self._tape
-        return tape is not None and tape.playing and tape.peek() is None and not self._inbox
+        """Say whether a journal has been heard to its end, and the bus is to be joined next."""
+        journal = self._journal
+        return journal is not None and journal.playing and journal.peek() is None and not self._inbox
 
     @property
     def recorded(self) -> bool:
-        """Say whether there is a tape."""
-        return self._tape is not None
+        """Say whether there is a journal."""
+        return self._journal is not None
 
     @property
-    def tapes(self) -> bool:
-        """Say whether a tape is being written."""
-        return self._tape is not None and not self._tape.playing
+    def journals(self) -> bool:
+        """Say whether a journal is being written."""
+        return self._journal is not None and not self._journal.playing
 
     @property
-    def tape_bytes(self) -> int:
-        """Return how long the tape is that is being written; 0 without one."""
-        return self._tape.size_bytes if self._tape is not None and self.tapes else 0
+    def journal_bytes(self) -> int:
+        """Return how long the journal is that is being written; 0 without one."""
+        return self._journal.size_bytes if self._journal is not None and self.journals else 0
 
     def is_short(self, until_bytes: float, until_s: float) -> bool:
-        """Say whether no tape is there, or it is being written, no longer and no older, with a place to go back to."""
-        tape = self._tape
-        if tape is None:
+        """Say whether there is no journal, or a written one, no longer and no older, with a place to return to."""
+        journal = self._journal
+        if journal is None:
             return True
-        written = not tape.playing and self._place is not None
-        return written and tape.size_bytes <= until_bytes and tape.time_s < until_s
+        written = not journal.playing and self._place is not None
+        return written and journal.size_bytes <= until_bytes and journal.time_s < until_s
 
     @property
     def idle(self) -> bool:
@@ -325,55 +325,55 @@ class Recorded(ABC):
         """Say whether nothing is asked, and nothing heard that is not answered."""
         return not self._inbox and self._conversation.calm
 
-    def differs(self, text: str) -> TapeDiffers:
-        """Return what ends a process that does otherwise than is on its tape."""
-        assert self._tape is not None
-        return self._tape.differs(text)
+    def differs(self, text: str) -> JournalDiffers:
+        """Return what ends a process that does otherwise than is on its journal."""
+        assert self._journal is not None
+        return self._journal.differs(text)
 
     # -- playing ------------------------------------------------------------------------------------------------------
     def take_base(self) -> Any:
-        """Return, once, the state with which a predecessor began its tape; None if there is none."""
+        """Return, once, the state with which a predecessor began its journal; None if there is none."""
         found, self._base = self._base, None
         return found
 
-    def _play(self, tape: Tape, kind: Kind, what: str) -> Record:
+    def _play(self, journal: Journal, kind: Kind, what: str) -> Record:
         """Take the next record, which must be of this kind."""
-        found = tape.peek()
+        found = journal.peek()
         if found is not kind:
             other = "says less" if found is Kind.SAID else "says or waits for something else"
-            raise tape.differs(f"it {what}, and {other}")
-        return tape.take()
+            raise journal.differs(f"it {what}, and {other}")
+        return journal.take()
 
-    def _play_base(self, tape: Tape) -> Any:
-        """Return the state with which a predecessor went on from here, which is on its tape; None if it is not."""
-        if not tape.playing or tape.peek() is not Kind.BASE:
+    def _play_base(self, journal: Journal) -> Any:
+        """Return the state with which a predecessor went on from here, which is on its journal; None if it is not."""
+        if not journal.playing or journal.peek() is not Kind.BASE:
             return None
-        serial, state, answers = wire.read_base(tape.take().payload)
+        serial, state, answers = wire.read_base(journal.take().payload)
         self._conversation.go_on(serial, answers)
         return state
 
-    def _hear_again(self, tape: Tape, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
-        """Return what was heard here before; None behind the end of the tape."""
-        kind = tape.peek()
+    def _hear_again(self, journal: Journal, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
+        """Return what was heard here before; None behind the end of the journal."""
+        kind = journal.peek()
         if kind is None:
             return None
         if kind is Kind.SAID:
-            raise tape.differs("it says less")
+            raise journal.differs("it says less")
         if kind is Kind.BASE:
-            raise tape.differs("it does more")
+            raise journal.differs("it does more")
         if kind is Kind.TICK and awaited is not None:
-            raise tape.differs("it waits for an answer")
-        one = tape.take()
+            raise journal.differs("it waits for an answer")
+        one = journal.take()
         if kind is Kind.TICK:
             return []
         if kind is Kind.LATE:
             late = self._conversation.open(wire.read_serials(one.payload))
-            return list(self._conversation.give_up(late, tape.time_s))
-        incoming, _ = self._conversation.receive(wire.frames_of(one.payload), tape.time_s)
+            return list(self._conversation.give_up(late, journal.time_s))
+        incoming, _ = self._conversation.receive(wire.frames_of(one.payload), journal.time_s)
         for found in incoming:
             if type(found) is Request:
                 place = "" if found.head.position is None else _words(found.head.position)
-                tape.where = f"{found.head.call}{place}"
+                journal.where = f"{found.head.call}{place}"
         return incoming
 
     # -- beginning anew -----------------------------------------------------------------------------------------------
@@ -381,48 +381,48 @@ class Recorded(ABC):
         """Return the state with which a predecessor went on from here; None if it did not.
 
         Where this is called first with nothing open, or with `anew`, is the place that `rebase` returns to: a successor
-        hears what is on the tape up to there, and goes on from the state.
+        hears what is on the journal up to there, and goes on from the state.
         """
-        tape = self._tape
-        if tape is None:
+        journal = self._journal
+        if journal is None:
             return None
-        place, placed_s = tape.place(), tape.time_s
-        state = self._play_base(tape)
+        place, placed_s = journal.place(), journal.time_s
+        state = self._play_base(journal)
         if state is not None:
             self._place, self._placed_s = place, placed_s
         elif anew or self._place is None:
             self._place = None
             if self.idle:
-                self.flush_tape()
-                self._place, self._placed_s = tape.place(), self.clock()
+                self.flush_journal()
+                self._place, self._placed_s = journal.place(), self.clock()
         return state
 
     def rebase(self, state: Any) -> bool:
         """Forget what was heard since the place of `stand`; a successor goes on there with this state.
 
-        Nothing happens, and False is returned, without a tape or where something is open.
+        Nothing happens, and False is returned, without a journal or where something is open.
         """
-        tape, conversation = self._tape, self._conversation
-        if tape is None or tape.playing or not self.idle or self._place is None or tape.given_up:
+        journal, conversation = self._journal, self._conversation
+        if journal is None or journal.playing or not self.idle or self._place is None or journal.given_up:
             return False
         now_s = self.clock()
         base = (Kind.BASE, now_s, (conversation.serial, state, conversation.remembered()))
-        kept = tape.beginning(self._place)
+        kept = journal.beginning(self._place)
         first = next(wire.read_records(kept))
-        # By the time of its first record it is known how long a tape takes to be heard.
+        # By the time of its first record it is known how long a journal takes to be heard.
         welcome = (Kind.HEARD, now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
-        tape.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
+        journal.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
         return True
 
-    def begin_tape(self, heard: Sequence[tuple[Request | Told, int | None]], state: Any = None) -> bool:
+    def begin_journal(self, heard: Sequence[tuple[Request | Told, int | None]], state: Any = None) -> bool:
         """Forget what was heard before these requests: a successor needs to hear no more than them.
 
         With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what
-        `take_base` gives the successor. Nothing happens, and False is returned, without a tape or where something else
-        is open.
+        `take_base` gives the successor. Nothing happens, and False is returned, without a journal or where something
+        else is open.
         """
-        tape, conversation = self._tape, self._conversation
-        if tape is None or tape.playing or not self.idle:
+        journal, conversation = self._journal, self._conversation
+        if journal is None or journal.playing or not self.idle:
             return False
         now_s = self.clock()
         again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
@@ -435,17 +435,17 @@ class Recorded(ABC):
             if answer is not None:
                 records.append((Kind.SAID, now_s, answer))
         self._place = None
-        tape.begin_anew(records)
+        journal.begin_anew(records)
         return True
 
     def answer_digest(self, request: Request) -> int | None:
-        """Return what stands on a tape for the answer to a request; None if it is not given, or forgotten."""
-        answer = None if self._tape is None else self._conversation.answered(request)
+        """Return what stands on a journal for the answer to a request; None if it is not given, or forgotten."""
+        answer = None if self._journal is None else self._conversation.answered(request)
         return None if answer is None else reduce(lambda digest, frame: _mix(frame, digest), answer, 0)
 
-    def told_on_tape(self) -> Iterator[Told]:
-        """Yield what was told since the tape was begun, read from there: it may be more than memory should hold."""
-        for record in () if self._tape is None else self._tape.records():
+    def told_in_journal(self) -> Iterator[Told]:
+        """Yield what was told since the journal was begun, read from there: it may be more than memory should hold."""
+        for record in () if self._journal is None else self._journal.records():
             if record.kind is Kind.HEARD:
                 peer, head, *rest = wire.frames_of(record.payload)
                 found = decode_head(head)

@@ -11,10 +11,10 @@ from ganglion.limits import LOSSES_AT_ONE_STEP
 from ganglion.peer.author import is_loss, is_unreachable
 from ganglion.peer.conversation import Pending
 from ganglion.wire.codec import codec_of
+from ganglion.wire.journal import digest
 from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Rebuild, Rebuilt
 from ganglion.wire.name import label
 from ganglion.wire.parcel import encoded
-from ganglion.wire.tape import digest
 
 if TYPE_CHECKING:
     from ganglion.peer.world import Phase, World
@@ -29,7 +29,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Journal:
+class CommandHistory:
     """Keep the open episode of one environment, whose object `start` made in episode `made`.
 
     `reset` opened the episode, with the state of the generators before that; None if the start opened it.
@@ -67,7 +67,7 @@ def lost_between_calls(peer: str) -> PeerLost:
     return PeerLost(peer, "it was lost between two calls")
 
 
-class Mender:
+class Replayer:
     """Mend the calls of one step, or of one reset: `messages` are what these worlds were asked, in their order.
 
     The successor is told again what the lost one was told since its object was made, and must give the same answers;
@@ -81,57 +81,57 @@ class Mender:
     def __call__(self, place: int, error: GanglionError) -> Pending:
         """Return the call asked anew of a successor; raises the error if there is none, or no more."""
         world = self._worlds[place] if place < len(self._worlds) else None
-        journal = None if world is None else world.journal
-        if world is None or journal is None:
+        history = None if world is None else world.history
+        if world is None or history is None:
             raise error
         if not is_loss(error) and (place in self._doubted or not isinstance(error, CallFailed)):
             raise error  # the environment's own, if it comes again after the environment was led here
         while True:
             if is_loss(error):
                 if not is_unreachable(error):  # else nobody has died: a broker was lost
-                    self._count(world, journal, error)
+                    self._count(world, history, error)
                 await_successor(self._phase, world.peer, error)
             else:  # it may come of a successor that has joined unnoticed, while a broker was replaced
                 self._doubted.add(place)
             self._phase.missing.discard(world.peer)
             try:
-                self._lead(world, journal)
+                self._lead(world, history)
             except GanglionError as again:
                 if not is_loss(again) or str(getattr(again, "peer", "")) != world.peer:
                     raise
                 error = again
                 continue
-            return self._ask(world, journal, self._messages[place], len(journal.steps) + 1)
+            return self._ask(world, history, self._messages[place], len(history.steps) + 1)
 
     def misses(self, world: World) -> bool:
         """Say whether an environment was lost since it was asked last, so that a successor must be led."""
-        return world.journal is not None and world.peer in self._phase.missing
+        return world.history is not None and world.peer in self._phase.missing
 
-    def _count(self, world: World, journal: Journal, error: GanglionError) -> None:
+    def _count(self, world: World, history: CommandHistory, error: GanglionError) -> None:
         """Note one more loss at this step; who dies too often at one place is not led there again."""
-        step = len(journal.steps) + 1
-        losses = journal.losses[step] = journal.losses.get(step, 0) + 1
+        step = len(history.steps) + 1
+        losses = history.losses[step] = history.losses.get(step, 0) + 1
         if losses >= LOSSES_AT_ONE_STEP:
-            text = f"poison: {label(world.peer)} died {losses} times at episode {journal.episode}, step {step}"
+            text = f"poison: {label(world.peer)} died {losses} times at episode {history.episode}, step {step}"
             raise PeerLost(world.peer, f"{text}: {getattr(error, 'reason', error)}") from error
 
-    def _lead(self, world: World, journal: Journal) -> None:
+    def _lead(self, world: World, history: CommandHistory) -> None:
         """Ask what was asked before, and refuse another answer."""
-        asked = [(0, journal.start, journal.started)]
-        if journal.reset is not None:
-            asked.append((0, journal.reset, journal.opened))
-        asked += ((step, told.update, told.answer) for step, told in enumerate(journal.steps, 1))
+        asked = [(0, history.start, history.started)]
+        if history.reset is not None:
+            asked.append((0, history.reset, history.opened))
+        asked += ((step, told.update, told.answer) for step, told in enumerate(history.steps, 1))
         for step, message, answer in asked:
-            pending = self._ask(world, journal, message, step)
+            pending = self._ask(world, history, message, step)
             found = self._phase.participant.gather([pending])[0]
             if digest(pending.answer) != answer and not _equal_but_for_rewards(found, answer):
-                where = f"{label(world.peer)}, episode {journal.episode}, step {step}"
+                where = f"{label(world.peer)}, episode {history.episode}, step {step}"
                 call = _CALLS[type(message)]
                 raise Nondeterministic(f"{where}: {call} is answered otherwise than before it was lost")
 
-    def _ask(self, world: World, journal: Journal, message: Any, step: int) -> Pending:
+    def _ask(self, world: World, history: CommandHistory, message: Any, step: int) -> Pending:
         phase, call = self._phase, _CALLS[type(message)]
-        position = (phase.setup.phase, phase.setup.worker, journal.episode, 0, step, 0)
+        position = (phase.setup.phase, phase.setup.worker, history.episode, 0, step, 0)
         return phase.participant.ask(world.peer, call, message, phase.span_s(call, world.peer), position)
 
 

@@ -16,7 +16,7 @@ from ganglion.errors import GanglionError, PeerLost, UsageError
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.log import set_up
 from ganglion.peer.author import Loader
-from ganglion.peer.journal import FileReel, Tape, TapeDiffers
+from ganglion.peer.journal import Journal, JournalDiffers, JournalFile
 from ganglion.peer.participant import Connect, Participant
 from ganglion.wire.name import Role
 
@@ -43,7 +43,7 @@ def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
     except GanglionError as error:
         _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
         return error.exit_status
-    except TapeDiffers as error:
+    except JournalDiffers as error:
         _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
         return EXIT_DIFFERS
     finally:
@@ -64,9 +64,13 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
     os.environ.update({name: value for name, value in variables.items() if name.startswith("PG")})
     host = host_of(Role(variables["GANGLION_ROLE"]), variables, command)
     keys = ClientKeys.of(variables)
-    tape = Tape(FileReel(Path(variables["GANGLION_TAPE"]))) if variables.get("GANGLION_TAPE") else None
+    journal = Journal(JournalFile(Path(variables["GANGLION_JOURNAL"]))) if variables.get("GANGLION_JOURNAL") else None
     return live(
-        host, lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys), variables, tape=tape, on_join=on_join
+        host,
+        lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys),
+        variables,
+        journal=journal,
+        on_join=on_join,
     )
 
 
@@ -76,18 +80,18 @@ def live(
     variables: Mapping[str, str],
     clock: Callable[[], float] = time.monotonic,
     pulse: bool = True,
-    tape: Tape | None = None,
+    journal: Journal | None = None,
     pause: Callable[[float], None] = time.sleep,
     on_join: Callable[[], None] | None = None,
 ) -> int:
     """Join, serve until told to leave, and leave; return the exit status. Errors are raised, as by `serve`.
 
-    `connect`, `clock`, `pulse`, `tape` and `pause` are those of `Participant`. A host may have, beside its handlers:
+    `connect`, `clock`, `pulse`, `journal` and `pause` are those of `Participant`. A host may have, beside its handlers:
     `told`, `gone`, `joined` (once, before it serves), `tick`, `timed` (what it does at a tick depends on the time),
     `reconnected` (`Participant.on_return`), `close`.
     """
     told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-    participant = Participant(connect, host.handlers(), told, gone, clock, pulse, tape, pause)
+    participant = Participant(connect, host.handlers(), told, gone, clock, pulse, journal, pause)
     participant.on_return = getattr(host, "reconnected", None)
     participant.takes_attributes = not variables.get("GANGLION_GONE_BACK")
     host.participant = participant
@@ -104,7 +108,7 @@ def live(
         participant.on_failure = lambda call, failure: log.say(
             "error", "call.failed", call=call, kind=failure.kind, message=failure.message, where=failure.where
         )
-        participant.on_excuse = lambda excuse: log.say(
+        participant.on_tolerated = lambda excuse: log.say(
             "warning",
             "hook.excused",
             issuer=excuse.issuer,

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
-from ganglion.peer.author import Excuses, Hooks, Loader, Pardoned, continues, identity, seed_process
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity, seed_process
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.decision import Decision, Policy, Seen, alike, finite, thawed
+from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
 from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.transitions import joined
-from ganglion.peer.values import SIMPLE, Columns, Layout, Readings, freeze, takes_arrays, thaw
+from ganglion.peer.values import SIMPLE, Columns, Layout, Readings, deserialize, serialize, takes_arrays
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
@@ -78,15 +78,15 @@ class MuscleHost:
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> Done:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
-        self.participant.begin_tape([(request, None)])  # what comes before is not needed
+        self.participant.begin_journal([(request, None)])  # what comes before is not needed
         self._stands, self._renewal = True, None
         self._setup = setup
         self._worker, self._mode = setup.worker, Mode(setup.mode)
         uid = f"{setup.agent}/{setup.worker}"
         self._uid = uid
         blame = self._loader.blame("muscle", str(setup.plugin["name"]))
-        self._excuses = Excuses(lambda: self.participant, setup.run)
-        where, own = f"{setup.agent} (worker {setup.worker})", self._excuses_of(setup.plugin)
+        self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
+        where, own = f"{setup.agent} (worker {setup.worker})", self._tolerated_of(setup.plugin)
         self._hooks = hooks = Hooks(f"muscle {where}, {blame}", own, f"muscle:{setup.agent}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
@@ -108,14 +108,14 @@ class MuscleHost:
             "memory": self._memory,
             "sensors": () if setup.filters else sensors,
             "actuators": () if setup.filters else actuators,
-            "static_world_models": thaw(setup.static_models or {}, (), "setup.static_models"),
+            "static_world_models": deserialize(setup.static_models or {}, (), "setup.static_models"),
             "model_reader": self._model_reader(setup),
             **identity(setup.stream),
         }
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         blame = self._loader.blame("objective", str(setup.objective["name"]))
-        own = self._excuses_of(setup.objective)
+        own = self._tolerated_of(setup.objective)
         self._judging = Hooks(f"objective of {where}, {blame}", own, f"objective:{setup.agent}")
         self._objective: Objective = self._judging("__init__", self._make_objective, setup)
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
@@ -205,7 +205,7 @@ class MuscleHost:
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
         pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
-        return thawed(*self.participant.gather([pending], blobs=True)[0])
+        return deserialized(*self.participant.gather([pending], blobs=True)[0])
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def tick(self) -> None:
@@ -256,10 +256,10 @@ class MuscleHost:
             return None
         attributes = {"uid": self._uid, "name": setup.agent, "worker": setup.worker, "mode": self._mode}
         where = f"agent {setup.agent} (worker {setup.worker})"
-        return ActingFilters(self._loader, setup.filters, where, attributes, self._excuses)
+        return ActingFilters(self._loader, setup.filters, where, attributes, self._tolerated_errors)
 
-    def _excuses_of(self, plugin: dict[str, Any]) -> Excuses | None:
-        return self._excuses if continues(plugin) else None
+    def _tolerated_of(self, plugin: dict[str, Any]) -> ToleratedErrors | None:
+        return self._tolerated_errors if continues(plugin) else None
 
     def _prepare_filters(self, filters: ActingFilters) -> None:
         """Give filters the newest arrays of the brain that trains, else those of the model."""
@@ -325,7 +325,7 @@ class MuscleHost:
             objective = [self._complete(open_decision, act, readings)]
         settles_only = not act.decide and not act.closing
         if settles_only:
-            return Acted(objective=objective, excused=self._excuses.pop())
+            return Acted(objective=objective, excused=self._tolerated_errors.pop())
         self._seen: Seen | None = None
         self._blind = False  # filters raised for these readings, which was tolerated: a second look counts twice
         thought = self._think(open_decision, act, readings, request.head.position)
@@ -344,7 +344,7 @@ class MuscleHost:
                 self._update(due)
         try:
             made = self._decide(muscle, readings, row, matrix)
-        except Pardoned:
+        except Tolerated:
             made = self._same_again(readings, row)
         finally:
             self._decisions += 1
@@ -356,7 +356,7 @@ class MuscleHost:
             objective=objective,
             signal=signal,
             statistics=muscle.pop_statistics() or None,
-            excused=self._excused(thought) if self._excuses.due or (thought and thought.excused) else None,
+            excused=self._excused(thought) if self._tolerated_errors.due or (thought and thought.excused) else None,
             learned=learned,
         )
 
@@ -372,9 +372,9 @@ class MuscleHost:
     def _excused(self, thought: Thought | None) -> list[dict[str, Any]] | None:
         """Return the errors that were tolerated here and in the brain since the last answer."""
         theirs = None if thought is None else thought.excused
-        if not theirs and not self._excuses.due:
+        if not theirs and not self._tolerated_errors.due:
             return None
-        return [*(theirs or ()), *(self._excuses.pop() or ())]
+        return [*(theirs or ()), *(self._tolerated_errors.pop() or ())]
 
     def _pass(self, act: Act, position: Position | None) -> Acted:
         """Tell the brain that this round has no row of ours, so that it thinks about the others'; keep what is new."""
@@ -415,7 +415,7 @@ class MuscleHost:
             episode=self._episode,
             additional_data=decision.data,
         )
-        if judging.excuses is None:
+        if judging.tolerated_errors is None:
             result = judging("internal_reward", self._objective.internal_reward, self._memory)
         else:
             result = judging.excused(None, "internal_reward", self._objective.internal_reward, self._memory)
@@ -445,7 +445,7 @@ class MuscleHost:
             filters.show_step(decision.index + 1)
             try:
                 self._seen = self._look(filters, readings)
-            except Pardoned:
+            except Tolerated:
                 self._blind = True
             if self._blind or decision.seen_row is None:  # there is no row that the brain could be told
                 thought = self._ask_newest(act, position)
@@ -530,7 +530,7 @@ class MuscleHost:
         self._together = thought.together
         if thought.filters is None and type(thought.update) in SIMPLE:
             return thought
-        return thawed(thought, parts)
+        return deserialized(thought, parts)
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
@@ -559,7 +559,7 @@ class MuscleHost:
         if filters is not None:
             filters.show_step(index)
             if self._blind:
-                raise Pardoned
+                raise Tolerated
             seen = self._seen = self._seen or self._look(filters, readings)
             shown, available = seen.values, seen.available
             if self._columns is not None:
@@ -568,7 +568,7 @@ class MuscleHost:
         else:
             shown = readings
             if matrix is not None:  # the usual way of arrays
-                result = self._hooks.pardon("propose_batch", muscle.propose_batch, self._batch(matrix, index))
+                result = self._hooks.tolerate("propose_batch", muscle.propose_batch, self._batch(matrix, index))
                 plain = self._plain(result)
                 if plain is not None:
                     return Decision(index, readings, row, setpoints=plain, setpoints_row=plain)
@@ -578,10 +578,10 @@ class MuscleHost:
             offered = self._actuators.hold(self._unset) if available is None else available
             # Its values have been checked by the host of the environment, those of filters have not.
             sensors = self._sensors.hold(shown) if filters is None else self._sensors.fill(shown)
-            result = self._hooks.pardon(hook, muscle.propose_actions, sensors, offered)
+            result = self._hooks.tolerate(hook, muscle.propose_actions, sensors, offered)
         else:
             hook, read = "propose_batch", self._read_batch
-            result = self._hooks.pardon(hook, muscle.propose_batch, self._batch(matrix, index))
+            result = self._hooks.tolerate(hook, muscle.propose_batch, self._batch(matrix, index))
         return self._made(index, readings, row, seen, hook, read, result)
 
     def _made(
@@ -601,24 +601,24 @@ class MuscleHost:
         if numbers is not None:  # the usual case: those that were offered, each set to a number
             values = setpoints = numbers
         else:
-            values, setpoints, data = self._hooks.pardon(hook, read, result)
+            values, setpoints, data = self._hooks.tolerate(hook, read, result)
         frozen: Any = None
         blobs: Sequence[bytes] = ()
         if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:
             frozen = data
         elif data is not None:  # a copy: its author may go on changing what it was made of
             blobs = []
-            frozen = self._hooks.pardon(hook, freeze, data, blobs, f"{hook}[1]")
+            frozen = self._hooks.tolerate(hook, serialize, data, blobs, f"{hook}[1]")
             if frozen is not data:
-                data = thaw(frozen, blobs, hook)
+                data = deserialize(frozen, blobs, hook)
         proposed, filters = None, self._filters
         if filters is not None:
             proposed = setpoints
             values, sent = filters.apply(filters.informed(values), data)
-            self._hooks.pardon("filters", finite, self._actuator_layout, values)
+            self._hooks.tolerate("filters", finite, self._actuator_layout, values)
             setpoints = self._actuator_layout.to_row(values)
             blobs = []
-            frozen = None if sent is None else self._hooks.pardon(hook, freeze, sent, blobs, f"{hook}[1]")
+            frozen = None if sent is None else self._hooks.tolerate(hook, serialize, sent, blobs, f"{hook}[1]")
         if self._setup.brain is None:
             frozen, blobs = None, ()
         return Decision(

@@ -14,18 +14,18 @@ from threading import Event
 from typing import Any, Protocol, TypeVar
 
 from ganglion.errors import DeadlineExceeded, GanglionError, LocalProtocolError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, PARCEL_BYTES, RECONNECT_S, TAPE_BYTES
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
-from ganglion.peer.journal import Recorded, Tape
-from ganglion.peer.wait import Accusations, Reports
-from ganglion.wire import tape as wire_tape
+from ganglion.peer.journal import Journal, Recorded
+from ganglion.peer.wait import LateReports, Reports
+from ganglion.wire import journal as wire_journal
 from ganglion.wire.codec import CODECS, Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
+from ganglion.wire.journal import Kind
 from ganglion.wire.messages import CALL_BY_NAME, PROTOCOL_VERSION, Failure, Hello, RunEvent, Welcome
 from ganglion.wire.name import topic
 from ganglion.wire.parcel import PARTS, attach, detach, encoded, lower
-from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 
 
@@ -194,7 +194,7 @@ def insist(
 _HEARD = int(Kind.HEARD)
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
-_ASIDE = 1 << 52  # serials of calls that are on no tape begin here
+_ASIDE = 1 << 52  # serials of calls that are on no journal begin here
 
 DEFERRED: Any = object()
 """What a handler returns when it answers later, by `Participant.reply`."""
@@ -217,16 +217,16 @@ class Participant(Recorded):
         gone: Called for each peer that is lost.
         clock: Gives monotonic seconds.
         pulse: Whether a second thread reads the link while a hook runs for long; without it such a peer falls silent.
-        tape: What is heard is written there; with one the loss of the broker is waited out.
+        journal: What is heard is written there; with one the loss of the broker is waited out.
         pause: Sleeps for some seconds.
 
     Attributes:
-        incarnation: Of the one who began our tape: all who bear the name after him, with that tape, have the same here.
+        incarnation: Of the participant that began the journal: all its successors that hear this journal have the same.
         patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
             stacks. For those whose answer nobody awaits by a deadline; None: for ever.
         hang: Ends this process.
-        on_return: Called when the broker may have lost what was on its way: after the tape of a predecessor has ended,
-            and after each new connection. What it says goes by `tell` and `ask_aside`.
+        on_return: Called when the broker may have lost what was on its way: after the journal of a predecessor has
+            ended, and after each new connection. What it says goes by `tell` and `ask_aside`.
     """
 
     def __init__(
@@ -237,10 +237,10 @@ class Participant(Recorded):
         gone: Callable[[Gone], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         pulse: bool = True,
-        tape: Tape | None = None,
+        journal: Journal | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        super().__init__(tape)
+        super().__init__(journal)
         self.name = ""
         self.welcome: Welcome | None = None
         self.incarnation = 0
@@ -248,7 +248,7 @@ class Participant(Recorded):
         self.leaving: Leave | None = None
         self.on_answer: Callable[[Answer], None] | None = None
         self.on_failure: Callable[[str, Failure], None] | None = None
-        self.on_excuse: Callable[[Any], None] | None = None
+        self.on_tolerated: Callable[[Any], None] | None = None
         self.on_return: Callable[[], None] | None = None
         self.patience_s: float | None = None
         self.hang: Callable[[], None] = abort
@@ -265,38 +265,38 @@ class Participant(Recorded):
         self._told = told
         self._gone = gone
         self._pulses = pulse
-        self._accusations = Accusations(
+        self._late_reports = LateReports(
             self._conversation, lambda overdue: self.ask_aside("", "kernel.overdue", overdue)
         )
         self._lock = threading.Lock()
         self._busy_since_s: float | None = None
-        self._gave_up = False  # whether it was told that the tape is too long
+        self._gave_up = False  # whether it was told that the journal is too long
         self._now_s = 0.0  # when something was heard last, or nothing
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
         self._reports = Reports()
 
     def clock(self) -> float:
-        """Return monotonic seconds; while a tape is heard, those of its records."""
-        if self._tape is not None and self._tape.playing:
-            return self._tape.time_s
+        """Return monotonic seconds; while a journal is heard, those of its records."""
+        if self._journal is not None and self._journal.playing:
+            return self._journal.time_s
         return self._real_clock() - self._behind_s
 
     # -- joining and leaving ------------------------------------------------------------------------------------------
     def join(self, hello: Hello, timeout_s: float = HANDSHAKE_S * 5) -> Welcome:
-        """Say HELLO and wait for WELCOME, or hear it from the tape of a predecessor.
+        """Say HELLO and wait for WELCOME, or hear it from the journal of a predecessor.
 
         Raises:
             RemoteProtocolError: Says why the kernel refuses.
         """
         self._hello = hello
-        if self._tape is not None and self._tape.playing:
-            frames = wire_tape.frames_of(self._play(self._tape, Kind.HEARD, "hears WELCOME").payload)
+        if self._journal is not None and self._journal.playing:
+            frames = wire_journal.frames_of(self._play(self._journal, Kind.HEARD, "hears WELCOME").payload)
             self.welcome = read_welcome(frames, hello, False)
             return self._begin(frames)
         frames = self._insist(lambda: self._greet(timeout_s))
-        if self._tape is not None:
-            self._tape.note((_HEARD, self.clock(), frames))
+        if self._journal is not None:
+            self._journal.note((_HEARD, self.clock(), frames))
         return self._begin(frames)
 
     def _begin(self, frames: Sequence[bytes]) -> Welcome:
@@ -307,8 +307,8 @@ class Participant(Recorded):
         self.incarnation = welcome.incarnation
         self._conversation.begin(welcome.incarnation)
         self._welcomed = tuple(frames)
-        if self._tape is not None:
-            self._base = self._play_base(self._tape)
+        if self._journal is not None:
+            self._base = self._play_base(self._journal)
         if self._pulses:
             threading.Thread(target=pulse, args=(self, self._closed), name="pulse", daemon=True).start()
         return welcome
@@ -359,8 +359,8 @@ class Participant(Recorded):
                     self._answer(incoming)
                 elif incoming is not None:
                     self._take(incoming)
-                elif timed and self._tape is not None and not self._tape.playing:
-                    self._tape.note((Kind.TICK, self.clock(), None))
+                elif timed and self._journal is not None and not self._journal.playing:
+                    self._journal.note((Kind.TICK, self.clock(), None))
                 if tick is not None:
                     tick()
             finally:
@@ -406,14 +406,14 @@ class Participant(Recorded):
             body = None
         if body is None or len(body) > PARCEL_BYTES:
             body, blobs = encoded(codec, message, blobs, content)
-        tape = self._tape
-        now_s = tape.time_s if tape is not None and tape.playing else self._real_clock() - self._behind_s
+        journal = self._journal
+        now_s = journal.time_s if journal is not None and journal.playing else self._real_clock() - self._behind_s
         pending, frames = self._conversation.call(peer, call, body, now_s, span_s, position, blobs)
         self._send(frames, call)
         return pending
 
     def ask_aside(self, peer: str, call: str, message: Any) -> int:
-        """Send a CALL whose answer no host wants, and which is on no tape; return its serial."""
+        """Send a CALL whose answer no host wants, and which is on no journal; return its serial."""
         self._aside += 1
         body = codec_of(CALL_BY_NAME[call].request).encode(message)
         serial = self._aside
@@ -498,22 +498,22 @@ class Participant(Recorded):
             else:
                 self._inbox.append(one)
 
-    # -- the tape -----------------------------------------------------------------------------------------------------
-    def _go_live(self, tape: Tape) -> None:
-        """Join the bus: the tape has ended.
+    # -- the journal ---------------------------------------------------------------------------------------------------
+    def _go_live(self, journal: Journal) -> None:
+        """Join the bus: the journal has ended.
 
         What was said since may have left, or not: calls are said again, answers are asked for again.
         """
-        self._behind_s = self._real_clock() - tape.time_s
-        tape.finish()
-        self.flush_tape()
+        self._behind_s = self._real_clock() - journal.time_s
+        journal.finish()
+        self.flush_journal()
         with self._lock:
             self._come_back()
 
     def _come_back(self) -> None:
         """Connect and join, say again what is not answered; the lock is held.
 
-        PeerLost if there is no broker, or no place for us: then this process ends, and how is not on its tape.
+        PeerLost if there is no broker, or no place for us: then this process ends, and how is not on its journal.
         """
         if self._lost is not None:
             raise self._lost
@@ -527,14 +527,14 @@ class Participant(Recorded):
             self._insist(rejoin)
         except GanglionError as error:  # refused: somebody else has our name
             self._lost = error if isinstance(error, PeerLost) else PeerLost("broker", str(error))
-            if self._tape is not None:
-                self._tape.end()
+            if self._journal is not None:
+                self._journal.end()
             raise self._lost from None
         self._returned = True
 
     def _insist(self, act: Callable[[], Any]) -> Any:
-        """Do something with the broker; with a tape anew while that is lost, until PeerLost."""
-        if self._tape is None:
+        """Do something with the broker; with a journal anew while that is lost, until PeerLost."""
+        if self._journal is None:
             return act()
         return insist(act, self._real_clock, self._pause, self._closed.is_set)
 
@@ -546,34 +546,34 @@ class Participant(Recorded):
 
     # -- inside -------------------------------------------------------------------------------------------------------
     def _send(self, frames: Sequence[bytes], call: str = "") -> None:
-        """Send a message; while a tape is heard nothing leaves, and what has a `call`, a CALL or REPLY, is compared."""
-        tape = self._tape
-        if tape is not None:
-            if not tape.say(frames if call else (), call):
+        """Send a message; while a journal is heard nothing leaves, and a CALL or REPLY (with a `call`) is compared."""
+        journal = self._journal
+        if journal is not None:
+            if not journal.say(frames if call else (), call):
                 return
-            if tape.given_up != self._gave_up:
-                self._tell_given_up(tape)
+            if journal.given_up != self._gave_up:
+                self._tell_given_up(journal)
         with self._lock:
             try:
                 self._link.send(frames)
             except PeerLost:
-                if self._tape is None or self._closed.is_set():
+                if self._journal is None or self._closed.is_set():
                     raise
                 self._come_back()
         if self._returned:
             self._return()
 
-    def flush_tape(self) -> None:
-        """Write what was noted; a tape that is too long then is given up, which is told."""
-        if self._tape is not None and self.tapes:
-            self._tape.say()
-            if self._tape.given_up != self._gave_up:
-                self._tell_given_up(self._tape)
+    def flush_journal(self) -> None:
+        """Write what was noted; a journal that is too long then is given up, which is told."""
+        if self._journal is not None and self.journals:
+            self._journal.say()
+            if self._journal.given_up != self._gave_up:
+                self._tell_given_up(self._journal)
 
-    def _tell_given_up(self, tape: Tape) -> None:
-        self._gave_up = tape.given_up
+    def _tell_given_up(self, journal: Journal) -> None:
+        self._gave_up = journal.given_up
         if self._gave_up:
-            found = f"{self.name}: expected a tape of at most {TAPE_BYTES} bytes (tape_bytes), it is longer"
+            found = f"{self.name}: expected a journal of at most {JOURNAL_BYTES} bytes (journal_bytes), it is longer"
             self.warn(f"{found}: if this process is lost, its phase begins again")
 
     def warn(self, text: str) -> None:
@@ -639,13 +639,13 @@ class Participant(Recorded):
             ready = [] if awaited is None else self._ready(awaited)
             if ready or awaited is None:
                 return ready
-        tape = self._tape
-        if tape is not None and tape.playing:
-            again = self._hear_again(tape, awaited)
-            self._now_s = tape.time_s
+        journal = self._journal
+        if journal is not None and journal.playing:
+            again = self._hear_again(journal, awaited)
+            self._now_s = journal.time_s
             if again is not None:
                 return again
-            self._go_live(tape)  # from now on the bus is heard
+            self._go_live(journal)  # from now on the bus is heard
         if self._returned:
             self._return()
         conversation = self._conversation
@@ -660,8 +660,8 @@ class Participant(Recorded):
             with self._lock:
                 try:
                     frames = self._arrived.popleft() if self._arrived else self._link.receive(wait_s)
-                except PeerLost:  # with a tape that is waited out
-                    if tape is None or self._closed.is_set():
+                except PeerLost:  # with a journal that is waited out
+                    if journal is None or self._closed.is_set():
                         raise
                     frames = None
                     self._come_back()
@@ -671,10 +671,10 @@ class Participant(Recorded):
                     if answers:
                         self._send_known(answers)
                     if incoming:
-                        if tape is not None:
-                            tape.note((_HEARD, now_s, frames))
-                    elif self._accusations.open:
-                        self._accusations.hear(frames, now_s)
+                        if journal is not None:
+                            journal.note((_HEARD, now_s, frames))
+                    elif self._late_reports.open:
+                        self._late_reports.hear(frames, now_s)
                 if conversation.nearest_s <= now_s:
                     self._send_known(conversation.repeat(now_s))
         except PeerLost as error:
@@ -686,13 +686,13 @@ class Participant(Recorded):
         return self._expire() if frames is None else incoming
 
     def _expire(self) -> list[Incoming]:
-        """Return the calls whose deadline has passed; with a tape, who is late is accused first."""
-        conversation, tape, now_s = self._conversation, self._tape, self.clock()
+        """Return the calls whose deadline has passed; with a journal, who is late is accused first."""
+        conversation, journal, now_s = self._conversation, self._journal, self.clock()
         late = conversation.late(now_s)
-        if tape is not None and late:
-            late = self._accusations.accuse(late, now_s)
+        if journal is not None and late:
+            late = self._late_reports.accuse(late, now_s)
             if late:
-                tape.note((Kind.LATE, now_s, [pending.serial for pending in late]))
+                journal.note((Kind.LATE, now_s, [pending.serial for pending in late]))
         return list(conversation.give_up(late, now_s))
 
     def _ready(self, awaited: AbstractSet[int]) -> list[Incoming]:
@@ -707,7 +707,7 @@ class Participant(Recorded):
         return found
 
     def _send_known(self, messages: Sequence[Sequence[bytes]]) -> None:
-        """Send what was said before, or belongs to no tape; the lock is held.
+        """Send what was said before, or belongs to no journal; the lock is held.
 
         If the broker is gone nothing of it is missed: calls are repeated when it is back, answers are asked for again.
         """
@@ -715,12 +715,12 @@ class Participant(Recorded):
             for message in messages:
                 self._link.send(message)
         except PeerLost:
-            if self._tape is None or self._closed.is_set():
+            if self._journal is None or self._closed.is_set():
                 raise
             self._come_back()
 
     def works_since_s(self) -> float | None:
-        """Return since when a hook has been running, also while a tape is heard; None if none does."""
+        """Return since when a hook has been running, also while a journal is heard; None if none does."""
         return self._busy_since_s
 
     def read_aside(self) -> bool:
@@ -734,7 +734,7 @@ class Participant(Recorded):
                 else:
                     self._arrived.append(frames)
         except GanglionError:
-            if self._tape is None:
+            if self._journal is None:
                 return False  # the main thread meets the same error as soon as it reads
             try:
                 self._come_back()

@@ -218,7 +218,7 @@ class Records:
 
     What is not acknowledged is kept, and said again under the same numbers: by `again`, and where the store has not
     said anything for a while. It knows what it has, so that nothing is lost and nothing comes twice. A process that
-    has no predecessor's tape begins its numbers anew, above all that a process of its name has used.
+    has no predecessor's journal begins its numbers anew, above all that a process of its name has used.
 
     With `store` None everything is dropped: the run is not stored, as its user asked. `number` is that of the last
     batch that was sent; who has a predecessor goes on behind it. `span_s` is the deadline `record`.
@@ -392,6 +392,6 @@ class Records:
 
 
 def _first_number(participant: Participant) -> int:
-    """Return the number behind which a process counts that has no predecessor's tape."""
+    """Return the number behind which a process counts that has no predecessor's journal."""
     welcome = participant.welcome
     return 0 if welcome is None else max(0, welcome.incarnation - 1) << LIFE_BITS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ganglion.errors import AuthorError, LimitExceeded, RemoteProtocolError
-from ganglion.limits import TAPE_BEGIN_BYTES, TAPE_BEGIN_S
+from ganglion.limits import JOURNAL_BEGIN_BYTES, JOURNAL_BEGIN_S
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Ordinals, Records
@@ -15,16 +15,16 @@ from ganglion.peer.world import Phase, World
 from ganglion.run.governor import Governor
 from ganglion.wire.messages import FlowSignal, Verdict
 
-_TIMES_SIZE = 2  # a tape may be so much longer than the state with which it begins
+_TIMES_SIZE = 2  # a journal may be so much longer than the state with which it begins
 _TIMES_COST = 50.0  # taking states may take a fiftieth of the time
 
 
 class Renewal:
-    """Say when a tape is to be begun anew, and begin it: once it is long, by bytes or by time.
+    """Say when a journal is to be begun anew, and begin it: once it is long, by bytes or by time.
 
     What that costs stays a small part of what is done between: the longer a state is, and the longer it takes to be
-    taken, the longer the tape may become. A state that cannot be taken is no fault: the tape goes on as it is, which is
-    told once: where an object is set up that `check` refuses, or later.
+    taken, the longer the journal may become. A state that cannot be taken is no fault: the journal goes on as it is,
+    which is told once: where an object is set up that `check` refuses, or later.
     """
 
     def __init__(self, participant: Participant, whose: str, check: Callable[[], None]) -> None:
@@ -34,13 +34,13 @@ class Renewal:
         self._begin()
 
     def _begin(self, cost_s: float = 0.0) -> None:
-        since_s, base_bytes = self._participant.clock(), self._participant.tape_bytes
+        since_s, base_bytes = self._participant.clock(), self._participant.journal_bytes
         self._base_bytes = base_bytes
-        self._until_bytes = base_bytes + max(TAPE_BEGIN_BYTES, _TIMES_SIZE * base_bytes)
-        self._until_s = since_s + max(TAPE_BEGIN_S, _TIMES_COST * cost_s)
+        self._until_bytes = base_bytes + max(JOURNAL_BEGIN_BYTES, _TIMES_SIZE * base_bytes)
+        self._until_s = since_s + max(JOURNAL_BEGIN_S, _TIMES_COST * cost_s)
 
     def stand(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
-        """Go on where a predecessor went on from here, by `put`; else begin the tape anew with `take`, if it is due.
+        """Go on where a predecessor went on from here, by `put`; else begin the journal anew with `take`, if it is due.
 
         Returns whether somebody went on: what stands before is not to be done then.
         """
@@ -64,12 +64,12 @@ class Renewal:
 
     @property
     def due(self) -> bool:
-        """Say whether the tape is long, and nothing is open."""
+        """Say whether the journal is long, and nothing is open."""
         participant = self._participant
-        if not participant.tapes:
+        if not participant.journals:
             self._begin()
             return False
-        size_bytes = participant.tape_bytes
+        size_bytes = participant.journal_bytes
         old = participant.clock() >= self._until_s and size_bytes > self._base_bytes
         return (size_bytes > self._until_bytes or old) and participant.idle and not self.refused
 
@@ -82,7 +82,7 @@ class Renewal:
         self._begin()
 
     def _try(self, act: Callable[[], object]) -> None:
-        """Do what may be refused; keep the tape then, and say so."""
+        """Do what may be refused; keep the journal then, and say so."""
         try:
             act()
         except (NotPlain, AuthorError, LimitExceeded) as error:
@@ -94,12 +94,12 @@ class Renewal:
 _OURS = ("agents", "environments")
 _PASSING = [f"controller.{name}" for name in ("bus", "readings", "rewards", "step", "episode")]  # set for each episode
 _BOOKS = ("tick", "heeded", "steps_left", "evaluation")
-_SEEN = ("rewards", "readings", "earned", "ticks", "timestamp", "terminated", "truncated", "state", "journal")
+_SEEN = ("rewards", "readings", "earned", "ticks", "timestamp", "terminated", "truncated", "state", "history")
 _SEEDS = ("episode_seed", "episode_stream")  # of the messages that make an environment anew
 
 
-class Crossing:
-    """Begin a worker's tape anew at the begin of an episode, once it is long, with all that the worker is then.
+class WorkerRenewal:
+    """Begin a worker's journal anew at the begin of an episode, once it is long, with all that the worker is then.
 
     It is made at the begin of a phase's first episode, when nothing has been asked of the controller yet.
     """
@@ -160,7 +160,7 @@ def _cross(phase: Phase, books: Mapping[str, Any]) -> None:
 
 
 def _world(world: World) -> dict[str, Any]:
-    if world.journal is not None and world.journal.steps:
+    if world.history is not None and world.history.steps:
         raise NotPlain(f"environment {world.uid} stands in the midst of an episode")
     seeds = {name: world.setup[name] for name in _SEEDS if name in world.setup}
     return {"seeds": seeds, **{name: getattr(world, name) for name in _SEEN}}
@@ -181,8 +181,8 @@ def _look(world: World, seen: Mapping[str, Any]) -> None:
 Signals = dict[str, list[FlowSignal]]
 
 
-class Reign:
-    """Begin a governor's tape anew in the midst of a phase, once it is long, with all that the governor knows.
+class GovernorRenewal:
+    """Begin a governor's journal anew in the midst of a phase, once it is long, with all that the governor knows.
 
     It is made when the phase's episodes run; nobody waits for an answer then, and whenever it is stood.
     """
@@ -204,7 +204,7 @@ class Reign:
         self._note = models.note()
 
     def stand(self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]) -> None:
-        """Go on where a predecessor went on from here, by `put`; else begin the tape anew, if it is long.
+        """Go on where a predecessor went on from here, by `put`; else begin the journal anew, if it is long.
 
         `numbers` and `said` are the last number of a signal to each controller, and the signals of this phase.
         """

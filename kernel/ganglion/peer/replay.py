@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion import registry
-from ganglion.peer.author import Excuses, Hooks, Loader
+from ganglion.peer.author import Hooks, Loader, ToleratedErrors
 from ganglion.peer.filters import LearningFilters
 from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.plan import REPLAY, PhasePlan, Plan
@@ -38,7 +38,7 @@ class Learner:
     hooks: Hooks
     loader: Loader
     filters: LearningFilters | None
-    excuses: Excuses
+    tolerated_errors: ToleratedErrors
 
 
 class Lesson(Protocol):

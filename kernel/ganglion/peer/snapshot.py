@@ -22,7 +22,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
-from ganglion.peer.values import freeze, thaw
+from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import CheckpointableBrain
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.information import Information
@@ -162,7 +162,7 @@ def export(brain: CheckpointableBrain, memory: Memory, generators: Generators, b
     }
     blobs: list[bytes] = []
     # What authors sent stands deeper here than where it travelled, and no body holds it.
-    return [freeze(tree, blobs, "checkpoint", -8), blobs]
+    return [serialize(tree, blobs, "checkpoint", -8), blobs]
 
 
 def restore(brain: CheckpointableBrain, memory: Memory, generators: Generators, checkpoint: Any) -> Mapping[str, Any]:
@@ -174,7 +174,7 @@ def restore(brain: CheckpointableBrain, memory: Memory, generators: Generators, 
     """
     try:
         tree, blobs = checkpoint
-        state = thaw(tree, blobs, "checkpoint")
+        state = deserialize(tree, blobs, "checkpoint")
         found = (state["format"], state["schema"])
         expected = (brain.CHECKPOINT_FORMAT, brain.CHECKPOINT_SCHEMA_VERSION)
         if found != expected:

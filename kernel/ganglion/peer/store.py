@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
-from ganglion.limits import DEADLINES_S, RETRY_S, STORE_TAPE_BYTES, WAIT_REPORT_S
+from ganglion.limits import DEADLINES_S, RETRY_S, STORE_JOURNAL_BYTES, WAIT_REPORT_S
 from ganglion.peer.author import failure_of, show_failure
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.participant import Handler, Participant
@@ -71,7 +71,7 @@ class StoreHost:
         self._heard = Numbering()
         self._missed_s: dict[str, float] = {}  # since when a batch of this writer is missing
         self._base: dict[str, int] = {}  # last numbers when the journal was begun
-        self._shorten_at_bytes = STORE_TAPE_BYTES
+        self._shorten_at_bytes = STORE_JOURNAL_BYTES
         self._phase = 0  # the newest one that a record tells of
         self._rows = 0
         self._since_s = 0.0
@@ -246,7 +246,7 @@ class StoreHost:
     # -- the journal --------------------------------------------------------------------------------------------------
     def _compact(self) -> None:
         """Begin the journal anew, once it is long and all that came is durable, with what a successor still needs."""
-        size_bytes = self.participant.tape_bytes
+        size_bytes = self.participant.journal_bytes
         if size_bytes < self._shorten_at_bytes or self._failed or self._held or not self.participant.idle:
             return
         kept = self._needed(size_bytes // 2)
@@ -257,16 +257,16 @@ class StoreHost:
             "phase": self._phase,
             "sealed": self._sealed.state(self._phase - 1),
         }
-        if kept is not None and self.participant.begin_tape([(told, None) for told in kept], state):
+        if kept is not None and self.participant.begin_journal([(told, None) for told in kept], state):
             self._base = dict(self._heard.last)
-            size_bytes = self.participant.tape_bytes
-        self._shorten_at_bytes = max(STORE_TAPE_BYTES, 2 * size_bytes)
+            size_bytes = self.participant.journal_bytes
+        self._shorten_at_bytes = max(STORE_JOURNAL_BYTES, 2 * size_bytes)
 
     def _needed(self, bytes_max: int) -> list[Told] | None:
         """Return the batches in the journal without what is not needed any more; None if hardly anything can go."""
         numbering, kept, size_bytes = Numbering(self._base), list[Told](), 0
         codec = codec_of(RecordBatch)
-        for told in self.participant.told_on_tape():
+        for told in self.participant.told_in_journal():
             if told.head.call != "record.batch":
                 continue
             batch = attach(told.head.call, codec.decode(told.body), told.blobs)

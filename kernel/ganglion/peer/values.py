@@ -289,10 +289,10 @@ def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[s
 # -- free data: updates of brains, data of muscles, models ------------------------------------------------------------
 _ATOMS = frozenset({NoneType, bool, float, bytes})
 SIMPLE = _ATOMS | {int, str}
-"""Types of free data that `thaw` and `copied` return as they are."""
+"""Types of free data that `deserialize` and `copied` return as they are."""
 
 
-def freeze(value: Any, blobs: list[bytes] | None, path: str, depth: int = 0) -> Any:
+def serialize(value: Any, blobs: list[bytes] | None, path: str, depth: int = 0) -> Any:
     """Return a copy of `value` that can travel; large arrays are appended to `blobs`, if there are any.
 
     Raises:
@@ -305,16 +305,16 @@ def freeze(value: Any, blobs: list[bytes] | None, path: str, depth: int = 0) -> 
         if depth >= _DEPTH_MAX:
             raise AuthorError(f"{path}: expected at most {_DEPTH_MAX} levels of maps and lists, found more")
         if not isinstance(value, Mapping):
-            return [freeze(inner, blobs, f"{path}[{i}]", depth + 1) for i, inner in enumerate(value)]
+            return [serialize(inner, blobs, f"{path}[{i}]", depth + 1) for i, inner in enumerate(value)]
         if len(value) == 3 and value.keys() in _ARRAY_KEYS:
             raise AuthorError(f"{path}: a map with the keys {', '.join(value)} alone stands for an array")
-        return {_key(k, path): freeze(v, blobs, f"{path}.{k}", depth + 1) for k, v in value.items()}
+        return {_key(k, path): serialize(v, blobs, f"{path}.{k}", depth + 1) for k, v in value.items()}
     if isinstance(value, np.ndarray):
-        return _freeze_array(value, blobs, path)
+        return _serialize_array(value, blobs, path)
     if isinstance(value, np.generic):
         if value.dtype.kind == "c":
             raise _stuck(value, path)
-        return freeze(value.item(), blobs, path)
+        return serialize(value.item(), blobs, path)
     if isinstance(value, str):  # also of a subclass, such as a member of an enumeration
         return _text(value, path)
     if isinstance(value, int):
@@ -352,7 +352,7 @@ def _key(key: Any, path: str) -> str:
     return _text(key, path)
 
 
-def _freeze_array(value: np.ndarray[Any, Any], blobs: list[bytes] | None, path: str) -> dict[str, Any]:
+def _serialize_array(value: np.ndarray[Any, Any], blobs: list[bytes] | None, path: str) -> dict[str, Any]:
     if value.dtype.kind not in _KINDS:
         raise AuthorError(f"{path}: expected an array of numbers, booleans or bytes, found dtype {value.dtype}")
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
@@ -373,18 +373,18 @@ def copied(value: Any) -> Any:
     return [copied(inner) for inner in value] if type(value) is list else value
 
 
-def thaw(value: Any, blobs: Sequence[bytes], path: str) -> Any:
-    """Return what `freeze` was given: lists for tuples, read-only arrays; RemoteProtocolError if it does not fit."""
+def deserialize(value: Any, blobs: Sequence[bytes], path: str) -> Any:
+    """Return what `serialize` was given: lists for tuples, read-only arrays; RemoteProtocolError if it does not fit."""
     if type(value) is dict:
         if value.keys() in _ARRAY_KEYS:
-            return _thaw_array(value, blobs, path)
-        return {key: thaw(inner, blobs, f"{path}.{key}") for key, inner in value.items()}
+            return _deserialize_array(value, blobs, path)
+        return {key: deserialize(inner, blobs, f"{path}.{key}") for key, inner in value.items()}
     if type(value) is list:
-        return [thaw(inner, blobs, f"{path}[{i}]") for i, inner in enumerate(value)]
+        return [deserialize(inner, blobs, f"{path}[{i}]") for i, inner in enumerate(value)]
     return value
 
 
-def _thaw_array(form: Mapping[str, Any], blobs: Sequence[bytes], path: str) -> Any:
+def _deserialize_array(form: Mapping[str, Any], blobs: Sequence[bytes], path: str) -> Any:
     try:
         name, shape = form["dtype"], form["shape"]
         if type(name) is not str or not _DTYPE.match(name):  # numpy's own reader knows a language of its own
@@ -399,7 +399,7 @@ def _thaw_array(form: Mapping[str, Any], blobs: Sequence[bytes], path: str) -> A
 
 def to_json(value: Any) -> str:
     """Return frozen data without blobs as JSON: arrays as lists, bytes as `{"$bytes": base64}`, NaN and inf as text."""
-    return json.dumps(_shown(thaw(value, (), "value")), ensure_ascii=False, allow_nan=False)
+    return json.dumps(_shown(deserialize(value, (), "value")), ensure_ascii=False, allow_nan=False)
 
 
 def _shown(value: Any) -> Any:

@@ -32,7 +32,7 @@ class Reports:
         return True
 
 
-class Accusations:
+class LateReports:
     """Tell the supervisor which peer is late; a call is given up if the supervisor can do nothing about it.
 
     `ask` asks the supervisor, and returns the serial of that call, which is in no journal.

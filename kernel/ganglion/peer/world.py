@@ -16,7 +16,7 @@ from ganglion.errors import AuthorError, CallFailed, RemoteProtocolError, SpaceE
 from ganglion.limits import STEPS_REPORT_S
 from ganglion.peer.author import Hooks, wrong_answer
 from ganglion.peer.contract import Declared
-from ganglion.peer.lost import Journal
+from ganglion.peer.lost import CommandHistory
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows, pack
 from ganglion.peer.values import Layout
@@ -139,7 +139,9 @@ class World:
     update_s: float | None = None  # the deadline of `environment.update`
     state: Any = None  # what a transformer left in place of the world's state, for the store
     checks: Declared | None = None
-    journal: Journal | None = None  # of the open episode, where the successor of a lost environment is led through it
+    history: CommandHistory | None = (
+        None  # of the open episode, where the successor of a lost environment is led through it
+    )
 
     @property
     def ended(self) -> bool:

@@ -19,7 +19,7 @@ from ganglion.supervisor.child import State
 from ganglion.supervisor.folder import Files, open_regular
 from ganglion.supervisor.linux import quiesced
 from ganglion.synced import sync, write_synced
-from ganglion.wire.tape import last_request, read_records
+from ganglion.wire.journal import last_request, read_records
 
 if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
@@ -129,7 +129,7 @@ def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"model {name}: {text}" for name, text in files.model(str(row[9]), row[8]))
 
 
-_JOURNALS = ("tapes/*.tape", "users/*/*.tape")  # the journals of a run, below its folder
+_JOURNALS = ("journals/*.journal", "users/*/*.journal")  # the journals of a run, below its folder
 _FACTS = "moment.json"
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
@@ -190,7 +190,7 @@ class Checkpoints:
         try:
             for name in checkpoint.journals:
                 sync(checkpoint.folder / Path(name).name)
-            text = cut_text({**facts, "tapes": dict(checkpoint.journals)})
+            text = cut_text({**facts, "journals": dict(checkpoint.journals)})
             write_synced(checkpoint.folder / _FACTS, text.encode(), 0o600)
             sync(self._cuts)
         except OSError as error:
@@ -216,7 +216,7 @@ class Checkpoints:
         file = path / _FACTS
         try:
             facts = read_cut(file.read_bytes(), str(file))
-            journals = {str(name): int(length) for name, length in facts["tapes"].items()}
+            journals = {str(name): int(length) for name, length in facts["journals"].items()}
             for name, length in journals.items():
                 if not _is_journal(name) or length < 0:
                     raise ValueError(f"{name!r:.80} of {length} bytes is no journal of a run")

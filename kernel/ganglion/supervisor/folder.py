@@ -109,8 +109,8 @@ class RunFolder:
 
     def journal(self, process: Process) -> Path:
         """Return the journal of a participant."""
-        folder = self.path / "tapes" if process.run_as is None else self.own(user_of(process.run_as))
-        return folder / f"{log_name(process)}.tape"
+        folder = self.path / "journals" if process.run_as is None else self.own(user_of(process.run_as))
+        return folder / f"{log_name(process)}.journal"
 
     def own(self, user: User) -> Path:
         """Return the folder that only one user of this run enters."""
@@ -118,7 +118,7 @@ class RunFolder:
 
     def open_ways(self) -> None:
         """Let the users of this run pass to their own files, and read no others."""
-        open_ways([self.path, self.logs, *(self.path / name for name in ("brains", "tapes", "users"))])
+        open_ways([self.path, self.logs, *(self.path / name for name in ("brains", "journals", "users"))])
 
     def give(self, process: Process) -> User | None:
         """Give a process that runs as another user the files that it writes; return the user."""
@@ -320,10 +320,10 @@ def read_process_table(folder: Path) -> ProcessTable | None:
 def forget(folder: Path) -> None:
     """Remove what only a run that goes on needs: process table and journals."""
     (folder / PROCESS_TABLE).unlink(missing_ok=True)
-    shutil.rmtree(folder / "tapes", ignore_errors=True)
-    for tape in folder.glob("users/*/*.tape"):
+    shutil.rmtree(folder / "journals", ignore_errors=True)
+    for journal in folder.glob("users/*/*.journal"):
         with contextlib.suppress(OSError):
-            tape.unlink()
+            journal.unlink()
 
 
 def _started(pid: int) -> int | None:

@@ -256,7 +256,7 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.journal is not None:
-        variables["GANGLION_TAPE"] = str(member.journal)
+        variables["GANGLION_JOURNAL"] = str(member.journal)
         if run.rewound:  # an object had more state than its attributes: none is saved by them again
             variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:

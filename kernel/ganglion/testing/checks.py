@@ -14,11 +14,11 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from ganglion.errors import ContractBroken, GanglionError
-from ganglion.peer.author import Excuses
+from ganglion.peer.author import ToleratedErrors
 from ganglion.peer.environment import speaks
 from ganglion.peer.filters import ActingFilters, LearningFilters
 from ganglion.peer.snapshot import State
-from ganglion.peer.values import Layout, freeze, thaw
+from ganglion.peer.values import Layout, deserialize, serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.filter import Filter
@@ -284,7 +284,7 @@ def _update_of(agent: StagedAgent) -> bytes:
     """Return the brain's newest update as it travels."""
     assert agent.brain is not None
     blobs: list[bytes] = []
-    tree = freeze(agent.brain.last_update, blobs, "update")
+    tree = serialize(agent.brain.last_update, blobs, "update")
     return b"".join([encoded(Thought(tree)), *blobs])
 
 
@@ -807,7 +807,7 @@ def _check_state(cls: type[Filter], params: Mapping[str, Any] | None, seed: int,
 def _travelled(tree: Any, what: str) -> Any:
     """Return data as they arrive in another process."""
     blobs: list[bytes] = []
-    return thaw(freeze(tree, blobs, what), blobs, what)
+    return deserialize(serialize(tree, blobs, what), blobs, what)
 
 
 def _decide(acting: ActingFilters, sensors: Sensors, draw: Any, told: Any = None) -> Any:
@@ -830,7 +830,7 @@ def _declared(cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pa
     loader = Classes(classes={("filter", "own"): cls})
     plugin = {"name": "own", "params": dict(params or {}), "stream": words(seed, ["filter"])}
     attributes = {"uid": "agent/0", "name": "agent", "worker": 0, "mode": Mode.TRAIN}
-    more = ([plugin], "the check", attributes, Excuses(lambda: None, RUN))
+    more = ([plugin], "the check", attributes, ToleratedErrors(lambda: None, RUN))
     acting, learning = ActingFilters(loader, *more), LearningFilters(loader, *more)
     declared = (*acting.declare(_NOBODY, *pair, words(seed, ["muscle"])), *learning.declare(_NOBODY, *pair))
     return (acting, learning), [[(it.uid, it.space) for it in row] for row in declared]
@@ -855,7 +855,7 @@ def _played(halves: _Halves, sensors: Sensors, seed: int, episodes: int, steps: 
         seen, data = _decide(acting, sensors, draw, {"step": step})
         data = learning.data("agent/0", data)
         objective = learning.objective("agent/0", float(draw.normal()))
-        update = freeze(learning.update([step]), [], "update")
+        update = serialize(learning.update([step]), [], "update")
         trace.append(repr((*seen, data, objective, update)))
         learning.publish()
         if learning.version > version:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, DocumentError
-from ganglion.limits import REPLAY_EXCUSES
+from ganglion.limits import REPLAY_TOLERATED_ERRORS
 from ganglion.peer.author import Hooks
 from ganglion.sdk.brain import Brain, Transitions, carries_update
 from ganglion.sdk.information import Information
@@ -34,7 +34,7 @@ class Pretraining:
         self._brain, self._hooks, self._muscles = brain, hooks, muscles
         self._sessions = Sessions(Path(asked.folder), asked.sha256, brain.sensors, brain.actuators)
         self._excused: list[dict[str, Any]] = []
-        self._more = 0  # excuses that are not told one by one
+        self._more = 0  # tolerated_errors that are not told one by one
 
     @property
     def is_own(self) -> bool:
@@ -79,7 +79,7 @@ class Pretraining:
 
     def note(self, excused: Sequence[dict[str, Any]]) -> None:
         """Keep what was excused, up to a bound."""
-        room = max(0, REPLAY_EXCUSES - len(self._excused))
+        room = max(0, REPLAY_TOLERATED_ERRORS - len(self._excused))
         self._excused += excused[:room]
         self._more += len(excused[room:])
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import DocumentError
-from ganglion.peer.author import Pardoned
+from ganglion.peer.author import Tolerated
 from ganglion.peer.filters import ActingFilters
 from ganglion.peer.replay import Learner
-from ganglion.peer.values import Columns, Layout, freeze, thaw
+from ganglion.peer.values import Columns, Layout, deserialize, serialize
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information, SensorInformation
 from ganglion.sdk.memory import Memory
@@ -36,14 +36,14 @@ class Rehearsal:
     before the next decision.
 
     Args:
-        learner: The brain, whose declarations are those behind its filters; excuses of the muscles' halves are kept
-            with its own.
+        learner: The brain, whose declarations are those behind its filters; tolerated errors of the muscles' halves
+            are kept with its own.
     """
 
     def __init__(self, learner: Learner) -> None:
         assert learner.filters is not None
         self._setup, self._brain, self._loader = learner.setup, learner.brain, learner.loader
-        self._filters, self._excuses = learner.filters, learner.excuses
+        self._filters, self._tolerated_errors = learner.filters, learner.tolerated_errors
         brain = learner.brain
         self._acting: dict[str, ActingFilters] = {}  # muscle -> its halves
         self._seen_by: dict[str, int] = {}  # muscle -> version of the arrays that they have
@@ -66,8 +66,8 @@ class Rehearsal:
                 spool.begin(self._behind(source))
                 for session in sessions:
                     spool.add(self._episode(session, source))
-        except Pardoned as pardoned:  # an episode of which readings are missing is no episode
-            raise pardoned.__cause__ or pardoned from None
+        except Tolerated as tolerated:  # an episode of which readings are missing is no episode
+            raise tolerated.__cause__ or tolerated from None
         finally:
             for acting in self._acting.values():
                 acting.close()
@@ -132,7 +132,7 @@ class Rehearsal:
                 for plugin in self._setup.filters or ()
             ]
             where = f"agent {self._setup.agent}"
-            acting = ActingFilters(self._loader, plugins, where, attributes, self._excuses)
+            acting = ActingFilters(self._loader, plugins, where, attributes, self._tolerated_errors)
             sensors, actuators = self._outer()
             stand_in = _StandIn()
             vars(stand_in).update({**attributes, "memory": Memory(0), "sensors": sensors, "actuators": actuators})
@@ -159,7 +159,7 @@ class Rehearsal:
         if not all(np.array_equal(one, other) for one, other in zip(applied, values, strict=True)):
             raise DocumentError(f"{source.at}: filters of agent `{self._setup.agent}` {_UNKNOWN}")
         blobs: list[bytes] = []
-        return thaw(freeze(data, blobs, "data"), blobs, "data")  # what travels is nobody's own any more
+        return deserialize(serialize(data, blobs, "data"), blobs, "data")  # what travels is nobody's own any more
 
     def _learn(self, muscle: str, step: int, data: Any, objective: float) -> float:
         """Let the brain's halves hear of a row; return its objective as the brain sees it, NaN if it has none."""
@@ -168,7 +168,7 @@ class Rehearsal:
         try:
             filters.data(muscle, data)
             found = filters.objective(muscle, None if np.isnan(objective) else objective)
-        except Pardoned:
+        except Tolerated:
             found = None
         filters.publish()
         return np.nan if found is None else found

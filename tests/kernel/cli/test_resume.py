@@ -47,7 +47,7 @@ def change(folder: RunFolder, **fields: Any) -> None:
 @pytest.mark.parametrize("boot", [boot_id(), "another"])
 def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], kept: RunFolder, boot: str) -> None:
     """Its supervisor was gone before the manifest was sealed: that is done, and nobody is started."""
-    (kept.path / "tapes").mkdir()
+    (kept.path / "journals").mkdir()
     write_process_table(
         kept.path, ProcessTable(boot, Incarnation(0), ended=End("finished", "completed", {"head": "ab"}))
     )
@@ -58,7 +58,7 @@ def test_a_run_whose_end_was_heard_is_completed(ganglion: Callable[..., Any], ke
     manifest, wrong = read_manifest(kept.path)
     assert ("", "finished", "completed") == (wrong, manifest["status"], manifest["reason"])
     assert {"head": "ab"} == manifest["chain"]
-    assert [] == [path for path in kept.path.iterdir() if path.name in (PROCESS_TABLE, "tapes")]
+    assert [] == [path for path in kept.path.iterdir() if path.name in (PROCESS_TABLE, "journals")]
     assert 2 == ganglion("resume", kept.run)[0]
 
 
@@ -75,7 +75,7 @@ def test_a_run_that_lives_is_refused(ganglion: Callable[..., Any], kept: RunFold
 @pytest.mark.parametrize(
     ("status", "words"), [("failed", "the begin of phase 0"), (None, "every process goes on where it was")]
 )
-def test_a_failure_that_was_heard_is_on_the_tapes(
+def test_a_failure_that_was_heard_is_on_the_journals(
     tmp_path: Path, kept: RunFolder, monkeypatch: pytest.MonkeyPatch, status: str | None, words: str
 ) -> None:
     """A run that has failed begins with its cut, also where its supervisor could not seal the manifest."""

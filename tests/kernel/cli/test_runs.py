@@ -18,16 +18,16 @@ def runs(write_run: Callable[..., str]) -> None:
     """Write runs of two documents."""
     write_run("demo-1", started="2030-01-01T00:00:00Z")
     write_run("demo-2", started="2031-01-01T00:00:00Z")
-    write_run("tape-1", status="failed", reward=2.0)
+    write_run("journal-1", status="failed", reward=2.0)
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], ["demo-1", "demo-2", "tape-1"]),
-        (["--status", "failed"], ["tape-1"]),
+        ([], ["demo-1", "demo-2", "journal-1"]),
+        (["--status", "failed"], ["journal-1"]),
         (["--uid", "demo"], ["demo-1", "demo-2"]),
-        (["--limit", "2"], ["demo-2", "tape-1"]),
+        (["--limit", "2"], ["demo-2", "journal-1"]),
         (["--limit", "0"], []),
     ],
 )
@@ -41,7 +41,7 @@ def test_a_difference_is_exit_1(ganglion: Command) -> None:
     """`diff` names the first difference and ends with 1; equal results are exit 0, an unknown run is exit 2."""
     assert (0, "no difference\n", "") == ganglion("runs", "diff", "demo-1", "demo-2")
     assert {"difference": None} == json.loads(ganglion("runs", "diff", "demo-1", "demo-2", "--json")[1])
-    status, out, _ = ganglion("runs", "diff", "demo", "tape")
+    status, out, _ = ganglion("runs", "diff", "demo", "journal")
     assert (1, "phases, row 0 (phase 0, mode train): status finished against failed\n") == (status, out)
     assert 2 == ganglion("runs", "diff", "demo", "nonsense")[0]
 

@@ -10,8 +10,8 @@ import pytest
 
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
+from ganglion.wire.journal import MAGIC, Kind, block
 from ganglion.wire.messages import RecordBatch
-from ganglion.wire.tape import MAGIC, Kind, block
 from ganglion.wire.verb import Verb
 
 Command = Callable[..., tuple[int, str, str]]
@@ -37,7 +37,7 @@ def journal(tmp_path: Path, write_run: Callable[..., str]) -> Path:
     write_run("demo-1", status="running")
     end = ["episode", 0, "train", 0, None, 0, 3, True, False, "environment", 0]
     said = [_heard(2, _rows(0, 3), end, _rows(1, 1, 2)), _heard(1, _rows(0, 1, 2)), _heard(3, _rows(1, 3))]
-    path = tmp_path / "demo-1" / "tapes" / "store.tape"
+    path = tmp_path / "demo-1" / "journals" / "store.journal"
     path.parent.mkdir()
     path.write_bytes(MAGIC + b"".join(piece for one in [*said, said[-1]] for piece in block([one])))
     return path

@@ -35,7 +35,7 @@ def _end(results: Path, run: str) -> None:
 @pytest.fixture(autouse=True)
 def runs(write_run: Callable[..., str], tmp_path: Path) -> None:
     """Write two equal runs, and one with another reward."""
-    for run, more in (("demo-1", {}), ("demo-2", {}), ("tape-1", {"reward": 2.0})):
+    for run, more in (("demo-1", {}), ("demo-2", {}), ("journal-1", {"reward": 2.0})):
         write_run(run, brains=False, **more)
         _end(tmp_path, run)
 
@@ -49,17 +49,17 @@ def _edit(results: Path, statement: str) -> None:
 def test_whole_runs_are_exit_0(ganglion: Command) -> None:
     """Each run is named; without a name all are verified."""
     assert (0, "demo-1: whole\n", "") == ganglion("verify", "demo-1")
-    assert (0, "demo-1: whole\ndemo-2: whole\ntape-1: whole\n", "") == ganglion("verify")
+    assert (0, "demo-1: whole\ndemo-2: whole\njournal-1: whole\n", "") == ganglion("verify")
     assert 2 == ganglion("verify", "nonsense")[0]
 
 
 def test_equal_results_have_equal_digests(ganglion: Command) -> None:
     """Of one run the digest stands alone; `runs diff` says the same."""
-    one, two, other = (ganglion("verify", run, "--digest")[1] for run in ("demo-1", "demo-2", "tape-1"))
+    one, two, other = (ganglion("verify", run, "--digest")[1] for run in ("demo-1", "demo-2", "journal-1"))
 
     assert (64, one) == (len(one.strip()), two)
     assert one != other
-    assert [0, 1] == [ganglion("runs", "diff", "demo-1", run)[0] for run in ("demo-2", "tape-1")]
+    assert [0, 1] == [ganglion("runs", "diff", "demo-1", run)[0] for run in ("demo-2", "journal-1")]
     assert f"{one.strip()}  demo-2" in ganglion("verify", "--digest")[1].splitlines()
     row = {"run": "demo-1", "digest": one.strip(), "damages": [], "more": 0}
     assert {"runs": [row]} == json.loads(ganglion("verify", "demo-1", "--digest", "--json")[1])

@@ -39,9 +39,9 @@ STREAM = words(1, ["test"])
 
 
 class StandingPeer:
-    """Be a participant whose tape is begun anew at every stand; keeps the state and the warnings."""
+    """Be a participant whose journal is begun anew at every stand; keeps the state and the warnings."""
 
-    recorded = tapes = idle = takes_attributes = True
+    recorded = journals = idle = takes_attributes = True
     size_bytes = 0
 
     def __init__(self, name: str, state: bytes | None = None) -> None:
@@ -50,10 +50,10 @@ class StandingPeer:
 
     def clock(self) -> float:
         """Return ever later times."""
-        return float(self.tape_bytes)
+        return float(self.journal_bytes)
 
     @property
-    def tape_bytes(self) -> int:
+    def journal_bytes(self) -> int:
         """Return ever more bytes."""
         self.size_bytes += 1 << 30
         return self.size_bytes
@@ -89,7 +89,7 @@ TEN = Discrete(10)
 
 @pytest.fixture
 def standing() -> type[StandingPeer]:
-    """Return the class of a participant whose tape is begun anew at every stand."""
+    """Return the class of a participant whose journal is begun anew at every stand."""
     return StandingPeer
 
 

@@ -11,7 +11,7 @@ from fakepeer import MemoryReel
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.brain import BrainHost
-from ganglion.peer.journal import Tape
+from ganglion.peer.journal import Journal
 from ganglion.peer.main import live
 from ganglion.peer.snapshot import Generators, export, restore
 from ganglion.sdk import Box, CheckpointableBrain, Discrete
@@ -138,11 +138,11 @@ def ask(link: Any, asked: list[tuple[str, Any]], first: int = 0) -> None:
     link.idle.append(lambda: link.deliver("", Head(Verb.BYE, 5)))
 
 
-def carry_out(host: Any, link: Any, clock: Any, reel: MemoryReel | None) -> None:
+def carry_out(host: Any, link: Any, clock: Any, storage: MemoryReel | None) -> None:
     """Let a host live its life."""
     variables = {"GANGLION_ROLE": "brain", "GANGLION_NAME": "r/brain/a"}
-    tape = None if reel is None else Tape(reel)
-    live(host, lambda: link, variables, clock, pulse=False, tape=tape)
+    journal = None if storage is None else Journal(storage)
+    live(host, lambda: link, variables, clock, pulse=False, journal=journal)
 
 
 def answers(link: Any, asked: list[tuple[str, Any]]) -> list[Thought]:
@@ -161,14 +161,14 @@ def test_brain_goes_on_from_its_checkpoint(link: Any, clock: Any, loader: Any, t
     other = type(link)(clock)
     asked = messages(tmp_path, 5.0)
     ask(other, asked)
-    reel = MemoryReel()
+    storage = MemoryReel()
     with pytest.raises(KeyboardInterrupt):
-        carry_out(BrainHost(loader(brain=Learner)), Mortal(other, replies), clock, reel)
+        carry_out(BrainHost(loader(brain=Learner)), Mortal(other, replies), clock, storage)
     other.inbox.clear()
     other.idle.clear()
     Learner.thoughts = 0
     ask(other, asked)
-    carry_out(BrainHost(loader(brain=Learner)), other, clock, reel)
+    carry_out(BrainHost(loader(brain=Learner)), other, clock, storage)
 
     assert [str(thought) for thought in undisturbed] == [str(thought) for thought in answers(other, asked)]
     assert Learner.thoughts <= ROWS + 2 - replies + 12

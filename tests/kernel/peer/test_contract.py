@@ -8,7 +8,7 @@ import pytest
 from ganglion.errors import AuthorError, OutOfActionSpaceError, OutOfObservationSpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
 from ganglion.peer.contract import difference, layout_of, listed, row_of, static_model
-from ganglion.peer.values import thaw
+from ganglion.peer.values import deserialize
 from ganglion.sdk import ActuatorInformation, Box, Discrete, RewardInformation, SensorInformation, Space
 
 TEN = Discrete(10)
@@ -116,7 +116,7 @@ def test_an_array_that_was_changed_after_it_was_set_is_refused_by_id() -> None:
 def test_a_static_model_may_hold_arrays() -> None:
     """Arrays travel as such, whatever their size; None is none."""
     model = {"grid": np.arange(30_000).reshape(2, -1), "name": "x", "deep": [{"raw": b"\x00"}]}
-    found = thaw(static_model(model), (), "model")
+    found = deserialize(static_model(model), (), "model")
 
     assert static_model(None) is None
     assert model["grid"].tolist() == found["grid"].tolist()

@@ -116,7 +116,7 @@ def test_another_broker_is_asked_to_watch_again(stage: Stage) -> None:
 
 
 def test_the_end_is_said_again_to_whoever_supervises_next(stage: Stage) -> None:
-    """That its word was answered is on the governor's tape, and who has answered may be gone: it says it anew."""
+    """That its word was answered is on the governor's journal, and who has answered may be gone: it says it anew."""
     stage.start(None)
     stage.hosted.ask("governor.stop", RunRequest("r", False, "Ctrl-C"), "supervisor")
     stage.settle()

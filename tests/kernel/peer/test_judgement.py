@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.author import Excuses, failure_of
+from ganglion.peer.author import ToleratedErrors, failure_of
 from ganglion.peer.contract import Judgement
 from ganglion.sdk import (
     Discrete,
@@ -56,7 +56,7 @@ def judgement(
         "r", 0, "one", "train", 2, "w", {}, 1, 2, STREAM, STREAM, {"name": "own"},
         *(named if kind in parts else None for kind in ("reward", "transformer")),
     )  # fmt: skip
-    return Judgement(loader(**parts), start, Excuses(lambda: None, "r"), {"uid": "w"})
+    return Judgement(loader(**parts), start, ToleratedErrors(lambda: None, "r"), {"uid": "w"})
 
 
 def blamed(error: AuthorError) -> str:

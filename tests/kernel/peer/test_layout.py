@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.values import Layout, declaration, freeze, thaw, to_json
+from ganglion.peer.values import Layout, declaration, deserialize, serialize, to_json
 from ganglion.sdk import spaces
 from ganglion.wire.codec import decode_map, encode_map
 
@@ -95,10 +95,10 @@ def test_declaration_travels() -> None:
 
 # -- free data --------------------------------------------------------------------------------------------------------
 def round_trip(value: Any) -> Any:
-    """Freeze, send, thaw."""
+    """Freeze, send, deserialize."""
     blobs: list[bytes] = []
-    frozen = freeze(value, blobs, "update")
-    return thaw(decode_map(encode_map({"v": frozen}))["v"], blobs, "update")
+    frozen = serialize(value, blobs, "update")
+    return deserialize(decode_map(encode_map({"v": frozen}))["v"], blobs, "update")
 
 
 arrays = hnp.arrays(
@@ -127,11 +127,11 @@ def test_large_arrays_are_frames_of_their_own() -> None:
     """Above 64 KiB an array travels as a blob; several keep their numbers, wherever they lie."""
     blobs: list[bytes] = []
     big, other, small = np.arange(8193.0), np.arange(9000.0)[::-1], np.zeros(8192)
-    frozen = freeze({"a": [big], "b": small, "c": (other,)}, blobs, "update")
+    frozen = serialize({"a": [big], "b": small, "c": (other,)}, blobs, "update")
 
     assert [0, 1] == [frozen["a"][0]["blob"], frozen["c"][0]["blob"]]
     assert "data" in frozen["b"]
-    back = thaw(frozen, blobs, "update")
+    back = deserialize(frozen, blobs, "update")
     assert np.array_equal(other, back["c"][0])
     assert np.array_equal(big, back["a"][0])
 
@@ -198,7 +198,7 @@ def cycle() -> Any:
 def test_frozen_data_become_json() -> None:
     """Arrays are lists, bytes base64, and what JSON has no number for is text."""
     value = {"grid": np.arange(4).reshape(2, 2), "raw": b"\x00\xff", "no": [None, np.nan, -np.inf], "c": np.array([1j])}
-    text = to_json(freeze(value, None, "model"))
+    text = to_json(serialize(value, None, "model"))
 
     assert {
         "grid": [[0, 1], [2, 3]],
@@ -231,7 +231,7 @@ def test_frozen_data_become_json() -> None:
 def test_what_cannot_travel_is_refused_by_its_path(value: Any, text: str) -> None:
     """A value that is not plain is refused with the path that leads to it."""
     with pytest.raises(AuthorError, match=text):
-        freeze(value, [], "update")
+        serialize(value, [], "update")
 
 
 FORMS = [
@@ -267,7 +267,7 @@ FORMS = [
 def test_bad_array_is_refused_by_its_path(form: dict[str, Any]) -> None:
     """What is no array of numbers is refused with its path, before numpy reads a word of it."""
     with pytest.raises(RemoteProtocolError, match=r"^update\.w\[0\]: not an array: "):
-        thaw({"w": [form]}, [b"12345678"], "update")
+        deserialize({"w": [form]}, [b"12345678"], "update")
 
 
 @given(arrays)
@@ -284,7 +284,7 @@ def test_arrays_round_trip(array: Any) -> None:
 def test_any_array_form_is_read_or_refused(form: dict[str, Any]) -> None:
     """No form of an array leads to anything but an array or RemoteProtocolError."""
     try:
-        array = thaw(form, [], "update")
+        array = deserialize(form, [], "update")
     except RemoteProtocolError:
         return
     assert array.dtype.kind in "biuf"

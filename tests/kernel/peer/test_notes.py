@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.author import Excuses
+from ganglion.peer.author import ToleratedErrors
 from ganglion.peer.decision import Notes
 from ganglion.sdk import Brain
 
@@ -18,16 +18,16 @@ class FakeBrain(Brain):
 
 
 @pytest.fixture
-def excuses() -> Excuses:
-    """Return excuses of which nobody is told."""
-    return Excuses(lambda: None, "r")
+def tolerated_errors() -> ToleratedErrors:
+    """Return tolerated_errors of which nobody is told."""
+    return ToleratedErrors(lambda: None, "r")
 
 
-def test_a_successor_has_them(excuses: Excuses) -> None:
+def test_a_successor_has_them(tolerated_errors: ToleratedErrors) -> None:
     """They are part of a checkpoint; what is left at the end is told by itself, once."""
-    notes, brain, other = Notes(excuses), FakeBrain(), Notes(excuses)
+    notes, brain, other = Notes(tolerated_errors), FakeBrain(), Notes(tolerated_errors)
     brain.add_statistics("loss", 1.0)
-    excuses.take("brain:a", "thinking", AuthorError("no"))
+    tolerated_errors.take("brain:a", "thinking", AuthorError("no"))
     notes.take(2, brain)
     other.restore(notes.export())
 

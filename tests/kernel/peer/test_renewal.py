@@ -7,7 +7,7 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.peer import renewal as module
-from ganglion.peer.journal import Tape
+from ganglion.peer.journal import Journal
 from ganglion.peer.participant import Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.wire.messages import RecordAck
@@ -17,11 +17,11 @@ LONG_BYTES = 100_000
 
 @pytest.fixture
 def peer(link: Any, clock: Any) -> Callable[[MemoryReel | None], Participant]:
-    """Return what joins a participant with a tape."""
+    """Return what joins a participant with a journal."""
 
-    def join(reel: MemoryReel | None) -> Participant:
-        tape = None if reel is None else Tape(reel)
-        made = Participant(lambda: link, {}, lambda it: None, clock=clock, pulse=False, tape=tape)
+    def join(storage: MemoryReel | None) -> Participant:
+        journal = None if storage is None else Journal(storage)
+        made = Participant(lambda: link, {}, lambda it: None, clock=clock, pulse=False, journal=journal)
         made.join(made.hello("muscle", "a", "?"))
         return made
 
@@ -32,21 +32,21 @@ def hear(link: Any, participant: Participant, size_bytes: int = 10) -> None:
     """Let a participant hear something of a length."""
     link.tell("r/x", "record.ack", RecordAck(1, waiting="x" * size_bytes))
     participant.pump(0.0)
-    participant.flush_tape()
+    participant.flush_journal()
 
 
-def test_long_tapes_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tape is begun anew when it is longer than the limit and than twice what it begins with; then it is short."""
-    monkeypatch.setattr(module, "TAPE_BEGIN_BYTES", LONG_BYTES)
-    reel, taken = MemoryReel(), list[bytes]()
-    participant = peer(reel)
+def test_long_journals_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal is begun anew when it is longer than the limit and than twice what it begins with; then it is short."""
+    monkeypatch.setattr(module, "JOURNAL_BEGIN_BYTES", LONG_BYTES)
+    storage, taken = MemoryReel(), list[bytes]()
+    participant = peer(storage)
     renewal = Renewal(participant, "muscle a", lambda: None)
     state = bytes(LONG_BYTES)
     longest = 0
     for _ in range(100):
         renewal.stand(lambda: taken.append(state) or state, taken.append)
         hear(link, participant, LONG_BYTES // 4)
-        longest = max(longest, len(reel.data))
+        longest = max(longest, len(storage.data))
 
     assert 8 <= len(taken) <= 13
     assert longest < 4 * LONG_BYTES

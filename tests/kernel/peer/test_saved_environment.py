@@ -10,7 +10,7 @@ from fakepeer import MemoryReel
 
 from ganglion.peer import renewal
 from ganglion.peer.environment import EnvironmentHost
-from ganglion.peer.journal import Tape, TapeDiffers
+from ganglion.peer.journal import Journal, JournalDiffers
 from ganglion.peer.participant import Participant
 from ganglion.sdk import (
     ActuatorInformation,
@@ -123,13 +123,13 @@ class Shifts(StateTransformer):
 
 
 class Life:
-    """Serve one environment on a tape, as the process of one name does; `killed` lets the next one take it over."""
+    """Serve one environment on a journal, as the process of one name does; `killed` lets the next one take it over."""
 
-    def __init__(self, link: Any, clock: Any, loader: Any, reel: MemoryReel | None, chosen: dict[str, Any]) -> None:
+    def __init__(self, link: Any, clock: Any, loader: Any, storage: MemoryReel | None, chosen: dict[str, Any]) -> None:
         self.link, self.chosen = link, chosen
         self.host = EnvironmentHost(loader(**chosen))
-        tape = None if reel is None else Tape(reel)
-        self.peer = Participant(lambda: link, self.host.handlers(), clock=clock, pulse=False, tape=tape)
+        journal = None if storage is None else Journal(storage)
+        self.peer = Participant(lambda: link, self.host.handlers(), clock=clock, pulse=False, journal=journal)
         self.host.participant = self.peer
         self.peer.join(self.peer.hello("environment", "e", "?"))
 
@@ -146,7 +146,7 @@ class Life:
             self.host._hooks.close()
 
     def hear(self) -> None:
-        """Hear the tape of a predecessor to its end."""
+        """Hear the journal of a predecessor to its end."""
         while self.peer.playing:
             self.turn()
 
@@ -173,11 +173,11 @@ class Life:
 
 @pytest.fixture
 def live(link: Any, clock: Any, loader: Any) -> Iterator[Callable[..., Life]]:
-    """Return what begins a life on a tape with these classes."""
+    """Return what begins a life on a journal with these classes."""
     lives: list[Life] = []
 
-    def begin(reel: MemoryReel | None = None, **chosen: Any) -> Life:
-        lives.append(Life(link, clock, loader, reel, chosen))
+    def begin(storage: MemoryReel | None = None, **chosen: Any) -> Life:
+        lives.append(Life(link, clock, loader, storage, chosen))
         return lives[-1]
 
     yield begin
@@ -187,8 +187,8 @@ def live(link: Any, clock: Any, loader: Any) -> Iterator[Callable[..., Life]]:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin tapes anew as soon as there is anything on them."""
-    for name, value in {"TAPE_BEGIN_BYTES": 0, "TAPE_BEGIN_S": 0.0, "_TIMES_SIZE": 0, "_TIMES_COST": 0.0}.items():
+    """Begin journals anew as soon as there is anything on them."""
+    for name, value in {"JOURNAL_BEGIN_BYTES": 0, "JOURNAL_BEGIN_S": 0.0, "_TIMES_SIZE": 0, "_TIMES_COST": 0.0}.items():
         monkeypatch.setattr(renewal, name, value)
 
 
@@ -204,11 +204,11 @@ SPEAKERS: list[dict[str, Any]] = [
 def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: Any, killed: int) -> None:
     """Killed anywhere it goes on bit by bit, and hears no more than its start and what came since the last state."""
     expected = live(None, **chosen).script(1, STEPS)
-    reel = MemoryReel()
-    live(reel, **chosen).script(1, killed)
+    storage = MemoryReel()
+    live(storage, **chosen).script(1, killed)
     cls = chosen["environment"]
     cls.updates = cls.starts = cls.loads = 0
-    successor = live(reel, **chosen)
+    successor = live(storage, **chosen)
     successor.hear()
     heard = (cls.starts, cls.updates, cls.loads)
 
@@ -265,15 +265,15 @@ def test_what_is_no_state_answers_the_next_request(live: Any, often: None, cls: 
 
 def test_who_does_not_take_its_state_is_named(live: Any, often: None, monkeypatch: Any, capsys: Any) -> None:
     """Then a successor ends as one that does otherwise; its last words are the author's traceback."""
-    reel = MemoryReel()
-    live(reel, environment=Says).script(1, 9)
+    storage = MemoryReel()
+    live(storage, environment=Says).script(1, 9)
 
     def fails(self: Any, state: Any) -> None:
         raise RuntimeError("no such level")
 
     monkeypatch.setattr(Says, "load_state", fails)
-    successor = live(reel, environment=Says)
-    with pytest.raises(TapeDiffers, match="environment w: load_state: RuntimeError: no such level"):
+    successor = live(storage, environment=Says)
+    with pytest.raises(JournalDiffers, match="environment w: load_state: RuntimeError: no such level"):
         successor.hear()
     printed = capsys.readouterr().err
 

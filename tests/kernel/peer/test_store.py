@@ -9,7 +9,7 @@ from fakepeer import MemoryReel
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import RETRY_S
 from ganglion.peer import store as module
-from ganglion.peer.journal import Tape
+from ganglion.peer.journal import Journal
 from ganglion.peer.participant import Participant
 from ganglion.peer.store import COMMIT_S, StoreHost
 from ganglion.wire.codec import codec_of
@@ -227,30 +227,30 @@ def test_a_batch_that_stays_missing_is_told(stage: Stage, capsys: pytest.Capture
     assert 1 == capsys.readouterr().err.count("expected batch 2")
 
 
-# -- the tape ---------------------------------------------------------------------------------------------------------
+# -- the journal -------------------------------------------------------------------------------------------------------
 def steps(episode: int, size: int = 10) -> list[Any]:
     """Return rows of an episode."""
     return ["steps", 0, "train", 0, "w", episode, [[1, bytes(size)]]]
 
 
 class Taped:
-    """Let a store with a tape hear batches, die at any place, and come again on the same tape."""
+    """Let a store with a journal hear batches, die at any place, and come again on the same journal."""
 
     def __init__(self, link: Any, clock: Any) -> None:
-        self.link, self.clock, self.reel = link, clock, MemoryReel()
+        self.link, self.clock, self.storage = link, clock, MemoryReel()
         self.open_episodes: set[int] = set()
         self.behind: int | None = None
         self.begin()
 
     def begin(self, **fails: GanglionError) -> None:
-        """Begin a process; it hears its predecessor's tape, and comes back."""
+        """Begin a process; it hears its predecessor's journal, and comes back."""
         self.writer = FakeWriter()
         self.writer.fails |= fails
         self.writer.open_episodes = self.open_episodes
         self.host = StoreHost(self.writer, SPAN_S, self.behind)  # type: ignore[arg-type]
         self.host._begun = True
         participant = Participant(
-            lambda: self.link, {}, self.host.told, self.host.gone, self.clock, False, Tape(self.reel)
+            lambda: self.link, {}, self.host.told, self.host.gone, self.clock, False, Journal(self.storage)
         )
         self.host.participant, participant.on_return = participant, self.host.reconnected
         participant.join(participant.hello("store", "r/store", "?"))
@@ -278,76 +278,76 @@ def _pair(entry: Any) -> tuple[str, list[Any]]:
 
 
 @pytest.fixture
-def taped(link: Any, clock: Any) -> Taped:
-    """Return a store with a tape."""
+def journaled(link: Any, clock: Any) -> Taped:
+    """Return a store with a journal."""
     return Taped(link, clock)
 
 
-def test_what_its_tape_does_not_tell_of_is_withdrawn(taped: Taped) -> None:
-    """At the end of the tape, once, and before the bus is joined: all that was sealed behind it."""
+def test_what_its_journal_does_not_tell_of_is_withdrawn(journaled: Taped) -> None:
+    """At the end of the journal, once, and before the bus is joined: all that was sealed behind it."""
     sealed = [["episode", 0, "train", 0, None, n, 1, True, False, "environment", 1] for n in range(3)]
     evaluation = ["evaluation", 0, "ada", 1, 3, {}, None, "now"]
-    taped.batch(ONE, 1, [["phase", 0, "p", "train", "running", None], *sealed[:2], evaluation])
-    taped.host._shorten_at_bytes = 1
-    taped.batch(ONE, 2, [["phase", 1, "q", "train", "running", None]])
-    taped.batch(TWO, 1, [["episode", 1, "train", 1, "grid", 4, 1, True, False, "environment", 1]])
-    taped.behind = 0
-    taped.begin()
-    [at] = [n for n, entry in enumerate(taped.writer.log) if entry[0] == "behind"]
+    journaled.batch(ONE, 1, [["phase", 0, "p", "train", "running", None], *sealed[:2], evaluation])
+    journaled.host._shorten_at_bytes = 1
+    journaled.batch(ONE, 2, [["phase", 1, "q", "train", "running", None]])
+    journaled.batch(TWO, 1, [["episode", 1, "train", 1, "grid", 4, 1, True, False, "environment", 1]])
+    journaled.behind = 0
+    journaled.begin()
+    [at] = [n for n, entry in enumerate(journaled.writer.log) if entry[0] == "behind"]
 
     kept = {(0, "train", 0, ""): 1, (1, "train", 1, "grid"): 4}
-    assert ("behind", 0, kept, {(0, "ada"): 1}) == taped.writer.log[at]
-    assert "commit" not in taped.writer.log[:at]
-    assert taped.writer.log.count("commit") == 1
+    assert ("behind", 0, kept, {(0, "ada"): 1}) == journaled.writer.log[at]
+    assert "commit" not in journaled.writer.log[:at]
+    assert journaled.writer.log.count("commit") == 1
 
 
-def test_a_long_tape_is_begun_anew(taped: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_journal_is_begun_anew(journaled: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left is rows of open episodes, and what is told of the newest phases; all else is known as heard."""
-    monkeypatch.setattr(module, "STORE_TAPE_BYTES", 50_000)
-    taped.host._shorten_at_bytes = 50_000
+    monkeypatch.setattr(module, "STORE_JOURNAL_BYTES", 50_000)
+    journaled.host._shorten_at_bytes = 50_000
     phases = [["phase", n, "p", "train", "running", None] for n in range(3)]
     signals = [["signal", n, None, None, None, "RESET", "c", "", None, 0, 0, n + 1] for n in range(3)]
-    taped.batch("r/governor", 1, [["run", {}], *phases, *signals])
-    taped.open_episodes |= {0, 1}
-    taped.batch(ONE, 1, [steps(0), steps(1), steps(2)])
-    taped.batch(ONE, 1, [steps(0), steps(1), steps(2)])  # once more: it counts once
+    journaled.batch("r/governor", 1, [["run", {}], *phases, *signals])
+    journaled.open_episodes |= {0, 1}
+    journaled.batch(ONE, 1, [steps(0), steps(1), steps(2)])
+    journaled.batch(ONE, 1, [steps(0), steps(1), steps(2)])  # once more: it counts once
     for number in range(2, 50):
-        taped.batch(ONE, number, [steps(2, 1000)])
-    taped.open_episodes -= {1}
+        journaled.batch(ONE, number, [steps(2, 1000)])
+    journaled.open_episodes -= {1}
     for number in range(50, 110):
-        taped.batch(ONE, number, [steps(3, 1000)])
-    size_bytes = len(taped.reel.data)
-    sent = len(taped.link.told("record.ack"))
-    taped.begin()
-    kept = taped.rows[:6]
-    taped.batch(ONE, 109, [["again"]])
-    taped.batch(ONE, 110, [steps(4)])
+        journaled.batch(ONE, number, [steps(3, 1000)])
+    size_bytes = len(journaled.storage.data)
+    sent = len(journaled.link.told("record.ack"))
+    journaled.begin()
+    kept = journaled.rows[:6]
+    journaled.batch(ONE, 109, [["again"]])
+    journaled.batch(ONE, 110, [steps(4)])
 
     assert size_bytes < 60_000
     expected = [*phases[1:], *signals[1:]]
     assert [*(("r/governor", row) for row in expected), (ONE, steps(0))] == kept[:5]
-    assert (ONE, 109) in [(peer, ack.number) for peer, ack in taped.link.told("record.ack")[sent:]]
-    assert (ONE, steps(4)) == taped.rows[-1]
-    assert (ONE, ["again"]) not in taped.rows
+    assert (ONE, 109) in [(peer, ack.number) for peer, ack in journaled.link.told("record.ack")[sent:]]
+    assert (ONE, steps(4)) == journaled.rows[-1]
+    assert (ONE, ["again"]) not in journaled.rows
 
 
-def test_a_tape_that_is_needed_is_kept(taped: Taped) -> None:
-    """Where hardly anything can go the tape may grow to twice its length before it is looked at again."""
-    taped.host._shorten_at_bytes = 20_000
-    taped.open_episodes |= {0}
+def test_a_journal_that_is_needed_is_kept(journaled: Taped) -> None:
+    """Where hardly anything can go the journal may grow to twice its length before it is looked at again."""
+    journaled.host._shorten_at_bytes = 20_000
+    journaled.open_episodes |= {0}
     for number in range(1, 40):
-        taped.batch(ONE, number, [steps(0, 1000)])
-    taped.begin()
+        journaled.batch(ONE, number, [steps(0, 1000)])
+    journaled.begin()
 
-    assert [(ONE, steps(0, 1000))] * 39 == taped.rows
+    assert [(ONE, steps(0, 1000))] * 39 == journaled.rows
 
 
-def test_a_store_that_cannot_write_what_it_heard_ends(taped: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a tape is none to wait for a disk: the process ends, and its successor hears all once more."""
+def test_a_store_that_cannot_write_what_it_heard_ends(journaled: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a journal is none to wait for a disk: the process ends, and its successor hears all once more."""
     monkeypatch.setattr(module, "_REPLAY_ROWS", 1)
-    taped.batch(ONE, 1, [steps(0)])
+    journaled.batch(ONE, 1, [steps(0)])
     with pytest.raises(StoreUnavailable, match="disk full"):
-        taped.begin(commit=FULL)
-    taped.begin()
+        journaled.begin(commit=FULL)
+    journaled.begin()
 
-    assert [(ONE, steps(0))] == taped.rows
+    assert [(ONE, steps(0))] == journaled.rows

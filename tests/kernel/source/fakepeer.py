@@ -163,7 +163,7 @@ class Hosted:
 
 
 class MemoryReel:
-    """Keep a tape in memory, for processes that are none."""
+    """Keep a journal in memory, for processes that are none."""
 
     def __init__(self) -> None:
         self.data = bytearray()

@@ -25,7 +25,7 @@ from ganglion.supervisor.checkpoints import (
 from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
 from ganglion.supervisor.recovery import prepare, rewind
 from ganglion.supervisor.runs import Run
-from ganglion.wire.tape import MAGIC, Kind, block
+from ganglion.wire.journal import MAGIC, Kind, block
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
@@ -64,17 +64,17 @@ def test_what_cannot_be_kept_is_told(make_farm: Callable[..., Any]) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Return the folder of a run with two tapes."""
-    (tmp_path / "tapes").mkdir()
-    for name in ("a.tape", "b.tape"):
-        (tmp_path / "tapes" / name).write_bytes(name.encode() * 10)
+    """Return the folder of a run with two journals."""
+    (tmp_path / "journals").mkdir()
+    for name in ("a.journal", "b.journal"):
+        (tmp_path / "journals" / name).write_bytes(name.encode() * 10)
     return tmp_path
 
 
-def keep(folder: Path, tapes: Sequence[str] = ("a.tape", "b.tape"), **facts: object) -> Checkpoint:
+def keep(folder: Path, journals: Sequence[str] = ("a.journal", "b.journal"), **facts: object) -> Checkpoint:
     """Write a checkpoint of the run in a folder and return it."""
     checkpoints = Checkpoints(folder)
-    checkpoint = checkpoints.note([], [folder / "tapes" / name for name in tapes])
+    checkpoint = checkpoints.note([], [folder / "journals" / name for name in journals])
     assert checkpoint is not None
     checkpoints.keep(checkpoint, facts)
     kept, _ = checkpoints.newest()
@@ -84,39 +84,39 @@ def keep(folder: Path, tapes: Sequence[str] = ("a.tape", "b.tape"), **facts: obj
 
 def test_journals_of_other_users_come_back_to_their_places(run: Path) -> None:
     """A run may have journals in more than one folder."""
-    other = run / "users" / "1234" / "c.tape"
+    other = run / "users" / "1234" / "c.journal"
     other.parent.mkdir(parents=True)
     other.write_bytes(b"theirs")
-    checkpoint = keep(run, ["a.tape", str(other)])
+    checkpoint = keep(run, ["a.journal", str(other)])
     other.write_bytes(b"theirs, and more")
     Checkpoints(run).restore(checkpoint)
 
     assert b"theirs" == other.read_bytes()
-    assert ["a.tape"] == [path.name for path in (run / "tapes").iterdir()]
+    assert ["a.journal"] == [path.name for path in (run / "journals").iterdir()]
 
 
 def test_a_restored_journal_is_no_link(run: Path) -> None:
     """A process that goes on with a restored journal does not change the checkpoint: it can be restored again."""
     checkpoint = keep(run)
     Checkpoints(run).restore(checkpoint)
-    (run / "tapes" / "a.tape").write_bytes(b"")
+    (run / "journals" / "a.journal").write_bytes(b"")
 
     assert (checkpoint, []) == Checkpoints(run).newest()
 
 
 @pytest.mark.parametrize("damage", ["short", "gone", "facts"])
 def test_a_damaged_moment_is_named_and_the_one_before_it_taken(run: Path, damage: str) -> None:
-    """A tape that is too short or gone, or a changed note: it says which file, and goes back one further."""
+    """A journal that is too short or gone, or a changed note: it says which file, and goes back one further."""
     keep(run, number=1)
-    for name in ("a.tape", "b.tape"):  # as processes do that begin new tapes
-        (run / "tapes" / name).unlink()
-        (run / "tapes" / name).write_bytes(b"anew")
+    for name in ("a.journal", "b.journal"):  # as processes do that begin new journals
+        (run / "journals" / name).unlink()
+        (run / "journals" / name).write_bytes(b"anew")
     keep(run, number=2)
     newest = run / "cuts" / "moment-000000002"
     if damage == "short":
-        (newest / "a.tape").write_bytes(b"x")
+        (newest / "a.journal").write_bytes(b"x")
     elif damage == "gone":
-        (newest / "a.tape").unlink()
+        (newest / "a.journal").unlink()
     else:
         text = (newest / "moment.json").read_text()
         (newest / "moment.json").write_text(text.replace('"number": 2', '"number": 3'))
@@ -136,25 +136,25 @@ def test_the_two_newest_are_kept(run: Path) -> None:
     assert ["moment-000000003", "moment-000000004"] == sorted(path.name for path in (run / "cuts").iterdir())
 
 
-def test_no_moment_without_all_tapes_or_with_somebody_gone(run: Path) -> None:
-    """A tape that is not there, a process that has ended: nothing is noted, and nothing lies around."""
+def test_no_moment_without_all_journals_or_with_somebody_gone(run: Path) -> None:
+    """A journal that is not there, a process that has ended: nothing is noted, and nothing lies around."""
     program = subprocess.Popen(["true"])
     program.wait()
     checkpoints = Checkpoints(run)
 
-    there, missing = run / "tapes" / "a.tape", run / "tapes" / "z.tape"
+    there, missing = run / "journals" / "a.journal", run / "journals" / "z.journal"
     assert [None, None] == [checkpoints.note([], [there, missing]), checkpoints.note([program.pid], [there])]
     assert [] == list((run / "cuts").iterdir())
 
 
 def test_all_is_forgotten_when_a_phase_begins_again(run: Path) -> None:
-    """Checkpoints and tapes are removed; cuts of phases stay."""
+    """Checkpoints and journals are removed; cuts of phases stay."""
     keep(run)
     (run / "cuts" / "phase-000001.json").write_text("kept")
     Checkpoints(run).forget()
 
     assert ["phase-000001.json"] == [path.name for path in (run / "cuts").iterdir()]
-    assert [] == list((run / "tapes").iterdir())
+    assert [] == list((run / "journals").iterdir())
 
 
 def keep_phase(folder: Path, phase: int, run: str = "farm-1") -> Path:
@@ -230,7 +230,7 @@ def withdrawal(
 def test_a_run_goes_on_with_the_processes_of_its_phase(
     make_farm: Callable[..., Any], noted: int | None, phase: int
 ) -> None:
-    """Where every process goes on with its tape, those are started whom the phase needs that was running."""
+    """Where every process goes on with its journal, those are started whom the phase needs that was running."""
     farm = make_farm()
     if noted is not None:
         write_process_table(farm.folder.path, ProcessTable("boot", Incarnation(0, 1, 2), phase=noted, begun=True))
@@ -283,7 +283,7 @@ def test_what_operators_have_signalled_in_a_phase_that_begins_again_is_told(make
 @pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
 def test_a_planted_journal_is_neither_followed_nor_waited_for(tmp_path: Path, planted: str) -> None:
     """What another user has put in the place of a journal tells nothing, at once."""
-    path = tmp_path / "planted.tape"
+    path = tmp_path / "planted.journal"
     if planted == "link":
         (tmp_path / "other").write_bytes(MAGIC + b"".join(block([(Kind.HEARD, 0.0, [b"", b"", b""])])))
         path.symlink_to("other")

@@ -68,13 +68,13 @@ def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
     folder.fill(Plan("demo", "demo", "42", [phase], document="uid: demo\n"), ["run"], None)
     before, _ = read_manifest(folder.path)
     folder.seal("interrupted", "operator", None)
-    folder.reopen("with its tapes", [])
+    folder.reopen("with its journals", [])
     folder.reopen("from a phase", ["python: 2 then, 3 now"])
     manifest, wrong = read_manifest(folder.path)
     resumed = manifest.pop("resumed")
 
     assert ("", before) == (wrong, manifest)
-    assert [("with its tapes", None), ("from a phase", ["python: 2 then, 3 now"])] == [
+    assert [("with its journals", None), ("from a phase", ["python: 2 then, 3 now"])] == [
         (note["how"], note.get("accepted")) for note in resumed
     ]
     folder.seal("finished", "completed", None)
@@ -110,16 +110,16 @@ def test_a_damaged_census_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_who_has_finished_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
-    """ProcessTable and tapes go, also those of other users; all else stays."""
+    """ProcessTable and journals go, also those of other users; all else stays."""
     write_process_table(tmp_path, ProcessTable("", Incarnation(0)))
-    for place in ("tapes", "users/1000", "brains"):
+    for place in ("journals", "users/1000", "brains"):
         (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "muscle.tape").touch()
+        (tmp_path / place / "muscle.journal").touch()
     (tmp_path / "users" / "1000" / "notes").touch()
     forget(tmp_path)
 
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert {"brains/muscle.tape", "users/1000/notes"} == left
+    assert {"brains/muscle.journal", "users/1000/notes"} == left
 
 
 CHAIN = {"run": "00" * 32, "phases": [{"phase": 0, "mode": "train", "head": "11" * 32}]}

@@ -152,7 +152,7 @@ def test_thinking_may_be_excused(stage: Stage, spooled: Spooled, monkeypatch: py
                 raise KeyError(len(self.heard))
             return {"n": len(self.heard)}
 
-    monkeypatch.setattr(module, "REPLAY_EXCUSES", 2)
+    monkeypatch.setattr(module, "REPLAY_TOLERATED_ERRORS", 2)
     found = stage.setup(Moody, on_error="continue").pretrain(spooled())
 
     reasons = ["KeyError: 1", "KeyError: 3", "and 3 more in pre-training"]

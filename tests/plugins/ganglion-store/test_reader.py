@@ -66,15 +66,15 @@ def test_wide_rows_have_a_column_per_value(writer: SqlWriter, tell: Any, read: A
     [
         ("demo-2", "demo-2"),
         ("demo", "demo-2"),
-        ("last", "tape-1"),
-        ("ta", "tape-1"),
+        ("last", "journal-1"),
+        ("ta", "journal-1"),
         ("dem", "demo-2"),
-        ("tape-", "tape-1"),
+        ("journal-", "journal-1"),
     ],
 )
 def test_resolve(uri: str, tell: Any, text: str, meant: str) -> None:
     """A run is meant by its id, its uid (the newest), a beginning of either, or as the last."""
-    for run, uid in (("demo-1", "demo"), ("demo-2", "demo"), ("tape-1", "tape")):
+    for run, uid in (("demo-1", "demo"), ("demo-2", "demo"), ("journal-1", "journal")):
         with SqlWriter(uri, run) as writer:
             writer.apply("g", tell.begin(uid))
     with SqlReader(uri) as reader:

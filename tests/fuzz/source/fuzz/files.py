@@ -1,4 +1,4 @@
-"""What lies in files that others may have written: connection files, models, their index, manifests, tapes."""
+"""What lies in files that others may have written: connection files, models, their index, manifests, journals."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ganglion.supervisor.connection import RIGHTS, read_connection
 from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, text_of
 from ganglion.transport.curve import new_pair
 from ganglion.transport.endpoint import parse_endpoint
-from ganglion.wire import tape
+from ganglion.wire import journal
 from ganglion.wire.envelope import Head, encode_head
-from ganglion.wire.tape import Kind
+from ganglion.wire.journal import Kind
 from ganglion.wire.verb import Verb
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="ganglion-fuzz-"))
@@ -148,17 +148,17 @@ _MANIFEST = {
 }
 
 
-# -- tapes ------------------------------------------------------------------------------------------------------------
-def _tape(data: bytes) -> None:
-    """Read a tape as a successor does, and as the supervisor that asks where a process stood."""
-    readers = {Kind.HEARD: tape.frames_of, Kind.LATE: tape.read_serials, Kind.BASE: tape.read_base}
+# -- journals ----------------------------------------------------------------------------------------------------------
+def _journal(data: bytes) -> None:
+    """Read a journal as a successor does, and as the supervisor that asks where a process stood."""
+    readers = {Kind.HEARD: journal.frames_of, Kind.LATE: journal.read_serials, Kind.BASE: journal.read_base}
     try:
-        for one in tape.read_records(data):
+        for one in journal.read_records(data):
             assert one.end <= len(data)
             readers.get(one.kind, repr)(one.payload)
     except RemoteProtocolError:
         pass
-    path = _written("fuzz.tape", data)
+    path = _written("fuzz.journal", data)
     journal_position(path)
     assert 0.0 <= journal_age_s(path) < 1e13
 
@@ -170,7 +170,7 @@ def _records() -> list[bytes]:
         (Kind.HEARD, 1.0, [b"run-1/controller/0", call, b"\x80"]),
         (Kind.TICK, 2.0, None),
         (Kind.LATE, 3.0, [5, 6]),
-        (Kind.SAID, 3.5, tape.digest([call])),
+        (Kind.SAID, 3.5, journal.digest([call])),
         (Kind.BASE, 4.0, (9, {"a": [1]}, [["peer", 7]])),
         (Kind.GIVEN_UP, 0.0, None),
     ]
@@ -197,7 +197,10 @@ TARGETS = [
     ),
     Target("index", _index, [json.dumps(_INDEX).encode()], _JSON),
     Target(
-        "tape", _tape, [tape.MAGIC + b"".join(_RECORDS[:5]), tape.MAGIC, *(tape.MAGIC + r for r in _RECORDS)], _RECORDS
+        "journal",
+        _journal,
+        [journal.MAGIC + b"".join(_RECORDS[:5]), journal.MAGIC, *(journal.MAGIC + r for r in _RECORDS)],
+        _RECORDS,
     ),
     Target("manifest", _manifest, [text_of(_MANIFEST).encode()], _JSON),
 ]

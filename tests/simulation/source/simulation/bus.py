@@ -36,10 +36,10 @@ from simulation.link import Delay, Wire
 from simulation.oracle import check_host, check_names
 from simulation.outcome import Outcome, read_tables, story_of
 from simulation.process import Process
-from simulation.reel import Reel, SimulatedTape
 from simulation.schedule import Schedule, Stuck
 from simulation.shortcuts import shortcuts
 from simulation.snare import Snare, snared
+from simulation.storage import JournalStorage, SimulatedTape
 
 _TICK_S = BEAT_AFTER_SILENCE_S / 2  # how often the broker looks at its clocks
 _SUPERVISOR_TOKEN = "s" * 43
@@ -145,14 +145,14 @@ class Simulation:
         self._tables = tables
         self._acts = sorted(self.disturbance.acts, key=lambda act: act[0])
         self._ticker = _Ticker(self.bus, self.schedule)
-        self._tapes: dict[str, bytearray] = {}
+        self._journals: dict[str, bytearray] = {}
         self._supervisor: Process | None = None
         self._crashed: Process | None = None
         self._brokers = 0  # that took the place of another
         self._notes: list[tuple[int, Note]] = []
-        # Phase, tapes, and which rows somebody could have read by then: what came later may come otherwise.
+        # Phase, journals, and which rows somebody could have read by then: what came later may come otherwise.
         self._moment: tuple[int, dict[str, bytes], set[tuple[Any, ...]]] | None = None
-        self.reels: list[tuple[Reel, SimulatedTape, Role]] = []
+        self.reels: list[tuple[JournalStorage, SimulatedTape, Role]] = []
 
     def carry_out(self) -> Outcome:
         """Run to the end; Stuck says who waits for what when there is none."""
@@ -204,16 +204,16 @@ class Simulation:
         }
         if place.role is Role.STORE and self.uri is not None:
             variables |= {"GANGLION_STORE": self.uri, **self.keeper.withdrawal}
-        data = self._tape_of(place.name)
+        data = self._journal_of(place.name)
 
         def program(process: Process) -> int:
-            reel = Reel(process, data)
-            tape = SimulatedTape(reel, process) if self.keeper.recovers else None
-            if tape is not None:
-                self.reels.append((reel, tape, place.role))
+            storage = JournalStorage(process, data)
+            journal = SimulatedTape(storage, process) if self.keeper.recovers else None
+            if journal is not None:
+                self.reels.append((storage, journal, place.role))
             host = process.host = self._host(place.role, variables, process)
             connect = partial(self._connect, process)
-            return live(host, connect, variables, self.schedule.clock, False, tape, process.sleep)
+            return live(host, connect, variables, self.schedule.clock, False, journal, process.sleep)
 
         return self._process(place.name, program, incarnation)
 
@@ -232,17 +232,17 @@ class Simulation:
         if self._supervisor is not None:
             self.schedule.ready(self._supervisor)
 
-    def tape_bytes(self, name: str) -> int:
-        """Return how long the tape of a name is."""
-        return len(self._tapes.get(name, b""))
+    def journal_bytes(self, name: str) -> int:
+        """Return how long the journal of a name is."""
+        return len(self._journals.get(name, b""))
 
-    def forget_tape(self, name: str) -> None:
+    def forget_journal(self, name: str) -> None:
         """Let the next process of a name begin afresh: the one before has left in order."""
-        self._tapes.pop(name, None)
+        self._journals.pop(name, None)
 
-    def forget_tapes(self) -> None:
+    def forget_journals(self) -> None:
         """Let all begin afresh."""
-        self._tapes.clear()
+        self._journals.clear()
 
     def count(self, what: str) -> None:
         """Count that something has happened."""
@@ -287,16 +287,16 @@ class Simulation:
                 wire.orphan()
 
     def keep_moment(self) -> None:
-        """Keep the tapes as they are at this moment, as a checkpoint does."""
+        """Keep the journals as they are at this moment, as a checkpoint does."""
         if self.keeper.begun:
             self._look_at_rows()
-            tapes = {name: bytes(data) for name, data in self._tapes.items()}
-            self._moment = (self.keeper.phase, tapes, set(self.seen))
+            journals = {name: bytes(data) for name, data in self._journals.items()}
+            self._moment = (self.keeper.phase, journals, set(self.seen))
 
     def lose_all(self, kept: str) -> None:
         """Kill everybody at once, the supervisor too; then the run goes on.
 
-        `kept` is what is there: the `tapes`, those of the last `moment`, or only the `cut` at the begin of a phase.
+        `kept` is what is there: the `journals`, those of the last `moment`, or only the `cut` at the begin of a phase.
         """
         if not self.keeper.begun or self.keeper.ended is not None or self._ticker.down:
             return
@@ -306,16 +306,16 @@ class Simulation:
         cut: Mapping[str, Any] | None = None
         phase, withdrawal = self.keeper.phase, dict[str, str]()
         if kept == "moment" and self._moment is not None:
-            phase, tapes, self.seen = self._moment[0], self._moment[1], set(self._moment[2])
-            self._tapes = {name: bytearray(data) for name, data in tapes.items()}
+            phase, journals, self.seen = self._moment[0], self._moment[1], set(self._moment[2])
+            self._journals = {name: bytearray(data) for name, data in journals.items()}
             withdrawal |= {"GANGLION_WITHDRAW": str(phase), "GANGLION_WITHDRAW_BEHIND": str(phase)}
         elif kept == "cut":
-            self.forget_tapes()
+            self.forget_journals()
             cut, _ = newest_cut(self.folder / self.run, self.run)
             # Its signals stay in the store, unlike there: they are to come out alike as well.
             phase = int(cut["phase"])
         else:
-            kept = "tapes"
+            kept = "journals"
         self.count(f"resume with {kept}")
         self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, cut)
         self.keeper.phase, self.keeper.withdrawal = phase, withdrawal
@@ -352,12 +352,12 @@ class Simulation:
         return silent - {process.name for process in self.processes if process.mute or process.zombie}
 
     # -- inside -------------------------------------------------------------------------------------------------------
-    def _tape_of(self, name: str) -> bytearray:
-        """Return the tape of a name; beside a zombie, which still writes on it, a copy."""
-        data = self._tapes.get(name, bytearray())
+    def _journal_of(self, name: str) -> bytearray:
+        """Return the journal of a name; beside a zombie, which still writes on it, a copy."""
+        data = self._journals.get(name, bytearray())
         if any(process.name == name and process.lives for process in self.processes):
             data = bytearray(data)
-        self._tapes[name] = data
+        self._journals[name] = data
         return data
 
     def _process(self, name: str, program: Callable[[Process], int], incarnation: int = 1) -> Process:
@@ -393,7 +393,7 @@ class Simulation:
 
     def _supervise(self, process: Process) -> int:
         keeper = self.keeper
-        tape = SimulatedTape(Reel(process, bytearray()), process)
+        journal = SimulatedTape(JournalStorage(process, bytearray()), process)
         participant = Participant(
             partial(self._connect, process),
             keeper.handlers(),
@@ -401,7 +401,7 @@ class Simulation:
             keeper.gone,
             self.schedule.clock,
             False,
-            tape,
+            journal,
             process.sleep,
         )
         return keeper.live(participant, _SUPERVISOR_TOKEN)
@@ -438,11 +438,11 @@ class Simulation:
 
     def _count_the_end(self) -> None:
         """Count what is seen of processes when all is over."""
-        for reel, tape, role in self.reels:
-            self.counts["torn"] += reel.torn
-            if tape.played:
+        for storage, journal, role in self.reels:
+            self.counts["torn"] += storage.torn
+            if journal.played:
                 self.counts[f"replay of a {role.value}"] += 1
-                self.counts["killed while it hears its tape"] += tape.playing
+                self.counts["killed while it hears its journal"] += journal.playing
         for process in self.processes:
             self.counts["reconnect"] += len(process.wires) > 1
         for broker, note in self.notes:

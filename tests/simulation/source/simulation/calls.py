@@ -44,7 +44,7 @@ run_config:
 class Calls:
     """Count calls by process and by function while it is the profile function of the interpreter.
 
-    What a participant's link and tape do, and all that is called from there, does not count.
+    What a participant's link and journal do, and all that is called from there, does not count.
     """
 
     def __init__(self, names: dict[Any, str]) -> None:

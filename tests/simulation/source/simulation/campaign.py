@@ -72,9 +72,9 @@ def _wrong(run: Case, simulation: Simulation, outcome: Outcome, faults: Sequence
     """Return what is wrong with an outcome: rows that differ, or an end that nobody has caused."""
     if run.name == DICE:
         unnoticed = [
-            tape.process.name
-            for _, tape, role in simulation.reels
-            if role is Role.ENVIRONMENT and tape.compared and tape.process.status != EXIT_DIFFERS
+            journal.process.name
+            for _, journal, role in simulation.reels
+            if role is Role.ENVIRONMENT and journal.compared and journal.process.status != EXIT_DIFFERS
         ]
         if unnoticed:
             return f"dice were thrown again, and nobody noticed: {unnoticed}"

@@ -20,7 +20,7 @@ ROLES = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.CONTROLLER, Role.GOVERN
 _SPANS_S = (0.05, 0.3, 1.0, 3.0, 20.0)
 _UNDEAD_S = 3.5  # until a stopped process is found silent, and its successor has joined
 _DOWN_S = (0.0, 0.01, 0.2, 1.0)
-_KEPT = ("tapes", "tapes", "moment", "cut")
+_KEPT = ("journals", "journals", "moment", "cut")
 _STRIKES = 8
 _CONTROLLER = Role.CONTROLLER.value
 _LAG_S = 0.005  # far from all deadlines
@@ -81,7 +81,7 @@ def _massacre(fault: Fault, simulation: Simulation) -> None:
 
 
 def _haunt(fault: Fault, simulation: Simulation) -> None:
-    """End a process, and its next successors soon after they have begun: while they hear the tape, perhaps."""
+    """End a process, and its next successors soon after they have begun: while they hear the journal, perhaps."""
     victim = fault.victim(simulation)
     if victim is not None:
         simulation.mines[victim.name] = [fault.count, 3 * fault.count][: 1 + fault.pick % 2]

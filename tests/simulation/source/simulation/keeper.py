@@ -75,9 +75,9 @@ class Member:
 class Keeper:
     """Carry out one run as the supervisor does: admit, start, answer `kernel.need`, end everything in order.
 
-    Whoever is lost where the document says `recover` is started again under the next incarnation, with its tape.
+    Whoever is lost where the document says `recover` is started again under the next incarnation, with its journal.
     `table` is what a new broker is told before it listens. `before` is the keeper of a run that goes on after all was
-    lost: with its tapes, or, with `cut`, at the begin of a phase.
+    lost: with its journals, or, with `cut`, at the begin of a phase.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Keeper:
         self._joined: set[str] = set()
         self._lost: tuple[str, float] | None = None  # what is told when the governor says nothing until then
         self._due_s: dict[str, float] = {}  # lost name -> when its successor is started
-        self._tapes: dict[str, list[int]] = defaultdict(list)  # how long they were when their writers died
+        self._journals: dict[str, list[int]] = defaultdict(list)  # how long they were when their writers died
         self._simulation = simulation
         self.phase = 0
         self._orders: list[tuple[str, Any]] = []
@@ -148,7 +148,7 @@ class Keeper:
                 self._finish(Ended(self.run, "failed", f"failed: {error}", 1))
 
     def _begin(self, afresh: bool) -> None:
-        """Start everybody whom the phase needs; the governor begins, or goes on with its tape."""
+        """Start everybody whom the phase needs; the governor begins, or goes on with its journal."""
         for name in ("events", "waits"):
             self._ask(KERNEL, "kernel.subscribe", Subscribe(topic(self.run, name)))
         places = [self.governor, *([self.store] if self.store else [])]
@@ -173,7 +173,7 @@ class Keeper:
         self._simulation.count("going back")
         self.participant.ask(KERNEL, "kernel.withdraw", Withdraw(list(self.table)), DEADLINE_OTHER_S)
         self.table.clear()
-        self._simulation.forget_tapes()
+        self._simulation.forget_journals()
         self._cut, wrong = newest_cut(self._simulation.folder / self.run, self.run)
         self.events.append(RunEvent("warning", {"text": f"it goes back: {text}", "wrong": wrong}))
         self.phase = int(self._cut["phase"])
@@ -308,7 +308,7 @@ class Keeper:
             if former is not None:
                 self._await_end([former])
                 self.former.append(former)
-                self._simulation.forget_tape(place.name)
+                self._simulation.forget_journal(place.name)
             fresh.append(place)
         leaving = [m for name, m in self.members.items() if name not in needed]
         self._start(fresh)
@@ -425,14 +425,14 @@ class Keeper:
             known = known and member.place.role not in (Role.GOVERNOR, Role.STORE)
             self._lost = self._lost or (text, now_s + (LEAVE_ASK_S / 2 if known else 0.0))
             return
-        tapes = self._tapes[name]
-        alike = [*tapes, self._simulation.tape_bytes(name)][-LOSSES_AT_ONE_STEP:]
+        journals = self._journals[name]
+        alike = [*journals, self._simulation.journal_bytes(name)][-LOSSES_AT_ONE_STEP:]
         poison = alike == LOSSES_AT_ONE_STEP * alike[-1:] and not member.slain
         if poison and member.slain is None and now_s < (member.word_s or math.inf):
             member.word_s, member.noticed = member.word_s or now_s + NOTICE_S, False
             return
         if not member.slain:
-            tapes.append(alike[-1])
+            journals.append(alike[-1])
         delay_s = self.restarts.next_s(name, now_s)
         if process.status == EXIT_DIFFERS:
             self._simulation.count("difference")

@@ -27,13 +27,13 @@ from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Conversation
 from ganglion.peer.governor import GovernorHost
-from ganglion.peer.journal import Tape
+from ganglion.peer.journal import Journal
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Cuts, Ordinals, Records
 from ganglion.peer.store import StoreHost
 from ganglion.wire.envelope import packed_serial
+from ganglion.wire.journal import Kind
 from ganglion.wire.messages import Done
-from ganglion.wire.tape import Kind
 from ganglion.wire.verb import Verb
 from simulation.bus import Simulation
 from simulation.campaign import Campaign
@@ -259,22 +259,22 @@ def written_after_it_was_sent(patch: Patch) -> None:
     send = Participant._send
 
     def late(self: Any, frames: Any, call: str = "") -> None:
-        tape = self._tape
-        if tape is None or tape.playing:
+        journal = self._journal
+        if journal is None or journal.playing:
             send(self, frames, call)
             return
-        waiting = [*tape._waiting]
-        tape._waiting.clear()
+        waiting = [*journal._waiting]
+        journal._waiting.clear()
         send(self, frames, call)
-        tape._waiting[:0] = waiting
-        tape.say()
+        journal._waiting[:0] = waiting
+        journal.say()
 
     patch.setattr(Participant, "_send", late)
 
 
 def nothing_heard_is_written(patch: Patch) -> None:
-    """Lose one message in sixteen on its way to the tape."""
-    say, count = Tape.say, [0]
+    """Lose one message in sixteen on its way to the journal."""
+    say, count = Journal.say, [0]
 
     def forgetful(self: Any, frames: Any = (), call: str = "") -> bool:
         count[0] += bool(self._waiting)
@@ -282,7 +282,7 @@ def nothing_heard_is_written(patch: Patch) -> None:
             del self._waiting[0]
         return say(self, frames, call)
 
-    patch.setattr(Tape, "say", forgetful)
+    patch.setattr(Journal, "say", forgetful)
 
 
 def replay_uncompared(patch: Patch) -> None:
@@ -291,18 +291,18 @@ def replay_uncompared(patch: Patch) -> None:
 
 
 def looks_at_the_clock_not_written(patch: Patch) -> None:
-    """Keep a tape without the moments at which its writer looked at the clock."""
-    say = Tape.say
+    """Keep a journal without the moments at which its writer looked at the clock."""
+    say = Journal.say
 
     def blind(self: Any, frames: Any = (), call: str = "") -> bool:
         self._waiting[:] = [entry for entry in self._waiting if entry[0] != Kind.TICK]
         return say(self, frames, call)
 
-    patch.setattr(Tape, "say", blind)
+    patch.setattr(Journal, "say", blind)
 
 
 def base_dropped(patch: Patch) -> None:
-    """Begin a tape anew without the state that stands for what was on it."""
+    """Begin a journal anew without the state that stands for what was on it."""
     patch.setattr(Participant, "take_base", lambda self: None)
 
 

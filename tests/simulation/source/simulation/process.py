@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from ganglion.errors import GanglionError
-from ganglion.peer.journal import TapeDiffers
+from ganglion.peer.journal import JournalDiffers
 
 if TYPE_CHECKING:
     from ganglion.peer.participant import Participant
@@ -155,7 +155,7 @@ class Process:
             for release in self.held:
                 release()
             return
-        except TapeDiffers as error:
+        except JournalDiffers as error:
             self.words, status = str(error), int(error.code or 0)
         except GanglionError as error:
             self.words, status = str(error), error.exit_status or FAILED

@@ -40,12 +40,12 @@ _INSTEAD: tuple[Patch, ...] = (
 
 
 def _renewal() -> list[Patch]:
-    """Let tapes begin anew wherever they may, if these processes do so by their length."""
-    found: list[Patch] = [(environment, "_TAPE_S", 0.0)] if hasattr(environment, "_TAPE_S") else []
+    """Let journals begin anew wherever they may, if these processes do so by their length."""
+    found: list[Patch] = [(environment, "_JOURNAL_S", 0.0)] if hasattr(environment, "_JOURNAL_S") else []
     found += [(brain, "_LOOK_EVERY", 1)] if hasattr(brain, "_LOOK_EVERY") else []
     with contextlib.suppress(ImportError):
         renewal = importlib.import_module("ganglion.peer.renewal")
-        found += [(renewal, name, value) for name, value in (("TAPE_BEGIN_BYTES", 0), ("_TIMES_SIZE", 0))]
+        found += [(renewal, name, value) for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("_TIMES_SIZE", 0))]
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 RUN = "chaos"
 OFTEN = 4096
-"""A length by which all tapes are begun anew so often that losses happen behind it."""
+"""A length by which all journals are begun anew so often that losses happen behind it."""
 EPISODES = {1: 30, 2: 10, 3: 8}  # by the number of workers: three seconds and a half on two processors
 DOCUMENT = """\
 uid: chaos

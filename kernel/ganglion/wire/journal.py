@@ -1,9 +1,9 @@
-"""Tapes: the records of what a process heard and said, as bytes; pure.
+"""Journals: the records of what a process heard and said, as bytes; pure.
 
 A participant writes down what it hears before it acts on it. Its successor hears it again, and stands where it stood:
 message logging by the receiver (Strom and Yemini, 1985; Alvisi and Marzullo, 1998).
 
-A tape is `MAGIC` and blocks `[head][payload]`, each of them written at once. The head has three words of 32 bits,
+A journal is `MAGIC` and blocks `[head][payload]`, each of them written at once. The head has three words of 32 bits,
 little-endian: length and CRC-32 of the payload, and the complement of the two, one xor the other. The payload is a list
 of records `[kind, time, what]` in msgpack, the time in monotonic seconds. Writing only ever breaks off: what follows
 the last whole block was never acted on, and does not count; a whole head or payload that does not fit is damage.
@@ -45,12 +45,12 @@ class Kind(IntEnum):
     TICK = 2  # that there was nothing to hear, and the clock was looked at
     LATE = 3  # calls whose deadline has passed: their serials
     SAID = 4  # a CALL or REPLY: a digest of all that were said since the last such record
-    BASE = 5  # where the process stood when the tape was begun anew: last serial, state of the host, last answers
+    BASE = 5  # where the process stood when the journal was begun anew: last serial, state of the host, last answers
     GIVEN_UP = 6  # that nothing more is written
 
 
 class Record(NamedTuple):
-    """One record; `payload` is what msgpack had, and `end` is where the block that it is in ends in the tape."""
+    """One record; `payload` is what msgpack had, and `end` is where the block that it is in ends in the journal."""
 
     kind: Kind
     time_s: float
@@ -76,7 +76,7 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
     pieces.append(packer.bytes())
     size, check = sum(map(len, pieces)), 0
     if size > ONES:
-        raise LimitExceeded(f"tape: expected a state of less than 4 GiB, found {size} bytes")
+        raise LimitExceeded(f"journal: expected a state of less than 4 GiB, found {size} bytes")
     for piece in pieces:
         check = zlib.crc32(piece, check)
     return [HEAD.pack(size, check, size ^ check ^ ONES), *pieces]
@@ -108,47 +108,49 @@ def digest(frames: Sequence[bytes]) -> bytes:
 def frames_of(payload: Any) -> list[bytes]:
     """Return the frames of a message that was heard; RemoteProtocolError if they are none."""
     if type(payload) is not list or not all(type(frame) is bytes for frame in payload):
-        raise RemoteProtocolError(f"tape: expected a list of frames, found {type(payload).__name__}")
+        raise RemoteProtocolError(f"journal: expected a list of frames, found {type(payload).__name__}")
     return payload
 
 
 def read_serials(payload: Any) -> list[int]:
     """Return the serials of calls whose deadline has passed; RemoteProtocolError if they are none."""
     if type(payload) is not list or not all(type(serial) is int for serial in payload):
-        raise RemoteProtocolError(f"tape: expected a list of serials, found {type(payload).__name__}")
+        raise RemoteProtocolError(f"journal: expected a list of serials, found {type(payload).__name__}")
     return payload
 
 
 def read_base(payload: Any) -> tuple[int, Any, list[Any]]:
     """Return serial, state and answers of a base; RemoteProtocolError if it is none."""
     if type(payload) is not list or len(payload) != 3 or [int, list] != [type(part) for part in payload[::2]]:
-        raise RemoteProtocolError(f"tape: expected serial, state and answers of a base, found {type(payload).__name__}")
+        raise RemoteProtocolError(
+            f"journal: expected serial, state and answers of a base, found {type(payload).__name__}"
+        )
     return payload[0], payload[1], payload[2]
 
 
-def read_records(tape: Any) -> Iterator[Record]:
-    """Yield the records of the whole blocks of a tape, which is anything with slices and a length.
+def read_records(journal: Any) -> Iterator[Record]:
+    """Yield the records of the whole blocks of a journal, which is anything with slices and a length.
 
     Raises:
-        RemoteProtocolError: It is no tape, or a block is damaged.
+        RemoteProtocolError: It is no journal, or a block is damaged.
     """
-    size, place = len(tape), len(MAGIC)
+    size, place = len(journal), len(MAGIC)
     if size < place:
         return  # it was begun, and nothing was heard
-    if bytes(tape[:place]) != MAGIC:
-        raise RemoteProtocolError(f"expected a tape, found {bytes(tape[:16])!r}")
+    if bytes(journal[:place]) != MAGIC:
+        raise RemoteProtocolError(f"expected a journal, found {bytes(journal[:16])!r}")
     while place + HEAD.size <= size:
         start = place + HEAD.size
-        length, check, both = HEAD.unpack(tape[place:start])
+        length, check, both = HEAD.unpack(journal[place:start])
         if both != length ^ check ^ ONES:
-            raise RemoteProtocolError(f"tape: the head of the block at byte {place} of {size} is damaged")
+            raise RemoteProtocolError(f"journal: the head of the block at byte {place} of {size} is damaged")
         end = start + length
         if end > size:
             return  # the last one was not written to its end
-        payload = bytes(tape[start:end])
+        payload = bytes(journal[start:end])
         entries = _unpacked(payload) if zlib.crc32(payload) == check else None
         if type(entries) is not list or not all(map(_is_entry, entries)):
-            raise RemoteProtocolError(f"tape: the block at byte {place} of {size} is damaged")
+            raise RemoteProtocolError(f"journal: the block at byte {place} of {size} is damaged")
         for kind, time_s, what in entries:
             yield Record(Kind(kind), time_s, what, end)
         place = end
@@ -189,10 +191,10 @@ def _is_entry(found: Any) -> bool:
     )
 
 
-def last_request(tape: Any) -> str:
+def last_request(journal: Any) -> str:
     """Return which call a process heard last, and where in the run; empty if it heard none."""
     found = ""
-    for one in read_records(tape):
+    for one in read_records(journal):
         if one.kind is Kind.HEARD:
             head = decode_head((*frames_of(one.payload), b"", b"")[1])
             if head.verb is Verb.CALL:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError, PeerLost, RemoteProtocolError
-from ganglion.peer.author import EXCUSED, Excuses, Hooks
+from ganglion.peer.author import EXCUSED, Hooks, ToleratedErrors
 from ganglion.supervisor import event
 
 
@@ -17,7 +17,7 @@ class FakeParticipant:
         self.playing = playing
         self.logged: list[Any] = []
         self.told: list[Any] = []
-        self.on_excuse: Callable[[Any], None] | None = self.logged.append
+        self.on_tolerated: Callable[[Any], None] | None = self.logged.append
 
     def tell(self, peer: str, name: str, message: Any) -> None:
         self.told.append((peer, name, message.event, message.fields))
@@ -28,10 +28,10 @@ def fail() -> None:
     raise ValueError("no")
 
 
-def lenient(participant: Any = None) -> tuple[Hooks, Excuses]:
+def lenient(participant: Any = None) -> tuple[Hooks, ToleratedErrors]:
     """Return hooks that are excused."""
-    excuses = Excuses(lambda: participant, "r")
-    return Hooks("muscle a", excuses, "muscle:a"), excuses
+    tolerated_errors = ToleratedErrors(lambda: participant, "r")
+    return Hooks("muscle a", tolerated_errors, "muscle:a"), tolerated_errors
 
 
 def test_the_name_of_the_event_is_the_supervisors() -> None:
@@ -39,30 +39,30 @@ def test_the_name_of_the_event_is_the_supervisors() -> None:
     assert event.EXCUSED == EXCUSED
 
 
-def test_a_successor_that_hears_its_tape_says_nothing() -> None:
+def test_a_successor_that_hears_its_journal_says_nothing() -> None:
     """Its predecessor has said so; it goes on counting where that one stood."""
     participant = FakeParticipant(playing=True)
-    hooks, excuses = lenient(participant)
+    hooks, tolerated_errors = lenient(participant)
     hooks.excused(None, "update", fail)
     participant.playing = False
     hooks.excused(None, "update", fail)
 
     assert [{"count": 2}] == [fields for *_, fields in participant.told]
     assert 1 == len(participant.logged)
-    assert 2 == len(excuses.pop() or [])
+    assert 2 == len(tolerated_errors.pop() or [])
 
 
 @pytest.mark.parametrize("error", [RemoteProtocolError("bad"), PeerLost("b", "gone")])
 def test_what_is_no_authors_error_is_not_excused(error: Exception) -> None:
     """A protocol error, or a loss, in the midst of a hook is the run's business."""
-    hooks, excuses = lenient()
+    hooks, tolerated_errors = lenient()
 
     def ask() -> None:
         raise error
 
     with pytest.raises(AuthorError) as found:
         hooks.excused(None, "update", ask)
-    assert (error, None) == (found.value.__cause__, excuses.pop())
+    assert (error, None) == (found.value.__cause__, tolerated_errors.pop())
 
 
 def test_what_ends_the_process_ends_it() -> None:

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.wire import tape
-from ganglion.wire.tape import MAGIC, Kind
+from ganglion.wire import journal
+from ganglion.wire.journal import MAGIC, Kind
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=6)
 RECORDS = st.lists(st.tuples(st.floats(0, 1e6), FRAMES), max_size=6)
 
 
-def block(entries: list[tape.Entry]) -> bytes:
+def block(entries: list[journal.Entry]) -> bytes:
     """Return a block in one piece."""
-    return b"".join(tape.block(entries))
+    return b"".join(journal.block(entries))
 
 
 def framed(entries: Any) -> bytes:
@@ -32,7 +32,7 @@ def framed(entries: Any) -> bytes:
 
 
 def written(heard: list[tuple[float, list[bytes]]], together: int = 1) -> bytes:
-    """Return a tape of these messages, so many in each block."""
+    """Return a journal of these messages, so many in each block."""
     entries = [(Kind.HEARD, time_s, frames) for time_s, frames in heard]
     blocks = [entries[n : n + together] for n in range(0, len(entries), together)]
     return MAGIC + b"".join(map(block, blocks))
@@ -42,18 +42,18 @@ def written(heard: list[tuple[float, list[bytes]]], together: int = 1) -> bytes:
 def test_what_was_written_is_read(heard: list[tuple[float, list[bytes]]], together: int) -> None:
     """Times and frames come back as they were, in their order, however many of them were written at once."""
     whole = written(heard, together)
-    found = [(one.time_s, tape.frames_of(one.payload)) for one in tape.read_records(whole)]
+    found = [(one.time_s, journal.frames_of(one.payload)) for one in journal.read_records(whole)]
 
     assert heard == found
 
 
 @given(RECORDS, st.integers(1, 3), st.data())
 def test_torn_end_does_not_count(heard: list[tuple[float, list[bytes]]], together: int, data: st.DataObject) -> None:
-    """A tape that ends anywhere is read up to its last whole block: nothing was done because of what is not there."""
+    """A journal that ends anywhere is read up to its last whole block: nothing was done because of what is missing."""
     whole = written(heard, together)
-    ends = [one.end for one in tape.read_records(whole)]
+    ends = [one.end for one in journal.read_records(whole)]
     size = data.draw(st.integers(0, len(whole)))
-    found = list(tape.read_records(whole[:size]))
+    found = list(journal.read_records(whole[:size]))
 
     assert [end for end in ends if end <= size] == [one.end for one in found]
 
@@ -62,31 +62,31 @@ def test_torn_end_does_not_count(heard: list[tuple[float, list[bytes]]], togethe
 def test_damage_before_the_end_is_found(heard: list[tuple[float, list[bytes]]], data: st.DataObject) -> None:
     """A byte of a block that is another one, also of its length, is an error and never another message or an end."""
     whole = bytearray(written(heard))
-    first = next(tape.read_records(bytes(whole)))
+    first = next(journal.read_records(bytes(whole)))
     place = data.draw(st.integers(len(MAGIC), first.end - 1))
     whole[place] ^= data.draw(st.integers(1, 255))
 
     with pytest.raises(RemoteProtocolError, match="damaged"):
-        list(tape.read_records(bytes(whole)))
+        list(journal.read_records(bytes(whole)))
 
 
 @pytest.mark.parametrize(
     ("read", "payload"),
     [
-        (tape.frames_of, None),
-        (tape.frames_of, b"\x05\0\0\0abc"),
-        (tape.frames_of, [b"a", "b"]),
-        (tape.read_serials, {}),
-        (tape.read_serials, ["a"]),
-        (tape.read_serials, [True]),
-        (tape.read_base, [1, None, 1]),
-        (tape.read_base, [1, []]),
-        (tape.read_base, 7),
+        (journal.frames_of, None),
+        (journal.frames_of, b"\x05\0\0\0abc"),
+        (journal.frames_of, [b"a", "b"]),
+        (journal.read_serials, {}),
+        (journal.read_serials, ["a"]),
+        (journal.read_serials, [True]),
+        (journal.read_base, [1, None, 1]),
+        (journal.read_base, [1, []]),
+        (journal.read_base, 7),
     ],
 )
 def test_payloads_of_another_kind_are_refused(read: Callable[[object], object], payload: object) -> None:
-    """A supervisor reads the tapes of its participants: what they wrote ends in an error that it expects."""
-    with pytest.raises(RemoteProtocolError, match="tape"):
+    """A supervisor reads the journals of its participants: what they wrote ends in an error that it expects."""
+    with pytest.raises(RemoteProtocolError, match="journal"):
         read(payload)
 
 
@@ -96,7 +96,7 @@ def test_payloads_of_another_kind_are_refused(read: Callable[[object], object], 
 def test_records_of_another_shape_are_damage(entries: Any) -> None:
     """What has its check right and is no list of records was written by somebody else."""
     with pytest.raises(RemoteProtocolError, match="damaged"):
-        list(tape.read_records(MAGIC + framed(entries)))
+        list(journal.read_records(MAGIC + framed(entries)))
 
 
 def test_large_messages_leave_nothing_behind() -> None:
@@ -104,33 +104,33 @@ def test_large_messages_leave_nothing_behind() -> None:
     large = block([(Kind.HEARD, 1.0, [bytes(3 << 20)])])
     small = block([(Kind.HEARD, 2.0, [b"a"])])
 
-    assert [1.0, 2.0] == [one.time_s for one in tape.read_records(MAGIC + large + small)]
+    assert [1.0, 2.0] == [one.time_s for one in journal.read_records(MAGIC + large + small)]
 
 
 @given(st.binary(max_size=300))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    """Whatever a file holds, it is a tape or a RemoteProtocolError."""
+    """Whatever a file holds, it is a journal or a RemoteProtocolError."""
     for content in (data, MAGIC + data):
         with contextlib.suppress(RemoteProtocolError):
-            list(tape.read_records(content))
+            list(journal.read_records(content))
 
 
 @given(st.integers(0, 1 << 60), st.none() | st.dictionaries(st.text(max_size=5), st.integers(0, 9), max_size=3))
 def test_base_comes_back(serial: int, state: object) -> None:
     """Serial and state of a base are those that were written."""
-    (one,) = tape.read_records(MAGIC + block([(Kind.BASE, 1.0, (serial, state, [["a", 1]]))]))
+    (one,) = journal.read_records(MAGIC + block([(Kind.BASE, 1.0, (serial, state, [["a", 1]]))]))
 
-    assert (Kind.BASE, (serial, state, [["a", 1]])) == (one.kind, tape.read_base(one.payload))
+    assert (Kind.BASE, (serial, state, [["a", 1]])) == (one.kind, journal.read_base(one.payload))
 
 
 def test_late_serials_come_back() -> None:
     """The serials of calls whose deadline has passed are those that were written."""
-    (one,) = tape.read_records(MAGIC + block([(Kind.LATE, 1.0, [3, 1 << 40])]))
+    (one,) = journal.read_records(MAGIC + block([(Kind.LATE, 1.0, [3, 1 << 40])]))
 
-    assert [3, 1 << 40] == tape.read_serials(one.payload)
+    assert [3, 1 << 40] == journal.read_serials(one.payload)
 
 
 @given(FRAMES, FRAMES)
 def test_digest_tells_messages_apart(one: list[bytes], other: list[bytes]) -> None:
     """Equal frames have the same digest, others another one, also where they are cut elsewhere."""
-    assert (one == other) == (tape.digest(one) == tape.digest(other))
+    assert (one == other) == (journal.digest(one) == journal.digest(other))

@@ -7,7 +7,7 @@ import pytest
 
 from ganglion.peer.models import ModelStore
 from ganglion.peer.records import Ordinals, Records
-from ganglion.peer.renewal import Reign
+from ganglion.peer.renewal import GovernorRenewal
 from ganglion.run.flow import Flow
 from ganglion.run.governor import Governor
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan
@@ -41,7 +41,9 @@ class Stood:
         )
         self.governor._phase = phase
         self.sent: list[Any] = []
-        self.reign = Reign(self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.models)
+        self.reign = GovernorRenewal(
+            self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.models
+        )
 
     def stand(self, numbers: dict[str, int], said: dict[str, list[FlowSignal]]) -> None:
         """Stand; keep what a predecessor had sent."""
@@ -80,7 +82,7 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
 
 
 def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: Any) -> None:
-    """Where models came in the midst of a phase the tape goes on as it is."""
+    """Where models came in the midst of a phase the journal goes on as it is."""
     stood = Stood(standing("r/governor"), tmp_path)
     monkeypatch.setattr(stood.models, "note", lambda: {"shelves": [], "rows": [["brain", 0, "ada"]]})
     stood.stand({}, {})

@@ -67,7 +67,7 @@ def rows(outcome: Outcome, column: str, table: str = "actions", key: str | None 
 
 
 def continued(outcome: Outcome) -> list[tuple[Any, ...]]:
-    """Return what `signals` tells of excuses, after checking that the run has ended well."""
+    """Return what `signals` tells of tolerated_errors, after checking that the run has ended well."""
     assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects)
     names = ("worker", "episode", "step", "signal", "issuer", "reason")
     return [

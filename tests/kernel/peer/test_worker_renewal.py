@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.peer.lost import Journal, Told
+from ganglion.peer.lost import CommandHistory, Told
 from ganglion.peer.records import Records
-from ganglion.peer.renewal import Crossing
+from ganglion.peer.renewal import WorkerRenewal
 from ganglion.peer.world import Phase, World
 from ganglion.sdk import Controller
 from ganglion.wire.messages import (
@@ -24,16 +24,16 @@ class Still(Controller):
         self.plans: list[int] = []
 
 
-def worker(peer: Any) -> tuple[Phase, Records, Crossing]:
+def worker(peer: Any) -> tuple[Phase, Records, WorkerRenewal]:
     """Return a worker at the begin of its first episode, with an environment of another language."""
     start = EnvironmentStart("r", 0, "one", "train", 0, "w", {}, 1, 2)
     world = World("w", "r/environment/w/0", {"episode_seed": 1, "episode_stream": b"1"})
-    world.journal = Journal(start, 0, b"d" * 16)
+    world.history = CommandHistory(start, 0, b"d" * 16)
     setup = ControllerSetup("r", 0, "one", "train", 0, {"name": "still"}, [], [], b"x" * 32, {}, "r/governor")
     records = Records(peer, "r/store")
     phase = Phase(peer, records, setup, [world])
     phase.controller = Still()
-    return phase, records, Crossing(peer, phase, records)
+    return phase, records, WorkerRenewal(peer, phase, records)
 
 
 def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
@@ -49,8 +49,8 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     phase.tick, phase.steps_left, phase.evaluation, phase.heeded = 70, 3, (9, 40), 8
     world.rewards, world.readings, world.earned, world.ticks = [], [0.5], [1.0], 12
     world.setup["episode_seed"] = 77
-    assert world.journal is not None
-    world.journal.began(EnvironmentReset(5, 77, b"s"), b"e" * 16)
+    assert world.history is not None
+    world.history.began(EnvironmentReset(5, 77, b"s"), b"e" * 16)
     verdict = Verdict("RESET", "", 5, {"w": {"seed": 77, "stream": b"s"}}, 70, {"ada": [0, 1]})
     assert crossing.stand(verdict, [3, ["r/x"]], loose=False) is None
 
@@ -75,19 +75,19 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
         seen.ticks,
         seen.setup["episode_seed"],
     )
-    assert world.journal == seen.journal
+    assert world.history == seen.history
 
 
 def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
-    """Tasks that run on, and steps that would have to be done again, keep the tape; it is told why."""
+    """Tasks that run on, and steps that would have to be done again, keep the journal; it is told why."""
     peer = standing("r/controller/0")
     phase, _, crossing = worker(peer)
     crossing.stand(Verdict("RESET"), [], loose=True)
-    journal = phase.worlds[0].journal
+    journal = phase.worlds[0].history
     assert journal is not None
     journal.steps.append(Told(EnvironmentUpdate([[]], None), b""))
     _, _, another = worker(peer)
-    another._phase.worlds[0].journal = journal
+    another._phase.worlds[0].history = journal
     another.stand(Verdict("RESET"), [], loose=False)
 
     assert peer.state is None

@@ -1,4 +1,4 @@
-"""Tapes of the simulation: they outlive processes, are torn where one is killed, and let it be killed in between."""
+"""Journals of the simulation: they outlive processes, are torn where one is killed, and let it be killed in between."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from fakepeer import MemoryReel
 
-from ganglion.peer.journal import Tape
-from ganglion.wire.tape import Kind, Record
+from ganglion.peer.journal import Journal
+from ganglion.wire.journal import Kind, Record
 
 if TYPE_CHECKING:
     from simulation.process import Process
 
 
-class Reel(MemoryReel):
-    """Keep the tape of one name; `data` is what its predecessor has left.
+class JournalStorage(MemoryReel):
+    """Keep the journal of one name; `data` is what its predecessor has left.
 
     Killed while it writes, a process leaves a part of what it wrote; `torn` counts how often such a part was cut off.
     """
@@ -46,16 +46,16 @@ class Reel(MemoryReel):
         self._process.step()
 
 
-class SimulatedTape(Tape):
-    """Be a tape whose process may be killed while it hears it again.
+class SimulatedTape(Journal):
+    """Be a journal whose process may be killed while it hears it again.
 
     `played` counts the records that it has heard, `compared` those that say what its predecessor has said.
     """
 
-    def __init__(self, reel: Reel, process: Process) -> None:
+    def __init__(self, storage: JournalStorage, process: Process) -> None:
         self.played = self.compared = 0
         self.process = process
-        super().__init__(reel)
+        super().__init__(storage)
 
     def take(self) -> Record:
         """Take the next record."""

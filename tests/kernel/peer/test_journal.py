@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakepeer import MemoryReel
+
+from ganglion.errors import DiskError
+from ganglion.limits import EXIT_DIFFERS
+from ganglion.peer import journal as module
+from ganglion.peer.journal import Journal, JournalDiffers, JournalFile
+from ganglion.wire.journal import Kind, frames_of, read_records
+
+
+@pytest.fixture(params=["memory", "file"])
+def storage(request: Any, tmp_path: Path) -> Any:
+    """Return a storage of each kind."""
+    return MemoryReel() if request.param == "memory" else JournalFile(tmp_path / "a.journal")
+
+
+def played(storage: Any) -> list[Any]:
+    """Return the payloads on a storage, as frames where they are a message."""
+    return [frames_of(r.payload) if r.kind is Kind.HEARD else r.payload for r in read_records(storage.read())]
+
+
+def test_nothing_is_written_behind_its_end(storage: Any) -> None:
+    """Who has lost his place for good leaves his journal as it was then, also where he would begin it anew."""
+    journal = Journal(storage)
+    journal.note((Kind.HEARD, 1.0, [b"a"]))
+    journal.say()
+    journal.end()
+    journal.note((Kind.HEARD, 3.0, [b"b"]))
+
+    assert journal.say()
+    journal.begin_anew([(Kind.BASE, 4.0, (1, None, []))])
+    assert [[b"a"]] == played(storage)
+    assert Journal(storage).playing
+
+
+def test_torn_end_is_cut_off(storage: Any) -> None:
+    """What follows the last whole record is gone once the successor writes."""
+    first = Journal(storage)
+    first.note((Kind.HEARD, 1.0, [b"a"]))
+    first.say()
+    storage.append(b"\x05\x00")
+    second = Journal(storage)
+    second.take()
+    second.finish()
+    second.note((Kind.HEARD, 2.0, [b"b"]))
+    second.say()
+
+    assert [[b"a"], [b"b"]] == played(storage)
+
+
+def test_damage_ends_the_process_by_its_status(storage: Any) -> None:
+    """A journal that cannot be played ends its process with the status that makes the run begin its phase again."""
+    first = Journal(storage)
+    for word in (b"aaaa", b"bbbb"):
+        first.note((Kind.HEARD, 1.0, [word]))
+    first.say()
+    data = bytearray(storage.read())
+    data[data.index(b"aaaa")] ^= 1
+    storage.replace(bytes(data))
+
+    with pytest.raises(JournalDiffers, match="damaged") as caught:
+        Journal(storage)
+    assert EXIT_DIFFERS == caught.value.code
+
+
+def test_too_long_a_journal_is_given_up(storage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above its bound a journal tells so once, nothing more is written, and a successor is told."""
+    monkeypatch.setattr(module, "JOURNAL_BYTES", 200)
+    journal = Journal(storage)
+    journal.note((Kind.HEARD, 1.0, [b"x" * 150]))
+    assert journal.say()
+    journal.note((Kind.HEARD, 1.0, [b"y" * 150]))
+    journal.say()
+    assert journal.given_up
+    journal.note((Kind.HEARD, 1.0, [b"z"]))
+    journal.say()
+
+    with pytest.raises(JournalDiffers, match="given up"):
+        Journal(storage)
+
+
+def test_link_is_no_journal(tmp_path: Path) -> None:
+    """A link in the place of the file is not followed."""
+    (tmp_path / "a.journal").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(DiskError, match=r"a\.journal: cannot be written: .*symbolic link"):
+        JournalFile(tmp_path / "a.journal")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_full_disk_is_named_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """What cannot be written is told by file, cause, free space and cure, not as an exception of an author."""
+    storage = JournalFile(tmp_path / "a.journal")
+
+    def full(file: int, data: bytes) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(module.os, "write", full)
+    text = rf"a\.journal: cannot be written: {os.strerror(code)} \(.* are free\); .*, then `ganglion resume`"
+    with pytest.raises(DiskError, match=text):
+        storage.append(b"abc")
+    with pytest.raises(DiskError, match=text):
+        storage.replace(b"abc")
