@@ -67,7 +67,7 @@ def test_wide_rows_have_a_column_per_value(writer: SqlWriter, tell: Any, read: A
         ("demo-2", "demo-2"),
         ("demo", "demo-2"),
         ("last", "journal-1"),
-        ("ta", "journal-1"),
+        ("jo", "journal-1"),
         ("dem", "demo-2"),
         ("journal-", "journal-1"),
     ],
