@@ -54,15 +54,25 @@ def carries_update(result: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSummary:
-    """Sum up one finished episode for one agent."""
+    """Sum up one finished episode for one agent.
 
-    worker: int  # its worker
-    episode: int  # its number in the worker, from 0
-    steps: int  # its step boundaries
-    objective_mean: float | None  # mean of the agent's objective per decision; None if no decision had one
-    objective_sum: float | None  # sum of the agent's objective; None likewise
-    terminated: bool  # whether no future existed at its end
-    truncated: bool  # whether it was cut off
+    Args:
+        worker: Its worker.
+        episode: Its number in the worker, from 0.
+        steps: Its step boundaries.
+        objective_mean: Mean of the agent's objective per decision; None if no decision had one.
+        objective_sum: Sum of the agent's objective; None likewise.
+        terminated: Whether no future existed at its end.
+        truncated: Whether it was cut off.
+    """
+
+    worker: int
+    episode: int
+    steps: int
+    objective_mean: float | None
+    objective_sum: float | None
+    terminated: bool
+    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +102,36 @@ class EvaluationResult:
 class Transitions:
     """Give the rows of a round at once; axis 0 is the row, in canonical order (worker, body).
 
-    Columns are in the order of the agent's sensors, actuators or rewards, each as the vector of its space; the dtype is
-    numpy's `result_type` of the spaces, of integers only if all are.
+    Args:
+        observations: `[k, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
+            numpy's `result_type` of the spaces, of integers only if all are.
+        actions: `[k, m]`, the muscle's own proposals, likewise.
+        objectives: `[k]` float64; NaN is none.
+        rewards: `[k, r]`, columns in the order of the agent's rewards, likewise; NaN is none.
+        next_observations: `[k, n]`; there also at the end of an episode.
+        terminated: `[k]` bool.
+        truncated: `[k]` bool.
+        bootstrap: `[k]` float64, `bootstrap_mask` of the flags.
+        muscle: Uid per row.
+        body: Coordinate per row.
+        episode: `[k]` int64.
+        step: `[k]` int64, the decision's number in its episode.
+        data: Per row what the muscle added.
     """
 
-    observations: Array  # [k, n]
-    actions: Array  # [k, m], the muscle's own proposals
-    objectives: Array  # [k] float64; NaN is none
-    rewards: Array  # [k, r]; NaN is none
-    next_observations: Array  # [k, n]; there also at the end of an episode
-    terminated: Array  # [k] bool
-    truncated: Array  # [k] bool
-    bootstrap: Array  # [k] float64, `bootstrap_mask` of the flags
-    muscle: Sequence[str]  # uid per row
-    body: Sequence[Any]  # coordinate per row
-    episode: Array  # [k] int64
-    step: Array  # [k] int64, the decision's number in its episode
-    data: Sequence[Any]  # per row what the muscle added
+    observations: Array
+    actions: Array
+    objectives: Array
+    rewards: Array
+    next_observations: Array
+    terminated: Array
+    truncated: Array
+    bootstrap: Array
+    muscle: Sequence[str]
+    body: Sequence[Any]
+    episode: Array
+    step: Array
+    data: Sequence[Any]
 
     def __len__(self) -> int:
         return len(self.observations)

@@ -12,17 +12,27 @@ from ganglion.sdk.part import Part
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:
-    """Show one worker at a step boundary."""
+    """Show one worker at a step boundary.
 
-    worker: int  # its number
-    mode: Mode  # of the episode
-    episode: int  # its number in the worker, from 0
-    step: int  # steps made, >= 1
-    terminated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it has no future
-    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it was cut off
-    simtime: Mapping[str, SimTime] = field(default_factory=dict)  # environment -> its time
-    # agent -> the objectives of its decisions in this episode, oldest first; a decision without one is left out.
-    # Complete only for conditions that read `objectives`
+    Args:
+        worker: Its number.
+        mode: Of the episode.
+        episode: Its number in the worker, from 0.
+        step: Steps made, >= 1.
+        terminated: Environment -> whether it has no future.
+        truncated: Environment -> whether it was cut off.
+        simtime: Environment -> its time.
+        objectives: Agent -> the objectives of its decisions in this episode, oldest first; a decision without one
+            is left out. Complete only for conditions that read `objectives`.
+    """
+
+    worker: int
+    mode: Mode
+    episode: int
+    step: int
+    terminated: Mapping[str, bool] = field(default_factory=dict)
+    truncated: Mapping[str, bool] = field(default_factory=dict)
+    simtime: Mapping[str, SimTime] = field(default_factory=dict)
     objectives: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
@@ -40,26 +50,38 @@ class EpisodeView:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeMeans:
-    """Sum up a finished training episode of one worker."""
+    """Sum up a finished training episode of one worker.
 
-    episode: int  # its number in the worker, from 0
-    steps: int  # its steps
-    # agent -> mean of its objectives in this episode; an agent without any is left out
+    Args:
+        episode: Its number in the worker, from 0.
+        steps: Its steps.
+        means: Agent -> mean of its objectives in this episode; an agent without any is left out.
+        cut: Whether it was cut off by the end of the phase; such an episode enters no window.
+    """
+
+    episode: int
+    steps: int
     means: Mapping[str, float] = field(default_factory=dict)
-    cut: bool = False  # whether it was cut off by the end of the phase; such an episode enters no window
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """Show one worker to the phase."""
+    """Show one worker to the phase.
 
-    worker: int  # its number
-    finished: Sequence[EpisodeMeans] = ()  # its finished training episodes, oldest first
-    running: bool = True  # whether it takes part in the phase; False after STOP_SIMULATION
-    # condition's short name -> the reason of the signal by which its episode part ended this worker's episode at
-    # this boundary
+    Args:
+        worker: Its number.
+        finished: Its finished training episodes, oldest first.
+        running: Whether it takes part in the phase; False after STOP_SIMULATION.
+        fired: Condition's short name -> the reason of the signal by which its episode part ended this worker's
+            episode at this boundary.
+        ended: The environments of this worker that have ended by themselves at this boundary, in document order.
+    """
+
+    worker: int
+    finished: Sequence[EpisodeMeans] = ()
+    running: bool = True
     fired: Mapping[str, str] = field(default_factory=dict)
-    # the environments of this worker that have ended by themselves at this boundary, in document order
     ended: Sequence[str] = ()
 
 
@@ -73,16 +95,23 @@ class EvaluationView:
 
 @dataclass(frozen=True, slots=True)
 class PhaseView:
-    """Show a phase at a boundary where episodes ended or an evaluation came in."""
+    """Show a phase at a boundary where episodes ended or an evaluation came in.
 
-    mode: Mode  # of the phase
-    workers: Sequence[WorkerView]  # all of them, by number
-    # the workers whose episodes ended at this boundary, ascending; a verdict is given for each
+    Args:
+        mode: Of the phase.
+        workers: All of them, by number.
+        asked: The workers whose episodes ended at this boundary, ascending; a verdict is given for each.
+        environments_ended: Environment -> whether it has ended by itself at this boundary in any worker.
+        evaluations: Those of this phase, oldest first.
+        episodes: The document's limit per worker; None is none.
+    """
+
+    mode: Mode
+    workers: Sequence[WorkerView]
     asked: Sequence[int] = ()
-    # environment -> whether it has ended by itself at this boundary in any worker
     environments_ended: Mapping[str, bool] = field(default_factory=dict)
-    evaluations: Sequence[EvaluationView] = ()  # those of this phase, oldest first
-    episodes: int | None = None  # the document's limit per worker; None is none
+    evaluations: Sequence[EvaluationView] = ()
+    episodes: int | None = None
 
 
 class TerminationCondition(Part):

@@ -23,13 +23,21 @@ class EpisodeEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Tell a controller what a step brought."""
+    """Tell a controller what a step brought.
 
-    step: int  # its number in the episode, from 1
-    readings: Mapping[str, Sequence[Any]]  # agent -> the values of its sensors in declared order
-    rewards: Mapping[str, Sequence[Any]]  # agent -> the values of its rewards in declared order
-    terminated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it has no future
-    truncated: Mapping[str, bool] = field(default_factory=dict)  # environment -> whether it was cut off
+    Args:
+        step: Its number in the episode, from 1.
+        readings: Agent -> the values of its sensors in declared order.
+        rewards: Agent -> the values of its rewards in declared order.
+        terminated: Environment -> whether it has no future.
+        truncated: Environment -> whether it was cut off.
+    """
+
+    step: int
+    readings: Mapping[str, Sequence[Any]]
+    rewards: Mapping[str, Sequence[Any]]
+    terminated: Mapping[str, bool] = field(default_factory=dict)
+    truncated: Mapping[str, bool] = field(default_factory=dict)
 
 
 class ControllerBus(Protocol):

@@ -33,18 +33,25 @@ class ModelReader(Protocol):
 
 @dataclass(slots=True)
 class Batch:
-    """Give the readings of several bodies at once; axis 0 is the body."""
+    """Give the readings of several bodies at once; axis 0 is the body.
 
-    # [bodies, n], columns in the order of the sensors, each as the vector of its space, read-only; the dtype is
-    # numpy's `result_type` of the spaces, of integers only if all are
+    Args:
+        observations: `[bodies, n]`, columns in the order of the sensors, each as the vector of its space; the dtype is
+            numpy's `result_type` of the spaces, of integers only if all are. Read-only.
+        readings: Sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector.
+        bodies: Coordinates of the bodies.
+        step: Number of the decision in its episode, (bodies,) int64.
+        episode: Number of the episode, (bodies,) int64.
+        mode: Of the episode.
+        masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
+    """
+
     observations: Array
-    # sensor id -> `[bodies, *shape]` of the dtype of its space; a Tuple or Dict as its vector
     readings: Mapping[str, Array]
-    bodies: Sequence[Any]  # coordinates of the bodies
-    step: Array  # number of the decision in its episode, (bodies,) int64
-    episode: Array  # number of the episode, (bodies,) int64
-    mode: Mode  # of the episode
-    # actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden
+    bodies: Sequence[Any]
+    step: Array
+    episode: Array
+    mode: Mode
     masks: Mapping[str, Array] = field(default_factory=dict)
 
 
