@@ -137,8 +137,9 @@ class Shell:
         return process, "".join(process.stdout.readline() for _ in command.expected.splitlines())
 
 
-@pytest.mark.long  # half a minute of a processor each
-@pytest.mark.parametrize("path", ["README.md", "plugins/README.md"])
+@pytest.mark.parametrize(  # half a minute of a processor each
+    "path", ["README.md", pytest.param("plugins/README.md", marks=pytest.mark.long)]
+)
 def test_paper_is_true(tmp_path: Path, path: str) -> None:
     """The files of the paper are written, its commands are run in order, and each prints what the paper says."""
     paper = (ROOT / path).read_text()
