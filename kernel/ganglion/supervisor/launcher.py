@@ -18,7 +18,7 @@ import msgpack
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.supervisor.child import Restarts, exit_text
-from ganglion.supervisor.linux import LINUX, adopt_orphans
+from ganglion.supervisor.linux import LINUX, adopt_orphans, liveness, stopped
 from ganglion.supervisor.output import Output
 from ganglion.supervisor.warm import ORDER_BYTES
 
@@ -63,6 +63,7 @@ _PLACE = tuple(  # what tells a participant its place
     for word in ("ENDPOINT", "NAME", "TOKEN", "ROLE", "INCARNATION", "SERVER_KEY", "PUBLIC_KEY", "SECRET_KEY")
 )
 _PYTHON = (sys.executable, "-P")  # -P: a module in the working folder takes no other's place
+_ORDER_LOOK_S = 0.5  # two looks apart: a debugger or a shell stops a process for a moment, too
 _POLL_S = 0.05  # where the system cannot wake us when a process ends
 
 
@@ -283,12 +284,23 @@ class Launcher:
                 try:
                     with contextlib.suppress(OSError):  # it has just ended: `_warm_ended` answers
                         socket.send_fds(self._channel, [msgpack.packb([self._number, *words])], fds)
-                    return await self._answer
+                    await self._wait_answer(self._answer)
+                    return self._answer.result()
                 except PeerLost as error:
                     delay_s = self._restarts.next_s("warm", loop.time())
                     if delay_s is None:
                         raise LaunchError(str(error)) from error
                 await asyncio.sleep(delay_s)
+
+    async def _wait_answer(self, answer: asyncio.Future[int]) -> None:
+        """Wait for an answer; kill a warm parent that is stopped, or gives none for half the time of a start."""
+        begun_s, was_stopped = asyncio.get_running_loop().time(), False
+        while not (await asyncio.wait([answer], timeout=_ORDER_LOOK_S))[0]:
+            is_stopped = self._exec is not None and stopped(self._exec)
+            hangs = asyncio.get_running_loop().time() - begun_s > _START_S / 2
+            if self._warm is not None and (hangs or (is_stopped and was_stopped)) and liveness():
+                self._warm.signal(signal.SIGKILL)  # `_warm_ended` answers, and its successor gets the order
+            was_stopped = is_stopped
 
     @property
     def pids(self) -> set[int]:

@@ -70,6 +70,11 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def liveness() -> bool:
+    """Say whether processes that are stopped or hang are killed: not with `GANGLION_LIVENESS=off`, for a debugger."""
+    return os.environ.get("GANGLION_LIVENESS", "") != "off"
+
+
 def stopped(pid: int) -> bool:
     """Say whether a process is stopped (SIGSTOP, a debugger); False where the system does not tell."""
     return proc(f"{pid}/stat").rpartition(")")[2].split()[:1] in (["T"], ["t"])

@@ -36,7 +36,7 @@ from ganglion.supervisor.checkpoints import (
 from ganglion.supervisor.child import Event, State, exit_text, refuses_to_start
 from ganglion.supervisor.folder import participants, read_process_table
 from ganglion.supervisor.launcher import Process, within
-from ganglion.supervisor.linux import children_of, stopped
+from ganglion.supervisor.linux import children_of, liveness, stopped
 from ganglion.supervisor.runs import Member, Run, wait_gone
 from ganglion.wire.messages import Admit, Done, Failure, GovernorStart, Incident, Lost, Overdue, Withdraw
 from ganglion.wire.name import KERNEL, Role, topic
@@ -487,7 +487,7 @@ class Watchdog:
         self._stopped_s: dict[int, float] = {}
         self._strangers: set[int] = set()
         self._reasons: dict[int, str] = {}  # why we killed a broker
-        self.kills = os.environ.get("GANGLION_LIVENESS", "") != "off"
+        self.kills = liveness()
 
     def start(self) -> None:
         """Begin to look."""

@@ -37,8 +37,9 @@ async def _opened(entry: str = "standin:main") -> AsyncIterator[Launcher]:
 
 
 @needs_linux
-async def test_the_warm_parent_is_replaced(standin: Path) -> None:
-    """When the warm parent is killed its participants live on, and the next order starts another one."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_the_warm_parent_is_replaced(standin: Path, number: signal.Signals) -> None:
+    """When the warm parent is killed or stopped its participants live on, and the next order has another one."""
     async with _opened() as launcher:
         first = await launcher.fork("first", {"WHAT": "stay"}, ignore)
         for _ in range(100_000):
@@ -46,8 +47,9 @@ async def test_the_warm_parent_is_replaced(standin: Path) -> None:
                 break
             await asyncio.sleep(0)
         warm = next(process for process in launcher.processes.values() if process.name == "warm")
-        warm.signal(signal.SIGKILL)
-        await warm.ended.wait()
+        warm.signal(number)
+        if number is signal.SIGKILL:
+            await warm.ended.wait()
         second = await launcher.fork("second", {"STATUS": "4"}, ignore)
         await second.ended.wait()
         assert (False, 4) == (first.ended.is_set(), second.code)
