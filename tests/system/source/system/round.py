@@ -210,6 +210,10 @@ class Driver:
                 return False
             self._after(span_s, held.close)
         elif strike.deed == "move":
+            if not _has_run(database):
+                return (
+                    False  # a store that is being opened makes another file, which moving this one back would destroy
+                )
             away = self.folder / "away.db"
             database.rename(away)
             self._after(span_s, lambda: away.rename(database))
@@ -409,3 +413,13 @@ def reference(workers: int, folder: Path, times: int = 2, form: str = "plugin") 
         digests.add(json.loads(done.stdout)["runs"][0]["digest"])
     assert len(digests) == 1, f"undisturbed runs differ: {digests}"
     return Reference(workers, digests.pop(), statistics.median(took), statistics.median(spans), place)
+
+
+def _has_run(database: Path) -> bool:
+    """Say whether the store has begun to write the run."""
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as held,
+    ):
+        return held.execute("SELECT 1 FROM runs").fetchone() is not None
+    return False
