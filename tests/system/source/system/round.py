@@ -279,7 +279,7 @@ class Round:
             status = self._carry_out(again, "resume", RUN)
             told = (self.folder / f"err-{len(self.verdict.statuses) - 1}.txt").read_text()
             if "has finished (completed)" in told:
-                status = self.verdict.statuses[-1] = 0  # the supervisor was killed behind the end: nothing is to be done
+                status = self.verdict.statuses[-1] = 0  # it was killed behind the end of the run
         self.verdict.took_s = time.monotonic() - began_s
         self.verdict.over_s = self.verdict.took_s - self.reference.took_s
         self.judge(status)
