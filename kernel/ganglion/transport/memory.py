@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission, Link, Note
@@ -90,6 +90,11 @@ class MemorySink(Sink):
         self.ended = self.ended or f"it closed the connection: {reason}"
 
 
+def never_later(seconds: float, call: Callable[[], None]) -> None:
+    """Refuse what an exchange may ask of a loop: a bus in memory has none, and a call that is lost would be a hang."""
+    raise AssertionError("nothing of a memory bus asks to be called later")
+
+
 class MemoryBus:
     """Join links by the real broker, in one thread; time goes on only by `advance`.
 
@@ -100,7 +105,7 @@ class MemoryBus:
         self.now_s = now_s
         self.notes: list[Note] = []
         broker = Broker(hashlib.sha256(supervisor_token.encode()).digest(), "memory", 0, now_s)
-        self.exchange = Exchange(broker, self.notes.append, lambda: self.now_s, lambda seconds, call: None)
+        self.exchange = Exchange(broker, self.notes.append, lambda: self.now_s, never_later)
 
     def admit(
         self,

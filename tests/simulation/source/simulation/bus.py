@@ -25,7 +25,7 @@ from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import newest_cut
 from ganglion.transport.exchange import Exchange
-from ganglion.transport.memory import MemoryBus
+from ganglion.transport.memory import MemoryBus, never_later
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb
@@ -329,7 +329,7 @@ class Simulation:
         self._brokers += 1
         number = self._brokers
         note = lambda one: self._notes.append((number, one))  # noqa: E731 - of this broker
-        bus.exchange = Exchange(broker, note, self.schedule.clock, lambda seconds, call: None)
+        bus.exchange = Exchange(broker, note, self.schedule.clock, never_later)
         first, _ = broker.connect(now_s)
         for admit in self.keeper.table.values():
             broker._admit(first, admit, now_s)
