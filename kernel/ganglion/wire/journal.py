@@ -71,7 +71,7 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
         size, check = len(payload), zlib.crc32(payload)
         return [HEAD.pack(size, check, size ^ check ^ ONES) + payload]
     pieces: list[bytes | memoryview] = []
-    packer = msgpack.Packer(autoreset=False)
+    packer = msgpack.Packer(autoreset=False, unicode_errors="surrogatepass")
     _cut(entries, packer, pieces)
     pieces.append(packer.bytes())
     size, check = sum(map(len, pieces)), 0
@@ -175,7 +175,7 @@ _pack = _Packing()
 def _unpacked(payload: bytes) -> Any:
     """Return what msgpack has in these bytes, None if they are none."""
     try:
-        return msgpack.unpackb(payload, strict_map_key=False)
+        return msgpack.unpackb(payload, strict_map_key=False, unicode_errors="surrogatepass")
     except (ValueError, TypeError, msgpack.UnpackException):
         return None
 
