@@ -19,7 +19,6 @@ from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.journal import Journal, Recorded
 from ganglion.peer.wait import LateReports, Reports
-from ganglion.wire import journal as wire_journal
 from ganglion.wire.codec import CODECS, Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.journal import Kind
@@ -291,7 +290,7 @@ class Participant(Recorded):
         """
         self._hello = hello
         if self._journal is not None and self._journal.playing:
-            frames = wire_journal.frames_of(self._play(self._journal, Kind.HEARD, "hears WELCOME").payload)
+            frames = self._journal.frames(self._play(self._journal, Kind.HEARD, "hears WELCOME").payload)
             self.welcome = read_welcome(frames, hello, False)
             return self._begin(frames)
         frames = self._insist(lambda: self._greet(timeout_s))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from ganglion.supervisor.child import State
 from ganglion.supervisor.folder import Files, open_regular
 from ganglion.supervisor.linux import quiesced
 from ganglion.synced import sync, write_synced
-from ganglion.wire.journal import last_request, read_records
+from ganglion.wire.journal import LARGE_FOLDER, last_request, read_records
 
 if TYPE_CHECKING:
     from ganglion.supervisor.runs import Run
@@ -170,6 +171,7 @@ class Checkpoints:
             path.mkdir(mode=0o700)
             with quiesced(pids) as quiet:
                 if quiet and all(journal.exists() for journal in journals):
+                    _link_large({journal.parent / LARGE_FOLDER for journal in journals}, path / LARGE_FOLDER)
                     return Checkpoint(path, {}, self._link(journals, path), stop)
         except OSError as error:
             shutil.rmtree(path, ignore_errors=True)
@@ -190,6 +192,8 @@ class Checkpoints:
         try:
             for name in checkpoint.journals:
                 sync(checkpoint.folder / Path(name).name)
+            for blob in (checkpoint.folder / LARGE_FOLDER).glob("*"):
+                sync(blob)
             text = cut_text({**facts, "journals": dict(checkpoint.journals)})
             write_synced(checkpoint.folder / _FACTS, text.encode(), 0o600)
             sync(self._cuts)
@@ -244,6 +248,8 @@ class Checkpoints:
                 path.unlink()
             for name, path in fresh.items():
                 path.rename(self._folder / name)
+            for parent in {(self._folder / name).parent for name in fresh}:
+                _link_large({checkpoint.folder / LARGE_FOLDER}, parent / LARGE_FOLDER)
         except OSError as error:
             raise StoreError(f"cut {checkpoint.folder}: the journals cannot be put back: {error}") from error
 
@@ -278,7 +284,19 @@ class Checkpoints:
         for path in self._folders():
             shutil.rmtree(path, ignore_errors=True)
         for path in self._journals():
+            shutil.rmtree(path.parent / LARGE_FOLDER, ignore_errors=True)
             path.unlink(missing_ok=True)
+
+
+def _link_large(sources: Iterable[Path], target: Path) -> None:
+    """Link the large blobs that all journals of some folders name into another folder."""
+    for blob in (file for source in sources for file in source.glob("*") if not file.suffix):
+        if not target.exists():
+            target.mkdir(mode=0o700)
+            owner = target.parent.stat()
+            os.chown(target, owner.st_uid, owner.st_gid)
+        with contextlib.suppress(FileExistsError):
+            os.link(blob, target / blob.name, follow_symlinks=False)
 
 
 def _number(folder: Path) -> int:

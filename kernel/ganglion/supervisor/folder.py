@@ -34,6 +34,7 @@ from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_conn
 from ganglion.supervisor.linux import User, open_ways, proc, user_of
 from ganglion.supervisor.output import without_password
 from ganglion.synced import write_synced
+from ganglion.wire.journal import LARGE_FOLDER
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
@@ -324,6 +325,7 @@ def forget(folder: Path) -> None:
     for journal in folder.glob("users/*/*.journal"):
         with contextlib.suppress(OSError):
             journal.unlink()
+        shutil.rmtree(journal.parent / LARGE_FOLDER, ignore_errors=True)
 
 
 def _started(pid: int) -> int | None:
