@@ -16,6 +16,7 @@ from measure import Options, Row, compare, interleave, placed
 EPISODES = 9  # the first one warms up
 STEPS = 400
 ROUNDS_MAX = 5  # a round is a whole run: start, thousands of steps, end
+JOURNAL_GATE = 0.95  # of the steps without a journal
 GATES = {("test", True): 0.5, ("train", True): 0.35}  # mode, store; the others are for information
 
 DOCUMENT = """\
@@ -31,21 +32,26 @@ schedule:
       phase_config: {{mode: {mode}, episodes: {episodes}}}
 run_config: {{condition: {{name: vanilla}}}}
 """
+UNRECORDED = DOCUMENT + "recovery: {{on_loss: fail}}\n"  # no process keeps a journal
 
 
 def rows(options: Options) -> list[Row]:
-    """Measure runs in test and train mode, with and without store, and the bare loop, in turns."""
+    """Measure runs in test and train mode, with and without store or journals, and the bare loop, in turns."""
     found: list[Row] = []
     with placed(False), ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ganglion-bench-")))
         bare = stack.enter_context(bare_loop(folder))
         cases = [(mode, store) for mode in ("test", "train") for store in (True, False)]
         meters = {f"{mode} {store}": meter(folder, mode, store) for mode, store in cases}
+        meters |= {f"{mode} unrecorded": meter(folder / "u", mode, True, UNRECORDED) for mode in ("test", "train")}
         meters["bare"] = lambda: bare(options.round_s)
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
         for mode, store in cases:
             name = f"run, {mode} mode, store {'on' if store else 'off'}, x bare step loop"
             found.append(compare(name, rates[f"{mode} {store}"], rates["bare"], GATES.get((mode, store))))
+        for mode in ("test", "train"):
+            name = f"run, {mode} mode, journal on, x journal off"
+            found.append(compare(name, rates[f"{mode} True"], rates[f"{mode} unrecorded"], JOURNAL_GATE))
         name = "run, test mode, store on, x store off"
         found.append(compare(name, rates["test True"], rates["test False"], None))
     return found

@@ -191,7 +191,7 @@ class Journal:
         self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
         self.large_bytes = 0
         self._large: dict[str, int] = {}  # name -> length
-        self._pack = msgpack.Packer().pack
+        self._pack, self._append = msgpack.Packer().pack, storage.append
         data = storage.read()
         self.size_bytes = len(wire.MAGIC)
         self._records: Iterator[Record] = wire.read_records(data)
@@ -287,29 +287,33 @@ class Journal:
         for kind, _, what in waiting:
             if kind == _HEARD and len(what) > _FRAMES:
                 usual = False
-        if usual:
+        if self.given_up or self._ended:
+            waiting.clear()
+        elif usual:
             payload = self._pack(waiting)
             size, check = len(payload), zlib.crc32(payload)
-            data: list[bytes | memoryview] = [wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload]
+            waiting.clear()
+            self.size_bytes += size + wire.HEAD.size
+            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
+                self._append(wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload)
+            else:
+                self._give_up()
         else:
-            if self.given_up or self._ended:
-                waiting.clear()
-                return True
             data = self._each(waiting)
-        waiting.clear()
-        if self.given_up or self._ended:
-            return True
-        for piece in data:
-            self.size_bytes += len(piece)
-        if self.size_bytes + self.large_bytes > JOURNAL_BYTES:
-            self.given_up = True
-            data = wire.block([(Kind.GIVEN_UP, 0.0, None)])
-            self._storage.replace(wire.MAGIC, *data)
-            self._storage.forget(frozenset())
-            self._large.clear()
-        else:
-            self._storage.append(*data)
+            waiting.clear()
+            self.size_bytes += sum(map(len, data))
+            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
+                self._append(*data)
+            else:
+                self._give_up()
         return True
+
+    def _give_up(self) -> None:
+        """Write that nothing more is written, in the place of all that was."""
+        self.given_up, self.large_bytes = True, 0
+        self._large.clear()
+        self._storage.replace(wire.MAGIC, *wire.block([(Kind.GIVEN_UP, 0.0, None)]))
+        self._storage.forget(frozenset())
 
     def end(self) -> None:
         """Write no more: what its writer does from now on is how it ends, and nothing that is to be done again."""
