@@ -17,7 +17,7 @@ from system.processes import MARKER, left_of, marked
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")]
 
-BYTES, STEPS, EPISODES = 1_500_000, 10, 4
+BYTES, STEPS, EPISODES = 1_500_000, 6, 4
 SMALL_BYTES = 8 << 20  # of all journals of a worker without their blobs, and without a store's batches
 MODULE = """
 import os, signal
@@ -44,7 +44,7 @@ class Camera(Environment):
         return [SensorInformation(self.picture + np.uint8(self.step), Box(0, 255, (1_500_000,), np.uint8), "s")]
     def update(self, actuators):
         self.step += 1
-        if (self.episode, self.step) == (1, 6):
+        if (self.episode, self.step) == (1, 4):
             die_once(self.grave)
         return EnvironmentState(self.read(), [RewardInformation(1, Discrete(9), "r")], terminated=self.step >= STEPS)
 
@@ -53,7 +53,7 @@ class Watcher(Muscle):
         self.grave, self.seen = grave, 0
     def propose_actions(self, sensors, actuators):
         self.seen = (31 * self.seen + int(sensors[0].value[::1000].sum())) % 1_000_003
-        if self.memory and len(self.memory) == 17:
+        if self.memory and len(self.memory) == 9:
             die_once(self.grave)
         actuators[0].value = self.seen % 3
         return actuators
