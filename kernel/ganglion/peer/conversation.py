@@ -251,8 +251,7 @@ class Conversation:
             request = Request(peer, head, body, tuple(frames[3:]))
             doing = (peer, head.serial, head.call)
             if doing in self._doing or doing[1:] in self._answers.get(peer, ()):
-                known = self.answered(request)  # it is not done again; what we are at is answered before long
-                return [], [] if known is None else [known]
+                return [], self._repeated_request(request)
             self._doing.add(doing)
             return [request], []
         if verb is Verb.REPLY:
@@ -360,6 +359,11 @@ class Conversation:
             assert (serial, call) not in self._answers.get(peer, {}), f"{call} of {peer} is answered, and is not"
 
     # -- inside -------------------------------------------------------------------------------------------------------
+    def _repeated_request(self, request: Request) -> list[Sequence[bytes]]:
+        """Return what answers a repeat: what was answered is not done again, what we are at is answered before long."""
+        known = self.answered(request)
+        return [] if known is None else [known]
+
     def _settle(self, serial: int, peer: str, now_s: float) -> Pending | None:
         pending = self._pending.get(serial)
         if pending is None or (pending.peer != peer and not self._in_its_place(pending, peer)):
