@@ -562,6 +562,11 @@ class Participant(Recorded):
             event = RunEvent("warning", {"text": text}, time.time(), "waits")
             self.tell(topic(self.welcome.run, "waits"), "event", event)
 
+    def _next(self, wait_s: float) -> Incoming | None:
+        if not self._inbox:
+            self._inbox.extend(self._receive(wait_s, None))
+        return self._inbox.popleft() if self._inbox else None
+
     def _take(self, incoming: Incoming) -> None:
         if type(incoming) is Request:
             self._answer(incoming)
