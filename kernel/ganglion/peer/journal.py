@@ -123,7 +123,7 @@ class JournalFile:
         try:
             if self._take(shared, own):
                 return own.read_bytes() == blob
-            fresh = own.with_suffix(".new")
+            fresh = own.with_name(f"{own.name}.new")
             self._folder.mkdir(mode=0o700, exist_ok=True)
             fresh.write_bytes(blob)
             fresh.rename(own)
@@ -151,7 +151,8 @@ class JournalFile:
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as found:
             files = sorted(found, key=lambda file: "." not in file.name)  # what is common comes behind what is ours
             for file in files:
-                mine = file.name.partition(".")[2] == self._path.stem and file.name not in ours
+                mine = file.name.partition(".")[2] in (self._path.stem, f"{self._path.stem}.new")
+                mine = mine and file.name not in ours
                 if mine or ("." not in file.name and os.lstat(file.path).st_nlink == 1):
                     Path(file.path).unlink(missing_ok=True)
 

@@ -121,7 +121,7 @@ def test_a_large_blob_is_written_once_and_goes_with_the_last_journal_that_names_
     """Journals of one folder share a blob; whoever begins anew forgets his own, and what nobody names is removed."""
     blob, other = bytes(100_000), bytes(70_000)
     call = encode_head(Head(Verb.CALL, 7, "muscle.act"))
-    storages = [JournalFile(tmp_path / f"{name}.journal") for name in "ab"]
+    storages = [JournalFile(tmp_path / f"muscle.{name}.journal") for name in "ab"]
     first, second = map(Journal, storages)
     for journal in (first, second):
         journal.note((Kind.HEARD, 1.0, [b"r/x", call, b"body", blob, b"small"]))
@@ -129,19 +129,20 @@ def test_a_large_blob_is_written_once_and_goes_with_the_last_journal_that_names_
     first.note((Kind.HEARD, 1.0, [b"r/x", call, b"body", other]))
     first.say()
     shared, sizes = large_name(blob), [journal.size_bytes for journal in (first, second)]
-    heir = Journal(JournalFile(tmp_path / "b.journal"))
+    (tmp_path / "large" / f"{shared}.muscle.a.new").touch()  # whose writer was killed
+    heir = Journal(JournalFile(tmp_path / "muscle.b.journal"))
 
-    assert 5 == len(names(tmp_path))
+    assert 6 == len(names(tmp_path))
     assert max(sizes) < 1000
     assert [len(blob) + len(other), len(blob)] == [first.large_bytes, second.large_bytes]
     assert [b"r/x", call, b"body", blob, b"small"] == heir.frames(heir.take().payload)
     assert len(blob) == heir.large_bytes
 
     first.begin_anew([(Kind.BASE, 2.0, (1, None, []))])
-    assert [shared, f"{shared}.b"] == names(tmp_path)
+    assert [shared, f"{shared}.muscle.b"] == names(tmp_path)
     second.begin_anew([(Kind.BASE, 2.0, (1, None, []))])
     assert [] == names(tmp_path)
-    with pytest.raises(JournalDiffers, match=r"large/.*\.b: No such file"):
+    with pytest.raises(JournalDiffers, match=r"large/.*\.muscle\.b: No such file"):
         heir.frames([b"r/x", call, b"body", shared])
 
 
