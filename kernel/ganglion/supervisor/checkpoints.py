@@ -290,7 +290,8 @@ class Checkpoints:
 
 def _link_large(sources: Iterable[Path], target: Path) -> None:
     """Link the large blobs that all journals of some folders name into another folder."""
-    for blob in (file for source in sources for file in source.glob("*") if not file.suffix):
+    own = [source for source in (*sources, target) if not source.is_symlink()]  # another user may have made it
+    for blob in (file for source in own for file in source.glob("*") if target in own and not file.suffix):
         if not target.exists():
             target.mkdir(mode=0o700)
             owner = target.parent.stat()
