@@ -58,45 +58,10 @@ if TYPE_CHECKING:
     from ganglion.supervisor.supervisor import Supervisor
 
 
-class Answers:
-    """Remember the last answers to each caller, which is a name, and the calls that are being carried out."""
-
-    def __init__(self) -> None:
-        self._answered: OrderedDict[str, OrderedDict[tuple[int, str], list[bytes]]] = OrderedDict()
-        self._open: set[tuple[str, int, str]] = set()
-
-    def begin(self, caller: str, serial: int, call: str) -> list[bytes] | None:
-        """Return None if a call is to be carried out, an empty list if that is being done, else the former answer."""
-        if (caller, serial, call) in self._open:
-            return []
-        known = self._answered.get(caller, OrderedDict()).get((serial, call))
-        if known is None:
-            self._open.add((caller, serial, call))
-        return known
-
-    def end(self, caller: str, serial: int, call: str, answer: list[bytes]) -> None:
-        """Keep the answer to a call that was begun and not forgotten."""
-        if (caller, serial, call) not in self._open:
-            return
-        self._open.remove((caller, serial, call))
-        memory = self._answered.setdefault(caller, OrderedDict())
-        self._answered.move_to_end(caller)
-        memory[serial, call] = answer
-        if len(memory) > ANSWERS_PER_CALLER:
-            memory.popitem(last=False)
-        if len(self._answered) > PEERS:
-            self._answered.popitem(last=False)
-
-    def forget(self, prefixes: tuple[str, ...]) -> None:
-        """Forget all callers whose names begin so."""
-        for caller in [caller for caller in self._answered if caller.startswith(prefixes)]:
-            del self._answered[caller]
-        self._open = {key for key in self._open if not key[0].startswith(prefixes)}
-
-
 Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
 
+_ANSWERS_KEPT = ANSWERS_PER_CALLER * PEERS
 _ABSENT_S = 0.05  # between two tries to reach a peer that will return
 _NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
@@ -139,7 +104,8 @@ class Bus:
         # governor takes no signal of this supervisor for the repetition of one that its journal has.
         self._serial = time.time_ns() // 1_000_000 << 10
         self._pending: dict[int, _Call] = {}
-        self._answers = Answers()
+        # Caller, serial and call -> the answer, empty while the call is carried out.
+        self._answers: OrderedDict[tuple[str, int, str], list[bytes]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
@@ -150,7 +116,8 @@ class Bus:
         """Connect, join, read topics, watch peers, repeat open calls; it may be called again if that fails."""
         self.heard_s = self._loop.time()
         self._welcome = self._loop.create_future()
-        self._answers.forget(_NUMBERED)
+        for key in [key for key in self._answers if key[0].startswith(_NUMBERED)]:
+            del self._answers[key]
         self._link = link = await AsyncLink.connect(endpoint, self._receive, self.lose, timeout_s=HANDSHAKE_S)
         hello = Hello(PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
         try:
@@ -318,13 +285,15 @@ class Bus:
             pending.extend(self._loop.time())
 
     def _receive_call(self, peer: str, head: Head, body: bytes) -> None:
-        known = self._answers.begin(peer, head.serial, head.call)
-        if known is None:
-            task = self._loop.create_task(self._answer(peer, head, body, self._link))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif known:
-            self._send(known)
+        key = (peer, head.serial, head.call)
+        if key in self._answers:
+            if self._answers[key]:
+                self._send(self._answers[key])
+            return
+        self._answers[key] = []
+        task = self._loop.create_task(self._answer(peer, head, body, self._link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, peer: str, head: Head, body: bytes, link: AsyncLink | None) -> None:
         row, handler = CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
@@ -340,7 +309,11 @@ class Bus:
                 failure = Failure(error.kind, str(error))
             verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
         frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
-        self._answers.end(peer, head.serial, head.call, frames)
+        key = (peer, head.serial, head.call)
+        if key in self._answers:
+            self._answers[key] = frames
+        while len(self._answers) > _ANSWERS_KEPT:
+            self._answers.popitem(last=False)
         if link is self._link or not peer.startswith(_NUMBERED):
             self._send(frames)
 
