@@ -390,23 +390,22 @@ class Launcher:
         finally:
             _close_all([feed, answer_write])
         process = self._watch(name, pid, Output(read, log), on_exit)
-        # More than a pipe holds waits until it is read, and we are not to wait with it.
-        writing = asyncio.create_task(asyncio.to_thread(_write_all, lifeline, first + b"\n"))
-        answer = await _line(answer_fd)
-        if not answer:
+        # A thread: more than a pipe holds waits until it is read, and we are not to wait with it.
+        talk = asyncio.ensure_future(asyncio.to_thread(_talk, lifeline, first + b"\n", answer_fd))
+        await asyncio.wait([talk], timeout=_START_S)
+        if not (talk.done() and talk.result()):
             ended = await within(process.ended, _LAST_BREATH_S)
             if not ended:
                 process.signal(signal.SIGKILL)
                 await process.ended.wait()
-            await writing
+            await talk
             os.close(lifeline)
             how = exit_text(process.code) if ended else f"said nothing within {_START_S} s"
             text = f"did not come up: {how}{process.output.quoted()}"
             if ended and (process.code or 0) < 0:
                 raise PeerLost(name, f"it {text}")
             raise LaunchError(f"{name} {text}")
-        await writing
-        return process, answer, lifeline
+        return process, talk.result(), lifeline
 
     # -- ending -------------------------------------------------------------------------------------------------------
     async def close(self) -> list[str]:
@@ -466,27 +465,13 @@ def _popen(
     return started.pid, read
 
 
-async def _line(fd: int) -> bytes:
-    """Return the first line of a pipe and close it; empty if it ends before, or after the time to start."""
-    reader = asyncio.StreamReader(ORDER_BYTES)
-    pipe = os.fdopen(fd, "rb", buffering=0)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), pipe
-    )
-    try:
-        async with asyncio.timeout(_START_S):
-            line = await reader.readline()
-    except (TimeoutError, ValueError):  # silent, or too long
-        return b""
-    finally:
-        transport.close()
+def _talk(feed: int, order: bytes, answer: int) -> bytes:
+    """Write an order to a program and return the line that it answers; empty if it ends before, or says too much."""
+    with contextlib.suppress(BrokenPipeError), open(feed, "wb", closefd=False) as file:
+        file.write(order)
+    with open(answer, "rb") as pipe:
+        line = pipe.readline(ORDER_BYTES)
     return line.rstrip(b"\n") if line.endswith(b"\n") else b""
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    """Write to a pipe until all is in it, or its reader is gone."""
-    with contextlib.suppress(BrokenPipeError), open(fd, "wb", closefd=False) as file:
-        file.write(data)
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
