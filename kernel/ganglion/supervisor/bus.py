@@ -327,32 +327,22 @@ class Hub:
 
     The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
     no other process can listen there. A broker knows who may join, and which incarnations have been succeeded, before
-    it receives anything. `bus` joins each broker in turn, `end_text` says how a process ended.
+    it receives anything. `bus` joins each broker in turn.
     """
 
-    def __init__(
-        self,
-        launcher: Launcher,
-        access: Access,
-        owner: Restarter,
-        bus: Bus,
-        end_text: Callable[[Process], str],
-        log: Path | None = None,
-    ) -> None:
+    def __init__(self, launcher: Launcher, access: Access, owner: Restarter, bus: Bus, log: Path | None = None) -> None:
         self.process: Process | None = None
         self.since_s = math.inf  # when the present broker was joined, by the loop's clock
         self.bus = bus
         self._launcher = launcher
         self._access = access
         self._owner = owner
-        self._end_text = end_text
         self._log = log
         self._bound: list[Bound] = []
         self._remote: list[str] = []
         self._lifeline = -1
         self._restarts = Restarts()
-        self._replacing: asyncio.Task[None] | None = None
-        self._opening = False
+        self._coming: asyncio.Task[dict[str, list[str]]] | None = None  # until a broker is there
         self._closing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -360,30 +350,15 @@ class Hub:
         """Listen, start a broker and join it, another one if it is killed; return endpoints, or raise LaunchError."""
         for text in endpoints:
             self._bound.append(bind_local(text))
-        self._remote, self._opening = list(remote), True
-        try:
-            while True:
-                try:
-                    answer = await self._start_and_join()
-                    break
-                except PeerLost as error:
-                    delay_s = self._restarts.next_s(NAME, self._loop.time())
-                    if delay_s is None:
-                        raise LaunchError(f"the broker does not come up: {error}") from error
-                    await self._clear_away()
-                    await asyncio.sleep(delay_s)
-        finally:
-            self._opening = False
-        assert self.process is not None
-        if self.process.ended.is_set():
-            self._ended(self.process)
-        return answer
+        self._remote = list(remote)
+        self._coming = asyncio.ensure_future(self._come_up(0.0, first=True))
+        return await self._coming
 
     async def close(self) -> None:
         """Leave the bus and end the broker."""
         self._closing.set()
-        if self._replacing is not None:
-            await asyncio.wait([self._replacing])
+        if self._coming is not None:
+            await asyncio.wait([self._coming])
         self.bus.close()
         self._cut_lifeline()
         if self.process is not None:
@@ -392,7 +367,7 @@ class Hub:
 
     def there_since(self, moment_s: float) -> bool:
         """Say whether there has been a broker without a break since a time of the loop's clock."""
-        return self._replacing is None and not self.bus.closed and self.since_s <= moment_s
+        return self._coming is None and not self.bus.closed and self.since_s <= moment_s
 
     def bus_closed(self) -> bool:
         """End a broker that has left us, which starts the next one or fails the runs; say whether one comes."""
@@ -401,7 +376,7 @@ class Hub:
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)
             self._loop.call_later(_DYING_S + LEAVE_TERMINATE_S, process.signal, signal.SIGKILL)
         wanted = not self._closing.is_set() and self._owner.wants_broker()
-        return wanted or self._opening or self._replacing is not None
+        return wanted or self._coming is not None
 
     # -- one broker ---------------------------------------------------------------------------------------------------
     async def _start_and_join(self) -> dict[str, list[str]]:
@@ -454,18 +429,18 @@ class Hub:
 
     # -- the next one -------------------------------------------------------------------------------------------------
     def _ended(self, process: Process) -> None:
-        if self._closing.is_set() or process is not self.process or self._replacing is not None or self._opening:
+        if self._closing.is_set() or process is not self.process or self._coming is not None:
             return  # the task that waits for one that is coming up notices it
         how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
         if delay_s is None:
             self._give_up(how, words)
             return
         self._owner.broker_lost(how, words, True)
-        self._replacing = asyncio.ensure_future(self._replace(delay_s))
+        self._coming = asyncio.ensure_future(self._come_up(delay_s))
         self.bus.lose(how)
 
     def _how(self, process: Process) -> str:
-        return f"{'was' if (process.code or 0) < 0 else 'ended with'} {self._end_text(process)}"
+        return f"{'was' if (process.code or 0) < 0 else 'ended with'} {process.end_text}"
 
     def _delay_s(self) -> float | None:
         """Return after how long the next broker is started; None if there is to be none."""
@@ -480,22 +455,31 @@ class Hub:
         self.bus.fail(f"it {how}")
         self._release_endpoints()
 
-    async def _replace(self, delay_s: float | None) -> None:
-        """Start brokers until one is joined, or none is wanted any more, or too many were lost."""
-        lost_s, how, next_s = self._loop.time(), "", delay_s
-        while next_s is not None:
-            if await within(self._closing, next_s):
-                return
+    async def _come_up(self, delay_s: float | None, first: bool = False) -> dict[str, list[str]]:
+        """Start brokers until one is joined, or none is wanted any more, or too many were lost; return its answer.
+
+        With `first` somebody waits for it: LaunchError if there is none.
+        """
+        lost_s, how = self._loop.time(), ""
+        while delay_s is not None and not await within(self._closing, delay_s):
             try:
-                await self._start_and_join()
+                answer = await self._start_and_join()
             except (GanglionError, OSError) as error:
-                how = f"is gone, and another one does not come up: {error}"
                 await self._clear_away()
-                next_s = self._delay_s()
+                if first and not isinstance(error, PeerLost):
+                    raise
+                how, delay_s = f"is gone, and another one does not come up: {error}", self._delay_s()
                 continue
-            self._replacing = None
-            self._owner.broker_back(self.since_s - lost_s)
-            return
-        self._replacing = None
+            self._coming = None
+            if not first:
+                self._owner.broker_back(self.since_s - lost_s)
+            assert self.process is not None
+            if self.process.ended.is_set():
+                self._ended(self.process)  # it was overlooked while one was coming up
+            return answer
+        self._coming = None
+        if first:
+            raise LaunchError(f"the broker does not come up: it {how}")
         if not self._closing.is_set():
             self._give_up(how, [])
+        return {}

@@ -80,6 +80,7 @@ class Process:
         self.pid = pid
         self.output = output
         self.code: int | None = None
+        self.why = ""  # why we killed it, where that is known
         self.ended = asyncio.Event()
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
@@ -90,6 +91,11 @@ class Process:
         else:
             self._loop.call_later(_POLL_S, self._poll)
         self._loop.add_reader(output.fd, self._read)
+
+    @property
+    def end_text(self) -> str:
+        """Return how it ended, with the reason if we killed it."""
+        return exit_text(self.code) + (f" ({self.why})" if self.why else "")
 
     def signal(self, signum: int) -> None:
         """Send a signal to the process and its group; nothing is sent to one that has ended."""

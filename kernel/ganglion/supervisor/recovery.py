@@ -33,9 +33,9 @@ from ganglion.supervisor.checkpoints import (
     journal_position,
     newest_cut,
 )
-from ganglion.supervisor.child import Event, State, exit_text, refuses_to_start
+from ganglion.supervisor.child import Event, State, refuses_to_start
 from ganglion.supervisor.folder import participants, read_process_table
-from ganglion.supervisor.launcher import Process, within
+from ganglion.supervisor.launcher import within
 from ganglion.supervisor.linux import children_of, liveness, stopped
 from ganglion.supervisor.runs import Member, Run, wait_gone
 from ganglion.wire.messages import Admit, Done, Failure, GovernorStart, Incident, Lost, Overdue, Withdraw
@@ -486,7 +486,6 @@ class Watchdog:
         self._task: asyncio.Task[None] | None = None
         self._stopped_s: dict[int, float] = {}
         self._strangers: set[int] = set()
-        self._reasons: dict[int, str] = {}  # why we killed a broker
         self.kills = liveness()
 
     def start(self) -> None:
@@ -497,11 +496,6 @@ class Watchdog:
         """Look no more."""
         if self._task is not None:
             self._task.cancel()
-
-    def end_text(self, process: Process) -> str:
-        """Return how a process ended, with the reason if we killed it."""
-        why = self._reasons.get(process.pid)
-        return exit_text(process.code) + (f" ({why})" if why else "")
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -556,7 +550,7 @@ class Watchdog:
         elif silent_s > _LOOK_S / 2:
             bus.beat()
         if why:
-            self._reasons[broker.pid] = why
+            broker.why = why
             broker.signal(signal.SIGKILL)
 
     def _reap(self) -> None:

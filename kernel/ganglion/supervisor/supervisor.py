@@ -120,7 +120,7 @@ class Supervisor:
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
         self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self.watchdog.end_text, log)
+        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, log)
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)

@@ -16,7 +16,6 @@ from ganglion.broker.core import Broker
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import QUEUE_MARK_BYTES, RESTARTS_PER_NAME
 from ganglion.supervisor.bus import Bus, Handler, Hub
-from ganglion.supervisor.child import exit_text
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.launcher import Launcher
 from ganglion.transport.asynclink import AsyncLink
@@ -260,7 +259,7 @@ async def _hub(handlers: Any = None) -> AsyncIterator[tuple[Home, Hub, Launcher,
         await launcher.open()
         home = Home(Access(False))
         bus, log = Bus(handlers or {}, home), Path(folder) / "broker.out"
-        hub = home.hub = Hub(launcher, home.access, home, bus, lambda process: exit_text(process.code), log)
+        hub = home.hub = Hub(launcher, home.access, home, bus, log)
         try:
             yield home, hub, launcher, [f"ipc://{folder}/bus", "tcp://127.0.0.1:0"]
         finally:
