@@ -238,6 +238,7 @@ class Launcher:
         self._lifeline: tuple[int, int] | None = None
         self.processes: dict[int, Process] = {}
         self.adopted = adopt_orphans()
+        self.mask: int | None = None  # the umask of participants, None where it is that of the warm parent
 
     # -- the warm parent ----------------------------------------------------------------------------------------------
     def warm_up(self) -> None:
@@ -312,15 +313,14 @@ class Launcher:
         entry: str = "peer",
         log: Path | None = None,
         user: User | None = None,
-        mask: int | None = None,
     ) -> Process:
-        """Start a participant from the warm parent, as `user`, with the umask `mask`; LaunchError if that fails."""
+        """Start a participant from the warm parent, as `user`; LaunchError if that fails."""
         if not (LINUX and self.adopted):
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
             known = {**SINGLE_THREAD, **variables}
-            return self.execute(name, [*_PYTHON, "-m", module], known, on_exit, log, user=user, mask=mask)
+            return self.execute(name, [*_PYTHON, "-m", module], known, on_exit, log, user=user)
         become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
-        words = [entry, dict(variables), name, become, mask]
+        words = [entry, dict(variables), name, become, self.mask]
         size = len(msgpack.packb(words))
         if size > _ORDER_MAX_BYTES:
             raise LaunchError(f"{name}: expected at most {_ORDER_MAX_BYTES} bytes of variables, found {size}")
@@ -344,7 +344,6 @@ class Launcher:
         log: Path | None = None,
         cwd: Path | str | None = None,
         user: User | None = None,
-        mask: int | None = None,
     ) -> Process:
         """Start a program under a reaper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
         assert self._lifeline is not None, "open() comes first"
@@ -357,7 +356,7 @@ class Launcher:
             home = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
         reaper = [*_PYTHON, "-m", "ganglion.supervisor.reaper", *map(str, numbers), "--", *argv]
         known = {**_clean(os.environ), **home, **variables}
-        pid, read = _popen(reaper, known, cwd=cwd, keep=[lifeline], mask=mask)
+        pid, read = _popen(reaper, known, cwd=cwd, keep=[lifeline])
         return self._watch(name, pid, Output(read, log), on_exit)
 
     async def serve(
@@ -438,7 +437,6 @@ def _popen(
     stdout: int | None = None,
     cwd: Path | str | None = None,
     keep: Sequence[int] = (),
-    mask: int | None = None,
 ) -> tuple[int, int]:
     """Start a program in a session of its own; return its number and the read end of its output, or LaunchError."""
     read, write = os.pipe()
@@ -452,7 +450,6 @@ def _popen(
             start_new_session=True,
             cwd=cwd,
             env=dict(variables),
-            umask=-1 if mask is None else mask,
         )
     except (OSError, ValueError) as error:
         os.close(read)

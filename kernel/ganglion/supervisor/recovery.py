@@ -92,7 +92,7 @@ class Restarter:
                 member.joined = False
             self._without_broker.add(run.id)
             kind = how.removeprefix("was killed by ").removeprefix("ended with ")
-            self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, "lost", how, reason=how, kind=kind)
+            self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, how, reason=how, kind=kind)
 
     def broker_back(self, took_s: float) -> None:
         """Tell the runs of another broker; see to the members that do not join it."""
@@ -100,9 +100,7 @@ class Restarter:
         for run in self._live():
             if run.id in self._without_broker:  # else it has begun meanwhile, and was never without a broker
                 after, took = f"after {took_s:.2f} s", round(took_s, 3)
-                self._tell_part(
-                    run, _BROKER, self._broker_number, event.PEER_RESTARTED, "restarted", after, took_s=took
-                )
+                self._tell_part(run, _BROKER, self._broker_number, event.PEER_RESTARTED, after, took_s=took)
             for member in run.members.values():
                 if member.here.is_set() and not member.joined:
                     span_s = RECONNECT_S if member.place.attached else REJOIN_S
@@ -122,18 +120,16 @@ class Restarter:
     def _live(self) -> list[Run]:
         return [run for run in self._supervisor.runs.values() if not run.over.is_set()]
 
-    def _tell_part(
-        self, run: Run, part: str, number: int, name: str, incident: str, detail: str, **fields: object
-    ) -> None:
+    def _tell_part(self, run: Run, part: str, number: int, name: str, detail: str, **fields: object) -> None:
         self._supervisor.tell(run, name, {"name": part, "label": part, "incarnation": number, **fields})
-        self.report(run, part, number, incident, detail)
+        self.report(run, part, number, name.removeprefix("peer."), detail)
 
     def warm_lost(self, how: str) -> None:
         """Tell all runs that the warm parent was lost; its successor is being started, and no participant notices."""
         self._warm_losses += 1
         kind, detail = how.removeprefix("killed by "), f"was {how}"
         for run in self._live():
-            self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, "lost", detail, kind=kind, reason=detail)
+            self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, detail, kind=kind, reason=detail)
 
     # -- a process has ended ------------------------------------------------------------------------------------------
     def ended(self, member: Member) -> None:

@@ -226,10 +226,10 @@ async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> Non
             argv = argv_of(home, run, member, variables, user)
             cwd = Path(run.plan.folder or ".", program.cwd or "")
             variables = {**variables, **program.variables}
-            member.process = launcher.execute(member.label, argv, variables, exited, log, cwd, user, run.mask)
+            member.process = launcher.execute(member.label, argv, variables, exited, log, cwd, user)
         else:
             name = log_name(member.place)
-            member.process = await launcher.fork(name, variables, exited, log=log, user=user, mask=run.mask)
+            member.process = await launcher.fork(name, variables, exited, log=log, user=user)
     except (LaunchError, OSError) as error:
         member.child.why = str(error)
         member.receive(Event.FAILED)

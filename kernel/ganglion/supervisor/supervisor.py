@@ -197,6 +197,7 @@ class Supervisor:
             await asyncio.to_thread(check_plan, folder.run, plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
+                self._launcher.mask = run.mask
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
             if recovery is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
