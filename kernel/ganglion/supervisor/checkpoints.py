@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, StoreError
@@ -130,6 +131,7 @@ def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
 
 
 _JOURNALS = ("journals/*.journal", "users/*/*.journal")  # the journals of a run, below its folder
+_JOURNAL = re.compile(r"(journals|users/\d+)/[^/]+\.journal")  # the path of one, which leads nowhere else
 _FACTS = "moment.json"
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
@@ -218,7 +220,7 @@ class Checkpoints:
             facts = read_cut(file.read_bytes(), str(file))
             journals = {str(name): int(length) for name, length in facts["journals"].items()}
             for name, length in journals.items():
-                if not _is_journal(name) or length < 0:
+                if not _JOURNAL.fullmatch(name) or length < 0:
                     raise ValueError(f"{name!r:.80} of {length} bytes is no journal of a run")
                 found = (path / Path(name).name).stat().st_size
                 if found < length:
@@ -283,14 +285,6 @@ class Checkpoints:
 
 def _number(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
-
-
-def _is_journal(name: str) -> bool:
-    """Say whether a name leads to a journal below the folder of a run, and nowhere else."""
-    path = PurePosixPath(name)
-    return ".." not in path.parts and any(
-        path.match(pattern) and len(path.parts) == len(PurePosixPath(pattern).parts) for pattern in _JOURNALS
-    )
 
 
 _COST_FACTOR = 20  # a checkpoint may cost the twentieth part of the time between two
