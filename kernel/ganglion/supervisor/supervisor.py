@@ -22,13 +22,13 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan
+from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan, begin, prepare
 from ganglion.supervisor.child import Event, State
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
 from ganglion.supervisor.folder import RunFolder, forget, write_process_table
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
-from ganglion.supervisor.recovery import Restarter, Watchdog, begin, prepare
+from ganglion.supervisor.recovery import Restarter, Watchdog
 from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
