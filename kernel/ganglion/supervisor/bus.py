@@ -468,18 +468,15 @@ class Hub:
                 await self._clear_away()
                 if first and not isinstance(error, PeerLost):
                     raise
-                how, delay_s = f"is gone, and another one does not come up: {error}", self._delay_s()
+                how, delay_s = str(error), self._delay_s()
                 continue
             self._coming = None
             if not first:
                 self._owner.broker_back(self.since_s - lost_s)
-            assert self.process is not None
-            if self.process.ended.is_set():
-                self._ended(self.process)  # it was overlooked while one was coming up
             return answer
         self._coming = None
         if first:
-            raise LaunchError(f"the broker does not come up: it {how}")
+            raise LaunchError(f"the broker does not come up: {how}")
         if not self._closing.is_set():
-            self._give_up(how, [])
+            self._give_up(f"is gone, and another one does not come up: {how}", [])
         return {}
