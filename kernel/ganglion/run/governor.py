@@ -237,7 +237,7 @@ class Governor(Stateful):
     def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
         """Take an operator's signal; PAUSE is answered when the workers stand."""
         running = self.stage is Stage.RUNNING
-        why = refusal(wish, phase, self._phase if running else None, self._flow.tally.active if running else ())
+        why = refusal(wish, phase, self._phase if running else None, sorted(self._flow.active) if running else ())
         if why:
             # In other stages there is no run to which a row belongs.
             known = self.stage not in (Stage.PLANNED, Stage.ENDED)
