@@ -132,9 +132,8 @@ class Governor(Stateful):
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
-            self._workers(process.evaluation).gone(
-                process.worker or 0
-            )  # there is no process that could close its episode
+            # There is no process that could close its episode.
+            self._workers(process.evaluation).gone(process.worker or 0)
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
