@@ -79,9 +79,7 @@ class _Numbers(Space):
             if found is None:
                 raise self._refuse(value)
             return found
-        array = np.array(self._contained(value), dtype=self.dtype, order="C")
-        array.flags.writeable = False
-        return array
+        return self._own(np.array(self._contained(value)))
 
     def default(self) -> Any:
         return self._own(np.clip(np.zeros(self.shape, self.dtype), self._lows, self._highs))
@@ -167,6 +165,9 @@ class _Numbers(Space):
         drawn = rng.integers(self._lows, self._highs, size=self.shape, dtype=self.dtype, endpoint=True)
         return self._own(np.asarray(drawn, dtype=self.dtype))
 
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype.str, self._lows.tobytes(), self._highs.tobytes())
+
 
 class Box(_Numbers):
     """Hold the arrays of one shape and dtype between inclusive bounds; of shape () single Python numbers.
@@ -194,8 +195,8 @@ class Box(_Numbers):
         kind = np.dtype(dtype).newbyteorder("=")
         if kind.kind not in "iuf" or kind.itemsize > 8:
             raise SpaceError(f"the dtype of a Box is a float or integer of at most 64 bits, found {kind}")
-        size_of = _shape(low, high, shape)
-        lows, highs = _bound(low, "low", size_of, kind), _bound(high, "high", size_of, kind)
+        size_of = shape_of(low, high, shape)
+        lows, highs = (_bound(it, side, size_of, kind) for it, side in ((low, "low of a Box"), (high, "high of a Box")))
         if not bool(np.all(lows <= highs)):
             raise SpaceError(f"each low of a Box is at most its high, found low={low!r}, high={high!r}")
         if kind.kind == "f" and bool(np.any((lows == math.inf) | (highs == -math.inf))):
@@ -263,13 +264,7 @@ class Box(_Numbers):
             drawn = np.where(below, np.where(above, inside, low + tail), np.where(above, high - tail, normal))
         return self.clip(drawn)  # rounding may have gone beyond a bound by one unit in the last place
 
-    # -- identity -----------------------------------------------------------------------------------------------------
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype.str, self.low.tobytes(), self.high.tobytes())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Box, (self.low, self.high, self.shape, self.dtype))
+    # -- text and wire ------------------------------------------------------------------------------------------------
 
     def to_string(self) -> str:
         low, high = to_text(self.low.tolist()), to_text(self.high.tolist())
@@ -286,26 +281,32 @@ class Box(_Numbers):
         }
 
 
-def _shape(low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None) -> tuple[int, ...]:
+def shape_of(low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None) -> tuple[int, ...]:
+    """Return the shape that is given, else that of two bounds together.
+
+    Raises:
+        SpaceError: It has too many axes or elements; no memory was taken.
+    """
     if shape is None:
         found = np.broadcast_shapes(np.shape(low), np.shape(high))
     else:
         found = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     if any(n < 0 for n in found) or len(found) > ARRAY_RANK or math.prod(found) > SPACE_ELEMENTS:
-        raise SpaceError(f"a Box has at most {ARRAY_RANK} axes and {SPACE_ELEMENTS} elements, found shape {found}")
+        most = f"{ARRAY_RANK} axes of integers >= 0 (array_rank) and {SPACE_ELEMENTS} elements (space_elements)"
+        raise SpaceError(f"shape: expected at most {most}, found {found}")
     return found
 
 
 def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     array = _numbers(bound)
     if array is None:
-        raise SpaceError(f"{side} of a Box: expected numbers, found {bound!r}")
+        raise SpaceError(f"{side}: expected numbers, found {bound!r}")
     if array.dtype.kind == "f" and bool(np.isnan(array).any()):
-        raise SpaceError(f"{side} of a Box: NaN is no bound")
+        raise SpaceError(f"{side}: NaN is no bound")
     if array.size == 0 == math.prod(shape):
         array = array.reshape(shape)  # without elements a list does not tell it
     if array.shape not in ((), shape):
-        raise SpaceError(f"{side} of a Box: expected one number or the shape {shape}, found shape {array.shape}")
+        raise SpaceError(f"{side}: expected one number or the shape {shape}, found shape {array.shape}")
     if dtype.kind != "f":
         array = _integer_bound(array, side, dtype)
     with np.errstate(over="ignore"):  # a bound beyond a narrower float is none, and infinity says so
@@ -318,9 +319,9 @@ def _integer_bound(array: Array, side: str, dtype: np.dtype[Any]) -> Array:
     ends = {-math.inf: int(limits.min), math.inf: int(limits.max)}
     found = [ends.get(v, v) for v in array.ravel().tolist()]
     if any(v != int(v) for v in found):
-        raise SpaceError(f"{side} of a Box of {dtype}: expected integers, found {array.tolist()!r}")
+        raise SpaceError(f"{side}: expected integers of {dtype}, found {array.tolist()!r}")
     if any(not limits.min <= v <= limits.max for v in found):
-        raise SpaceError(f"{side} of a Box of {dtype}: {array.tolist()!r} does not fit into the dtype")
+        raise SpaceError(f"{side}: {array.tolist()!r} does not fit into {dtype}")
     return np.array([int(v) for v in found], dtype=dtype).reshape(array.shape)
 
 
@@ -377,7 +378,8 @@ def _clip_to_integers(array: Array, low: Array, high: Array, dtype: np.dtype[Any
     return np.array(found, dtype=dtype).reshape(low.shape)
 
 
-INT64 = np.iinfo(np.int64)
+INT64 = np.dtype(np.int64)
+INT64_MAX = 2**63 - 1
 
 
 class Discrete(_Numbers):
@@ -401,19 +403,13 @@ class Discrete(_Numbers):
         count, first = integer_or_none(n), integer_or_none(start)
         if count is None or first is None or count < 1:
             raise SpaceError(f"Discrete takes an integer n >= 1 and an integer start, found n={n!r}, start={start!r}")
-        if not (INT64.min <= first and first + count - 1 <= INT64.max):
+        if not (first >= -INT64_MAX - 1 and first + count - 1 <= INT64_MAX):
             raise SpaceError(f"Discrete holds 64-bit integers, found n={n!r}, start={start!r}")
         lows, highs = np.array(first, np.int64), np.array(first + count - 1, np.int64)
         self._bound(lows, highs, scalar=True, n=count, start=first)
 
     def _sample(self, rng: Generator) -> int:
         return int(rng.integers(self._low, self._high, endpoint=True))  # the same draw, three times as fast
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.n, self.start)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Discrete, (self.n, self.start))
 
     def to_string(self) -> str:
         return f"Discrete({self.n})" if self.start == 0 else f"Discrete({self.n}, start={self.start})"
@@ -440,24 +436,17 @@ class MultiDiscrete(_Numbers):
     start: NDArray[np.int64]
 
     def __init__(self, nvec: ArrayLike, start: ArrayLike = 0) -> None:
-        counts = _integers(nvec, "nvec")
-        firsts = _integers(start, "start")
-        if counts.ndim == 0 or counts.ndim > ARRAY_RANK or counts.size > SPACE_ELEMENTS:
-            raise SpaceError(f"nvec of MultiDiscrete has 1 to {ARRAY_RANK} axes, found shape {counts.shape}")
-        if firsts.shape not in ((), counts.shape):
-            raise SpaceError(f"start of MultiDiscrete: expected shape {counts.shape}, found {firsts.shape}")
-        firsts = np.array(np.broadcast_to(firsts, counts.shape))
-        if bool((counts < 1).any()):
-            raise SpaceError(f"nvec of MultiDiscrete is at least 1, found {nvec!r}")
-        if bool((firsts > INT64.max - (counts - 1)).any()):
+        given = [_numbers(it) for it in (nvec, start)]
+        if any(it is None or (it.size and it.dtype.kind not in "iu") for it in given):
+            raise SpaceError(f"MultiDiscrete is made of integers, found nvec={nvec!r}, start={start!r}")
+        shape = shape_of(nvec, 0, None)
+        counts = _bound(nvec, "nvec of MultiDiscrete", shape, INT64)
+        firsts = _bound(start, "start of MultiDiscrete", shape, INT64)
+        if not shape or bool((counts < 1).any()):
+            raise SpaceError(f"nvec of MultiDiscrete has at least one axis, of integers >= 1, found {nvec!r}")
+        if bool((firsts > INT64_MAX - (counts - 1)).any()):
             raise SpaceError(f"MultiDiscrete holds 64-bit integers, found nvec={nvec!r}, start={start!r}")
         self._bound(firsts, firsts + (counts - 1), scalar=False, nvec=counts, start=firsts)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.nvec.tobytes(), self.start.tobytes())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (MultiDiscrete, (self.nvec, self.start))
 
     def to_string(self) -> str:
         start = f", start={to_text(self.start.tolist())}" if bool(self.start.any()) else ""
@@ -472,15 +461,6 @@ class MultiDiscrete(_Numbers):
             "nvec": [to_form(n) for n in self.nvec.ravel().tolist()],
             "start": [to_form(n) for n in self.start.ravel().tolist()],
         }
-
-
-def _integers(value: ArrayLike, name: str) -> NDArray[np.int64]:
-    array = _numbers(value)
-    if array is not None and array.size == 0:
-        return np.zeros(array.shape, dtype=np.int64)
-    if array is None or array.dtype.kind not in "iu" or int(array.max()) > INT64.max:
-        raise SpaceError(f"{name} of MultiDiscrete: expected 64-bit integers, found {value!r}")
-    return np.array(array, dtype=np.int64, order="C")
 
 
 class MultiBinary(_Numbers):
@@ -498,14 +478,8 @@ class MultiBinary(_Numbers):
     kind = "multi_binary"
 
     def __init__(self, n: int | Sequence[int]) -> None:
-        shape = _shape(0, 1, n)
+        shape = shape_of(0, 1, n)
         self._bound(np.zeros(shape, np.int8), np.ones(shape, np.int8), scalar=False)
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.shape
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (MultiBinary, (self.shape,))
 
     def to_string(self) -> str:
         return f"MultiBinary({self.shape})"
@@ -622,9 +596,6 @@ class Tuple(_Composite):
     def _key(self) -> tuple[Any, ...]:
         return self.spaces
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Tuple, (self.spaces,))
-
     def to_string(self) -> str:
         return f"Tuple({', '.join(space.to_string() for space in self.spaces)})"
 
@@ -671,9 +642,6 @@ class Dict(_Composite):
 
     def _key(self) -> tuple[Any, ...]:
         return tuple(self.spaces.items())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Dict, (dict(self.spaces),))
 
     def to_string(self) -> str:
         bare = {name: name.isascii() and name.isidentifier() and not iskeyword(name) for name in self.spaces}

@@ -74,7 +74,8 @@ class Space(ABC):
     """Describe a set of values: frozen, comparable, hashable.
 
     Equal spaces are interchangeable but share no generator. `scalar` tells whether a value is a single Python number;
-    `size` is the number of columns of `to_vector`, `dtype` its dtype.
+    `size` is the number of columns of `to_vector`, `dtype` its dtype. A method that takes a value of the space raises
+    `SpaceError` for a value that the space does not contain.
     """
 
     __slots__ = ("_rng",)
@@ -118,11 +119,7 @@ class Space(ABC):
 
     @abstractmethod
     def canonical(self, value: Any) -> Any:
-        """Return a contained `value` in the form in which it travels: a Python number, or an array of `dtype`.
-
-        Raises:
-            SpaceError: The space does not contain the value.
-        """
+        """Return a contained `value` in the form in which it travels: a Python number, or an array of `dtype`."""
 
     @abstractmethod
     def default(self) -> Any:
@@ -138,11 +135,7 @@ class Space(ABC):
 
     @abstractmethod
     def to_vector(self, value: Any) -> Vector:
-        """Return a contained `value` as (size,) array of `dtype`, in C order.
-
-        Raises:
-            SpaceError: The space does not contain the value.
-        """
+        """Return a contained `value` as (size,) array of `dtype`, in C order."""
 
     @abstractmethod
     def from_vector(self, vector: Any) -> Any:
@@ -188,9 +181,9 @@ class Space(ABC):
     def _key(self) -> tuple[Any, ...]:
         """Return what makes two spaces equal, hashable."""
 
-    @abstractmethod
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy by making anew, so that copies share no generator."""
+        return (Space.from_wire, (self.to_wire(),))
 
     def __eq__(self, other: object) -> bool:
         if self is other:

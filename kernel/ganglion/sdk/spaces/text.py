@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ganglion.errors import SpaceError
-from ganglion.limits import ARRAY_RANK, SPACE_DEPTH, SPACE_ELEMENTS, SPACE_TEXT_BYTES
-from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from ganglion.limits import ARRAY_RANK, SPACE_DEPTH, SPACE_TEXT_BYTES
+from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple, shape_of
 from ganglion.sdk.spaces.space import Space, from_form
 
 # -- maps of the bus --------------------------------------------------------------------------------------------------
@@ -36,11 +36,10 @@ def _read(form: Any, path: str, depth: int) -> Space:
         raise SpaceError(f"{path}: expected a map with the key type, found {type(form).__name__}")
     if depth == 0:
         raise SpaceError(f"{path}: spaces are nested deeper than {SPACE_DEPTH} (space_depth)")
-    reader = _READERS.get(form["type"]) if isinstance(form.get("type"), str) else None
-    if reader is None:
-        raise SpaceError(f"{path}.type: expected one of {', '.join(_READERS)}, found {form.get('type')!r}")
+    if form.get("type") not in _KINDS:
+        raise SpaceError(f"{path}.type: expected one of {', '.join(_KINDS)}, found {form.get('type')!r}")
     try:
-        return reader(form, path, depth)
+        return _made(form, path, depth)
     except KeyError as error:
         raise SpaceError(f"{path}: the key {error} is missing") from error
     except (ValueError, OverflowError, SpaceError) as error:
@@ -49,15 +48,31 @@ def _read(form: Any, path: str, depth: int) -> Space:
         raise SpaceError(f"{path}: {error}") from error
 
 
+def _made(form: Mapping[str, Any], path: str, depth: int) -> Space:
+    match form["type"]:
+        case "box":
+            return _box(form)
+        case "discrete":
+            return Discrete(_integer(form["n"], "n"), _integer(form.get("start", 0), "start"))
+        case "multi_discrete":
+            return _multi_discrete(form)
+        case "multi_binary":
+            return MultiBinary(_shape(form))
+    spaces = form["spaces"]
+    if form["type"] == "tuple":
+        if not isinstance(spaces, list | tuple):
+            raise ValueError(f"spaces: expected a list, found {type(spaces).__name__}")
+        return Tuple([_read(part, f"{path}.spaces[{i}]", depth - 1) for i, part in enumerate(spaces)])
+    if not isinstance(spaces, Mapping) or not all(isinstance(name, str) for name in spaces):
+        raise ValueError(f"spaces: expected a map with text keys, found {type(spaces).__name__}")
+    return Dict({name: _read(part, f"{path}.spaces.{name}", depth - 1) for name, part in spaces.items()})
+
+
 def _shape(form: Mapping[str, Any]) -> tuple[int, ...]:
     shape = form["shape"]
-    if not isinstance(shape, list | tuple) or len(shape) > ARRAY_RANK:
-        raise ValueError(f"shape: expected a list of at most {ARRAY_RANK} integers (array_rank), found {shape!r:.100}")
-    if any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in shape):
-        raise ValueError(f"shape: expected integers >= 0, found {shape!r:.100}")
-    if math.prod(shape) > SPACE_ELEMENTS:
-        raise ValueError(f"shape: expected at most {SPACE_ELEMENTS} elements (space_elements), found {shape}")
-    return tuple(shape)
+    if not isinstance(shape, list | tuple) or not all(type(n) is int for n in shape):
+        raise ValueError(f"shape: expected a list of integers, found {shape!r:.100}")
+    return shape_of(0, 0, shape)
 
 
 def _integer(form: Any, name: str) -> int:
@@ -80,7 +95,7 @@ def _array(
         raise ValueError(f"{name}: expected integers that fit into {dtype}") from error
 
 
-def _box(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
+def _box(form: Mapping[str, Any]) -> Space:
     shape = _shape(form)
     if form["dtype"] not in _DTYPES:
         raise ValueError(f"dtype: expected one of {', '.join(_DTYPES)}, found {form['dtype']!r:.100}")
@@ -98,7 +113,7 @@ def _box(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
     return Box(low, high, shape, dtype)
 
 
-def _multi_discrete(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
+def _multi_discrete(form: Mapping[str, Any]) -> Space:
     nvec = form["nvec"]
     shape = _shape(form) if "shape" in form else (len(nvec),) if isinstance(nvec, list | tuple) else ()
     counts, start = (
@@ -108,29 +123,8 @@ def _multi_discrete(form: Mapping[str, Any], _path: str, _depth: int) -> Space:
     return MultiDiscrete(counts, start)
 
 
-def _tuple(form: Mapping[str, Any], path: str, depth: int) -> Space:
-    spaces = form["spaces"]
-    if not isinstance(spaces, list | tuple):
-        raise ValueError(f"spaces: expected a list, found {type(spaces).__name__}")
-    return Tuple([_read(part, f"{path}.spaces[{i}]", depth - 1) for i, part in enumerate(spaces)])
-
-
-def _dict(form: Mapping[str, Any], path: str, depth: int) -> Space:
-    spaces = form["spaces"]
-    if not isinstance(spaces, Mapping) or not all(isinstance(name, str) for name in spaces):
-        raise ValueError(f"spaces: expected a map with text keys, found {type(spaces).__name__}")
-    return Dict({name: _read(part, f"{path}.spaces.{name}", depth - 1) for name, part in spaces.items()})
-
-
 _DTYPES = ("<f8", "<f4", "<f2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8")
-_READERS: dict[str, Callable[[Mapping[str, Any], str, int], Space]] = {
-    "box": _box,
-    "discrete": lambda form, *_: Discrete(_integer(form["n"], "n"), _integer(form.get("start", 0), "start")),
-    "multi_discrete": _multi_discrete,
-    "multi_binary": lambda form, *_: MultiBinary(_shape(form)),
-    "tuple": _tuple,
-    "dict": _dict,
-}
+_KINDS = ("box", "discrete", "multi_discrete", "multi_binary", "tuple", "dict")
 
 
 # -- text -------------------------------------------------------------------------------------------------------------
@@ -199,15 +193,12 @@ class _Reading:
             if name is None or name in named:
                 self.fail(it.value, "each argument once, by its name")
             named[name] = self.value(it.value, depth, ARRAY_RANK)
-        kind = node.func.id
+        make = _MAKERS[node.func.id]
         try:
-            signature(_MAKERS[kind]).bind(*plain, **named)
-        except TypeError as error:
-            raise SpaceError(f"space, column {self.column(node.col_offset)}: {kind}: {error}") from error
-        try:
-            return _MAKERS[kind](*plain, **named)
+            signature(make).bind(*plain, **named)
+            return make(*plain, **named)
         except (SpaceError, TypeError, ValueError, OverflowError) as error:
-            raise SpaceError(f"space, column {self.column(node.col_offset)}: {error}") from error
+            raise SpaceError(f"space, column {self.column(node.col_offset)}: {node.func.id}: {error}") from error
 
     def value(self, node: ast.expr, depth: int, rank: int) -> Any:
         """Return a number, a dtype, a list or a space."""
