@@ -133,15 +133,9 @@ class _TableColumn(_Column):
         Raises:
             AuthorError: An id comes back with another shape.
         """
-        known = self.layout
-        places = {uid: (space, shape) for uid, space, shape in zip(known.uids, known.spaces, known.shapes, strict=True)}
-        for uid, space, shape in zip(layout.uids, layout.spaces, layout.shapes, strict=True):
-            before = places.setdefault(uid, (space, shape))[1]
-            if before != shape:
-                raise AuthorError(f"memory: {uid} had shape {before}, found {shape}")
-        self.dtype = np.result_type(self.dtype, layout.dtype) if known.uids else layout.dtype
-        spaces, shapes = zip(*places.values(), strict=True) if places else ((), ())
-        self.layout = Layout(list(places), spaces, shapes, [self.dtype] * len(places))
+        dtype = np.result_type(self.dtype, layout.dtype) if self.layout.uids else layout.dtype
+        self.layout = self.layout.join(layout, dtype)
+        self.dtype = dtype
 
     def store(self, cells: Sequence[Cell | None], gap: bool = False) -> Array:
         layout = self.layout
@@ -483,7 +477,7 @@ class Memory:
             raise AuthorError(f"memory: {name}: expected numbers, found {array.dtype}")
         layout = self._layouts.get(name)
         if layout is None or layout.shapes != ((array.size,),) or layout.dtype != array.dtype:
-            layout = Layout((name,), (None,), ((array.size,),), (array.dtype,))
+            layout = Layout((name,), (None,), ((array.size,),), array.dtype)
             self._learn(name, layout)
         return layout, [array.reshape(-1)]
 
@@ -544,7 +538,7 @@ class Memory:
             if rows is None:
                 continue
             if name in FLAT:
-                self._learn(name, Layout((name,), (None,), (rows.shape[1:],), (rows.dtype,)))
+                self._learn(name, Layout((name,), (None,), (rows.shape[1:],), rows.dtype))
             if isinstance(column, _TableColumn):
                 column.dtype = rows.dtype
             column.put(column.store(rows) if column.dtype == object else rows, self._capacity)
