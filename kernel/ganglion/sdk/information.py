@@ -17,7 +17,7 @@ from ganglion.errors import (
     OutOfRewardSpaceError,
     SpaceError,
 )
-from ganglion.sdk.spaces.space import Space
+from ganglion.sdk.spaces import Space
 
 Coordinate = tuple[str, int]
 I = TypeVar("I", bound="Information")  # noqa: E741 - stands for Information

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError
 from ganglion.limits import MEMORY_ROWS
 from ganglion.sdk.information import Information
-from ganglion.sdk.spaces.space import Space
+from ganglion.sdk.spaces import Space
 from ganglion.sdk.table import NOTHING, Layout, Table, is_composite, read_only
 
 Array = NDArray[Any]

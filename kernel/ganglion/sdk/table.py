@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
-from ganglion.sdk.spaces.space import Space
+from ganglion.sdk.spaces import Space
 
 Array = NDArray[Any]
 
