@@ -593,14 +593,12 @@ class Memory:
             n: How many.
             include_only: Tags; None is all.
         """
-        if include_only is None and n == 1 and self._pending:  # what every objective asks for
-            return MemoryShard(1, partial(_waiting, self._columns, self._pending[-1:]))
-        n = max(0, min(int(n), len(self)))
-        tags = _tags(include_only)
-        if n <= len(self._pending):
-            rows = self._pending[len(self._pending) - n :]
-            if tags is None or all(row[0] in tags for row in rows):
-                return MemoryShard(len(rows), partial(_waiting, self._columns, rows))
+        n = max(0, int(n))
+        tags = None if include_only is None else _tags(include_only)
+        rows = self._pending[len(self._pending) - n :] if n <= len(self._pending) else []
+        if rows and (tags is None or all(row[0] in tags for row in rows)):  # what every objective asks for
+            return MemoryShard(n, partial(_waiting, self._columns, rows))
+        n = min(n, len(self))
         if tags is not None:
             places = self._places(tags)
             return self._shard(places[len(places) - min(n, len(places)) :])
@@ -629,8 +627,7 @@ class Memory:
         if rng is None:
             raise AuthorError("memory: sample needs a generator; give rng, or set the memory's")
         self._flush()
-        tags = _tags(include_only)
-        places = None if tags is None else self._places(tags)
+        places = None if include_only is None else self._places(_tags(include_only))
         count = self._end - self._start if places is None else len(places)
         n = max(0, int(n)) if replace and count else min(max(0, int(n)), count)
         drawn: Any = rng.integers(count, size=n) if replace and n else rng.choice(count, n, replace=False) if n else []
@@ -693,9 +690,7 @@ def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -
     return column.show(stored, len(cells))
 
 
-def _tags(include_only: str | Iterable[str] | None) -> frozenset[str] | None:
-    if include_only is None:
-        return None
+def _tags(include_only: str | Iterable[str]) -> frozenset[str]:
     return frozenset([include_only]) if isinstance(include_only, str) else frozenset(include_only)
 
 
