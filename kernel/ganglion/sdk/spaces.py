@@ -925,8 +925,11 @@ def _form_shape(form: Mapping[str, Any]) -> tuple[int, ...]:
     return _shape(0, 0, shape)
 
 
-def _integer(form: Any, name: str) -> int:
+def _integer(form: Any, name: str, dtype: np.dtype[Any] | None = None) -> int:
+    """Return an integer; infinity stands for the bound of a dtype, if one is given."""
     number = from_form(form)
+    if dtype is not None and math.isinf(number):
+        return int(np.iinfo(dtype).min if number < 0 else np.iinfo(dtype).max)
     if not math.isfinite(number) or number != int(number):
         raise ValueError(f"{name}: expected an integer, found {form!r:.100}")
     return int(number)
@@ -952,11 +955,7 @@ def _box(form: Mapping[str, Any]) -> Space:
     dtype = np.dtype(form["dtype"]).newbyteorder("=")
 
     def bound(form: Any, name: str) -> float | int:
-        if dtype.kind == "f":
-            return float(from_form(form))
-        if from_form(form) in (-math.inf, math.inf):
-            return int(np.iinfo(dtype).min if from_form(form) < 0 else np.iinfo(dtype).max)
-        return _integer(form, name)
+        return float(from_form(form)) if dtype.kind == "f" else _integer(form, name, dtype)
 
     wide = np.dtype(np.float64) if dtype.kind == "f" else dtype
     low, high = (_form_array(form[name], name, shape, wide, bound) for name in ("low", "high"))
