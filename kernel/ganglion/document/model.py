@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
-from ganglion.document.spelling import PLACES, Place
+from ganglion.document.spelling import PLACES
 from ganglion.limits import (
     CHECKPOINT_S,
     DOCUMENT_FAULTS,
@@ -327,11 +327,10 @@ class Document(Form):
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 
 
-def place_of(form: str) -> Place | None:
-    """Return the place of `spelling.PLACES` that a form describes, by its name; None where it has none."""
-    words = re.findall("[A-Z][a-z]+", "Plugin" if form == "Muscle" else form)
-    return PLACES.get("_".join(words).lower())
-
+_PLACED = (Document, RunConfig, Phase, PhaseConfig, Simulation, Entry, Environment, Agent, Plugin, Load, Replay)
+PLACE_OF = {form.__name__: re.sub("(?<=[a-z])(?=[A-Z])", "_", form.__name__).lower() for form in _PLACED}
+PLACE_OF["Muscle"] = "plugin"
+"""Forms of a document, and of its JSON Schema, by name: the place of `spelling.PLACES`."""
 
 _WORDS = {
     "model_type": "expected a map",
@@ -404,8 +403,8 @@ def _unknown(root: Node, location: Location, form: type[Form]) -> tuple[Location
 
 def _spellings(model: type[BaseModel]) -> dict[str, str]:
     """Return the other names of a model's keys."""
-    place = place_of(model.__name__)
-    return {} if place is None else place.spellings
+    place = PLACE_OF.get(model.__name__)
+    return {} if place is None else PLACES[place].spellings
 
 
 def _node(root: Node, location: Location) -> Node:

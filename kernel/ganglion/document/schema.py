@@ -6,8 +6,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganglion.document.model import Document, place_of
-from ganglion.document.spelling import KINDS, MODES
+from ganglion.document.model import PLACE_OF, Document
+from ganglion.document.spelling import KINDS, MODES, PLACES
 
 _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
     ("Environment", "name"): ("environment",),
@@ -35,10 +35,8 @@ def schema(installed: Mapping[str, Sequence[str]] | None = None) -> dict[str, An
     tree = Document.model_json_schema()
     document = {key: value for key, value in tree.items() if key != "$defs"}
     definitions: dict[str, Any] = {**tree["$defs"], "Document": document}
-    for name, definition in definitions.items():
-        place = place_of(name)
-        if place is not None:
-            _spellings(definition, place.spellings)
+    for name, place in PLACE_OF.items():
+        _spellings(definitions[name], PLACES[place].spellings)
     for (owner, key), kinds in _EXAMPLES.items():
         names = [short for kind in kinds for short in (installed or {}).get(kind, ())]
         if names:

@@ -15,7 +15,6 @@ from ganglion.errors import AuthorError
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information
-from ganglion.sdk.table import value_shape
 
 Array = NDArray[Any]
 
@@ -160,7 +159,8 @@ class _Parts(Mapping[str, Array]):
 
     def __getitem__(self, uid: str) -> Array:
         space, begin, end = self._places[uid]
-        return self._matrix[:, begin:end].reshape(-1, *value_shape(space)).astype(space.dtype, copy=False)
+        shape = () if space.scalar else getattr(space, "shape", (space.size,))
+        return self._matrix[:, begin:end].reshape(-1, *shape).astype(space.dtype, copy=False)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

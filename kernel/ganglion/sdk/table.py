@@ -37,7 +37,7 @@ class Layout:
     ) -> None:
         self.uids = tuple(uids)
         self.spaces = tuple(spaces)
-        self.shapes = tuple(shapes) if shapes is not None else tuple(map(value_shape, spaces))
+        self.shapes = tuple(shapes) if shapes is not None else tuple(map(_shape, spaces))
         widths = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
         self.offsets = (0, *np.cumsum(widths, dtype=np.int64).tolist())
         self.width: int = self.offsets[-1]
@@ -93,8 +93,7 @@ def is_composite(space: Space | None) -> bool:
     return space is not None and space.kind in ("tuple", "dict")
 
 
-def value_shape(space: Space | None) -> tuple[int, ...]:
-    """Return the shape of a value of a space in arrays; a Tuple or Dict has that of its vector."""
+def _shape(space: Space | None) -> tuple[int, ...]:
     if space is None or space.scalar:
         return ()
     shape: tuple[int, ...] = getattr(space, "shape", (space.size,))
