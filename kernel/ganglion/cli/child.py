@@ -301,7 +301,7 @@ def _forms(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
 def _unfit(question: dict[str, Any]) -> Rows:
     """Return what brains say against the sensors and actuators of their agents, as maps of faults."""
     from ganglion.sdk import ActuatorInformation, SensorInformation
-    from ganglion.sdk.spaces.text import space_from_wire
+    from ganglion.sdk.spaces import space_from_wire
 
     found = []
     for pair in question["pairs"]:

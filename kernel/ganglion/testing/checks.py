@@ -27,9 +27,7 @@ from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces.kinds import Box, Discrete
-from ganglion.sdk.spaces.space import Space
-from ganglion.sdk.spaces.text import parse_space, space_from_wire
+from ganglion.sdk.spaces import Box, Discrete, Space, parse_space, space_from_wire
 from ganglion.testing.stage import StagedAgent, StagedEnvironment
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentUpdated, Thought
