@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -108,7 +107,7 @@ def _ask(question: dict[str, Any], task: str = "imports plugins") -> Any:
 # -- what commands ask ------------------------------------------------------------------------------------------------
 def find_misfits(entries: Sequence[registry.Entry]) -> dict[tuple[str, str, str], str]:
     """Return what is wrong with plugins by (group, distribution, name); those that fit are left out."""
-    return {(group, distribution, name): message for group, distribution, name, message in _rows("misfits", entries)}
+    return {(group, distribution, name): fault for group, distribution, name, fault, _ in _imported(entries) if fault}
 
 
 def parameters(groups: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -117,15 +116,18 @@ def parameters(groups: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
     A name is also there as `distribution:name`.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {group: {} for group in groups}
-    entries = [entry for group in groups for entry in registry.entries(group)]
-    for group, distribution, name, form in _rows("forms", entries):
-        found[group].setdefault(name, form)
-        found[group][f"{distribution}:{name}"] = form
+    for group, distribution, name, fault, form in _imported([e for kind in groups for e in registry.entries(kind)]):
+        if fault:
+            sys.stderr.write(f"{fault}\n")
+        else:
+            found[group].setdefault(name, form)
+            found[group][f"{distribution}:{name}"] = form
     return found
 
 
-def _rows(key: str, entries: Sequence[registry.Entry]) -> list[list[Any]]:
-    found: list[list[Any]] = _ask({key: [[entry.group, entry.distribution, entry.name] for entry in entries]})
+def _imported(entries: Sequence[registry.Entry]) -> list[list[Any]]:
+    """Return group, distribution, name, fault if there is one, and the form of the parameters of each plugin."""
+    found: list[list[Any]] = _ask({"plugins": [[entry.group, entry.distribution, entry.name] for entry in entries]})
     return found
 
 
@@ -278,24 +280,16 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
 
 
 # -- in the child -----------------------------------------------------------------------------------------------------
-def _loaded(rows: Sequence[Sequence[str]]) -> Iterator[tuple[Sequence[str], Any]]:
-    """Yield each plugin with its class, or with the PluginInvalid that says why it has none."""
-    for row in rows:
-        group, distribution, name = row
+def _import(rows: Sequence[Sequence[str]]) -> Iterator[list[Any]]:
+    """Yield each plugin with what is wrong with it, and the form of its parameters where it is a class that fits."""
+    for group, distribution, name in rows:
         try:
-            yield row, registry.load(group, f"{distribution}:{name}")
+            found = registry.load(group, f"{distribution}:{name}")
         except PluginInvalid as error:
-            yield row, error
-
-
-def _forms(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
-    found = []
-    for row, cls in _loaded(rows):
-        if isinstance(cls, PluginInvalid):
-            sys.stderr.write(f"{cls}\n")
+            yield [group, distribution, name, str(error), None]
         else:
-            found.append([*row, form_of(cls)])
-    return found
+            form = form_of(found) if registry.GROUPS[group].base else None
+            yield [group, distribution, name, None, form]
 
 
 def _unfit(question: dict[str, Any]) -> Rows:
@@ -344,28 +338,15 @@ def form_of(cls: type[Any]) -> dict[str, Any]:
     return found if is_open else {**found, "additionalProperties": False}
 
 
-_SIMPLE = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-_LISTS = (list, tuple, set, frozenset, Sequence)
-_MAPS = (dict, Mapping)
-
-
 def schema_of(hint: Any) -> dict[str, Any]:
-    """Return what a type accepts; of what is neither plain nor made of plain types nothing is said."""
-    if hint in _SIMPLE:
-        return {"type": _SIMPLE[hint]}
-    origin, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
-    if origin is typing.Literal:
-        return {"enum": list(parts)} if all(_is_plain(part) for part in parts) else {}
-    if origin in (typing.Union, types.UnionType):
-        choices = [schema_of(part) for part in parts]
-        return {"anyOf": choices} if all(choices) else {}
-    if origin in _LISTS:
-        item = schema_of(parts[0]) if parts and (origin is not tuple or parts[1:] == (...,)) else {}
-        return {"type": "array", "items": item} if item else {"type": "array"}
-    if origin in _MAPS:
-        value = schema_of(parts[1]) if len(parts) == 2 else {}
-        return {"type": "object", "additionalProperties": value} if value else {"type": "object"}
-    return {}
+    """Return what a type accepts; nothing is said of one that JSON cannot describe, so that it is not refused."""
+    from pydantic import TypeAdapter
+
+    try:
+        found = TypeAdapter(hint).json_schema()
+    except Exception:  # noqa: BLE001 - authors' types may raise anything
+        return {}
+    return {} if "$defs" in found else found  # references would lead nowhere within another schema
 
 
 def _is_plain(value: object) -> bool:
@@ -382,21 +363,13 @@ def _child() -> None:
     os.dup2(2, 1)
     question = json.load(sys.stdin)
 
-    def trial(order: dict[str, Any]) -> Any:
-        from ganglion.peer.trial import try_out
-
-        return try_out(order, answer)
-
-    def plan(tree: dict[str, Any]) -> Any:
-        from ganglion.supervisor.check import inspect
-
-        return inspect(tree)
+    from ganglion.peer.trial import try_out
+    from ganglion.supervisor import check
 
     answers: dict[str, Callable[[Any], Any]] = {
-        "plan": plan,
-        "trial": trial,
-        "misfits": lambda rows: [[*r, str(it)] for r, it in _loaded(rows) if isinstance(it, PluginInvalid)],
-        "forms": _forms,
+        "plan": check.inspect,
+        "trial": lambda order: try_out(order, answer),
+        "plugins": lambda rows: list(_import(rows)),
         "seeds": _seeds,
         "pairs": lambda pairs: _unfit(question),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ganglion.document.config import config_schema
 from ganglion.document.fault import Fault, gathered, nearest, report, settle, summary
 from ganglion.document.schema import PARAMETERISED, with_parameters
 from ganglion.errors import DocumentError, UsageError
-from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
+from ganglion.run.plan import PhasePlan, Plan, PluginPlan, ProgramPlan
 
 
 @click.command("check")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
-import json
 import os
 import resource
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from ganglion import registry
 from ganglion.cli.child import find_misfits
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
-from ganglion.cli.table import aligned
+from ganglion.cli.table import aligned, tell
 from ganglion.document.fault import nearest
 from ganglion.errors import GanglionError, UsageError
 from ganglion.limits import PEERS
@@ -80,14 +78,7 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
         rows.append({**registry.describe(entry), "summary": (said or entry.summary).partition("\n")[0]})
         rows[-1] |= {"manual": said} if named else {}
         rows[-1] |= {"fault": wrong.get((entry.group, entry.distribution, entry.name))} if check else {}
-    if settings.json:
-        click.echo(json.dumps(rows, indent=2))
-    else:
-        _table(rows, check)
-        for row in rows if named else ():
-            click.echo(f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})")
-            for line in (row["manual"] or "says nothing of itself").splitlines():
-                click.echo(f"    {line}".rstrip())
+    tell(settings, rows, _lines(rows, check, named))
     return 1 if wrong else 0
 
 
@@ -111,17 +102,20 @@ def _group(name: str) -> str | None:
     return next((g for g in registry.GROUPS if name in (g, f"{g}s", registry.GROUPS[g].entry_points)), None)
 
 
-def _table(rows: list[dict[str, Any]], check: bool) -> None:
-    """Print aligned columns; a misfit stands below its plugin."""
+def _lines(rows: list[dict[str, Any]], check: bool, named: bool) -> Iterator[str]:
+    """Yield aligned columns, a misfit below its plugin, then the manuals of those that were named."""
     columns = ("group", "name", "distribution", "version", "summary")
     head, *lines = aligned([[column.upper() for column in columns], *([row[c] for c in columns] for row in rows)])
-    click.echo(head)
+    yield head
     for row, line in zip(rows, lines, strict=True):
-        click.echo(line)
+        yield line
         if row.get("fault"):
-            click.echo(f"    does not fit: {row['fault']}")
+            yield f"    does not fit: {row['fault']}"
     if check and not any(row["fault"] for row in rows):
-        click.echo(f"all {len(rows)} fit")
+        yield f"all {len(rows)} fit"
+    for row in rows if named else ():
+        yield f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})"
+        yield from (f"    {line}".rstrip() for line in (row["manual"] or "says nothing of itself").splitlines())
 
 
 # -- doctor ------------------------------------------------------------------------------------------------------------
@@ -131,34 +125,14 @@ _ROLES = ("environment", "muscle", "brain", "objective", "controller", "conditio
 _FILES = PEERS + 64  # what the broker needs at most
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Say what was looked at, how it is (`ok`, `warn`, `fail`), and what cures it."""
-
-    what: str
-    state: str
-    text: str
-    cure: str = ""
-
-
 @click.command("doctor")
 @click.pass_obj
 def doctor(settings: Settings) -> int:
     """Look at Python, packages, limits, folders, store, kernel, plugins; exit status 1 if one fails."""
-    findings = list(examine(settings))
-    if settings.json:
-        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
-        for finding in findings:
-            cure = f"; {finding.cure}" if finding.cure else ""
-            click.echo(f"{finding.state:<4}  {finding.what:<10}  {finding.text}{cure}")
-    return 1 if any(finding.state == "fail" for finding in findings) else 0
-
-
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Yield one finding after the other."""
-    for check in _CHECKS:
-        yield from (Finding(check.__name__.removeprefix("_"), *found) for found in check(settings))
+    found = [(check.__name__.removeprefix("_"), *row) for check in _CHECKS for row in check(settings)]
+    rows = [{"what": what, "state": state, "text": text, "cure": "".join(cure)} for what, state, text, *cure in found]
+    tell(settings, rows, (f"{state:<4}  {what:<10}  {'; '.join(said)}" for what, state, *said in found))
+    return 1 if any(row["state"] == "fail" for row in rows) else 0
 
 
 _Found = Iterator[tuple[str, ...]]  # state, text, and where there is one the cure

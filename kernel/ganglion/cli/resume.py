@@ -109,8 +109,7 @@ def _complete(
     progress = make_progress(settings)
     progress.begin(folder.run, str(manifest.get("seed")), str(folder.path))
     progress.note(f"resuming {folder.run}: it had finished; its manifest is complete now")
-    store = manifest.get("store")
-    progress.end(Outcome(folder.run, ended.status, ended.reason, 0), f" in {store}" if store else "")
+    progress.end(Outcome(folder.run, ended.status, ended.reason, 0), manifest.get("store"))
     return 0
 
 

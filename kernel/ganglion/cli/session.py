@@ -23,6 +23,8 @@ from ganglion.supervisor.launcher import Launcher
 if TYPE_CHECKING:
     from ganglion.document.fault import Fault
     from ganglion.run.plan import Plan
+    from ganglion.supervisor.checkpoints import RecoveryPlan
+    from ganglion.supervisor.folder import RunFolder
     from ganglion.supervisor.runs import Outcome
     from ganglion.supervisor.service import Service
     from ganglion.wire.messages import RunEvent
@@ -42,6 +44,12 @@ def document_file(word: str) -> str:
 
     found = [entry for entry in registry.entries("document") if entry.name == word]
     return str(registry.load("document", word)) if found or _NAME.fullmatch(word) else word
+
+
+def check_name(name: str | None, files: Sequence[str]) -> None:
+    """Refuse one id for several runs."""
+    if name is not None and len(files) > 1:
+        raise UsageError(f"--name: expected one document for one name, found {len(files)}")
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -214,18 +222,29 @@ class Session:
 
     async def check(self, plan: Plan) -> list[Fault]:
         """Return what is wrong with a plan that only its plugins can tell; one check at a time."""
-        from ganglion.document.fault import Fault
+        from ganglion.document.fault import Fault, placed
 
-        return [Fault(**row) for row in await self.supervisor.check(plan)]
+        lines = plan.document.split("\n")
+        return [placed(Fault(**row), plan.source, lines) for row in await self.supervisor.check(plan)]
 
-    async def execute(self, plan: Plan, begin: Callable[[str], None] = lambda run: None) -> Outcome:
-        """Carry out a run that has been checked, to its end; `begin` is called with its id before its start."""
+    async def execute(
+        self,
+        plan: Plan,
+        begin: Callable[[str], None] = lambda run: None,
+        folder: RunFolder | None = None,
+        recovery: RecoveryPlan | None = None,
+    ) -> Outcome:
+        """Carry out a run that has been checked, to its end.
+
+        `begin` is called with its id before its start, `folder` is one that was reserved for it, `recovery` says how
+        it goes on if it does.
+        """
         from ganglion.supervisor.folder import reserve
 
-        folder = reserve(self._results, plan.uid)
+        folder = folder or reserve(self._results, plan.uid)
         try:
             begin(folder.run)
-            return await self.supervisor.execute(plan, folder, self.store)
+            return await self.supervisor.execute(plan, folder, self.store, recovery)
         finally:
             if folder.run not in self.supervisor.runs:
                 folder.release()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,17 @@ from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.messages import RunRequest
 
 if TYPE_CHECKING:
+    from ganglion.run.plan import PhasePlan
     from ganglion.sdk.store import Store, StoreReader
 
 
-_FILE = "ganglion.db"
+FILE = "ganglion.db"
+"""The store of a results folder, unless another one was named."""
 
 
 def default_uri(results: Path) -> str:
     """Return the URI of the store that lies in a results folder unless something else was said."""
-    return f"sqlite:///{results.absolute() / _FILE}"
+    return f"sqlite:///{results.absolute() / FILE}"
 
 
 def store_of(settings: Settings) -> str | None:
@@ -48,7 +50,7 @@ def store_class(uri: str) -> type[Store]:
 
     scheme, colon, _ = uri.partition("://")
     if not colon:
-        raise UsageError(f"expected a store URI such as sqlite:///results/{_FILE}, found {without_password(uri)!r}")
+        raise UsageError(f"expected a store URI such as sqlite:///results/{FILE}, found {without_password(uri)!r}")
     loaded: type[Store] = registry.load("store", scheme)
     return loaded
 
@@ -57,9 +59,6 @@ def open_reader(settings: Settings) -> StoreReader:
     """Open the store that a command is about for reading."""
     uri = store_uri(settings)
     return store_class(uri).reader(uri)
-
-
-DOCUMENT, RESOLVED = "document.yml", "resolved.yml"
 
 
 class StoredRun:
@@ -94,35 +93,27 @@ class StoredRun:
 
     def _phases(self, reader: StoreReader | None) -> list[dict[str, Any]]:
         """Return the phases that have begun, and behind them those that have not."""
+        from ganglion.supervisor.folder import read_origin
+
+        planned: Sequence[PhasePlan] = ()
+        with contextlib.suppress(UsageError):  # not every run has a plan
+            planned = read_origin(self.folder, self.manifest.get("plan"))[0].phases
         rows = [] if reader is None else list(reader.rows("phases", [self.run]))
         told = [] if reader is None else reader.rows("episodes", [self.run], columns=["phase", "mode"])
         done = Counter((row["phase"], row["mode"]) for row in told)
-        planned = self._planned()
         begun = {row["phase"] for row in rows}
-        for index, (name, config) in enumerate(planned):
-            if index not in begun:
-                row = {"run": self.run, "phase": index, "name": name, "mode": config["mode"]}
+        for phase in planned:
+            if phase.index not in begun:
+                row = {"run": self.run, "phase": phase.index, "name": phase.name, "mode": phase.mode}
                 rows.append({**row, "status": None, "reason": None})
         for row in rows:
-            config = planned[row["phase"]][1] if row["phase"] < len(planned) else {}
-            row["workers"], limit = config.get("worker"), config.get("episodes")
+            plan = next((phase for phase in planned if phase.index == row["phase"]), None)
+            row["workers"] = plan and plan.workers
             row["episodes"] = None if reader is None else done[row["phase"], row["mode"]]
             # Of evaluations within a phase there are as many as fall due.
-            bounded = limit is not None and row["workers"] is not None and row["mode"] == config.get("mode")
-            row["limit"] = limit * row["workers"] if bounded else None
+            own = plan is not None and row["mode"] == plan.mode
+            row["limit"] = plan.episodes * plan.workers if plan and own and plan.episodes is not None else None
         return rows
-
-    def _planned(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return (name, configuration) of each phase of the resolved document."""
-        from ganglion.document.marks import Source, compose  # late: not every run has a document
-
-        try:
-            text = self.text(RESOLVED)
-        except UsageError:
-            return []
-        root, _ = compose(Source(RESOLVED, text), text)
-        schedule = [] if root is None or "schedule" not in root.map else root.map["schedule"].plain()
-        return [(name, phase["phase_config"]) for entry in schedule for name, phase in entry.items()]
 
 
 def find_stored(settings: Settings, run: str) -> StoredRun:
@@ -219,9 +210,9 @@ def show(settings: Settings, run: str, document: bool, plan: bool) -> None:
         raise UsageError("expected one of --document and --plan, found both")
     found = find_stored(settings, run)
     if document or plan:
-        text = found.text(DOCUMENT if document else RESOLVED)
+        text = found.text("document.yml" if document else "resolved.yml")
         name = "document" if document else "plan"
-        click.echo(json.dumps({"run": found.run, name: text}) if settings.json else text, nl=settings.json)
+        click.echo(json_text({"run": found.run, name: text}) if settings.json else text, nl=settings.json)
     elif settings.json:
         click.echo(json_text(_value(found)))
     else:
