@@ -12,8 +12,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.machinery import ModuleSpec, PathFinder
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -304,27 +304,14 @@ def _beside(top: str, folder: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-class _Folder:
-    """Find the modules of a document's folder, after everything else: they shadow nothing that is installed."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the spec of a top-level module beside the document."""
-        if path is not None or _beside(name, self.folder) is None:
-            return None
-        return PathFinder.find_spec(name, [self.folder])
-
-
 def _import(module: str, folder: str) -> ModuleType:
-    """Import a module; one that lies beside the document is taken from there."""
+    """Import a module; one that lies beside the document is taken from there, and finds its neighbours."""
     top = module.partition(".")[0]
     place = _beside(top, folder)
     if place is None:
         return importlib.import_module(module)
-    if not any(isinstance(finder, _Folder) and finder.folder == folder for finder in sys.meta_path):
-        sys.meta_path.append(_Folder(folder))
+    if folder not in sys.path:
+        sys.path.append(folder)  # behind everything else: modules there shadow nothing that is installed
     loaded = sys.modules.get(top)
     if loaded is None:
         spec = PathFinder.find_spec(top, [folder])
@@ -387,11 +374,6 @@ def distribution_of(cls: type[Any]) -> str | None:
     """Return `distribution version` of the distribution with plugins from whose package a class comes, else None."""
     owner = _shipped(_top(cls.__module__))
     return None if owner is None else owner.origin
-
-
-def describe(entry: Entry) -> dict[str, str]:
-    """Return an entry as plain values with stable keys."""
-    return {"object" if name == "value" else name: value for name, value in asdict(entry).items()}
 
 
 def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

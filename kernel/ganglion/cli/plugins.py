@@ -75,7 +75,8 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     rows: list[dict[str, Any]] = []
     for entry in entries:
         said = manual(entry)
-        rows.append({**registry.describe(entry), "summary": (said or entry.summary).partition("\n")[0]})
+        row = {key: getattr(entry, key) for key in ("name", "group", "distribution", "version")}
+        rows.append({**row, "object": entry.value, "summary": (said or entry.summary).partition("\n")[0]})
         rows[-1] |= {"manual": said} if named else {}
         rows[-1] |= {"fault": wrong.get((entry.group, entry.distribution, entry.name))} if check else {}
     tell(settings, rows, _lines(rows, check, named))
