@@ -27,55 +27,42 @@ from ganglion.run.plan import PhasePlan, Plan, PluginPlan, ProgramPlan
 @click.option("--deep", is_flag=True, help="import the plugins in child processes and start each environment once")
 @click.option("--strict", is_flag=True, help="warnings count as errors")
 @click.option("--resolved", "whole", is_flag=True, help="print the document after cascade and defaults")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), help="json: as --json [text]")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value before checking")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
-def check(
-    settings: Settings, /, files: tuple[str, ...], deep: bool, strict: bool, whole: bool, form: str | None, **more: Any
-) -> int:
-    """Check run documents and print all faults at once, importing no plugin unless asked to."""
-    rows: list[tuple[str, Plan | None, list[Fault]]] = []
+def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: bool, whole: bool, **more: Any) -> int:
+    """Check run documents and print all faults at once, importing no plugin unless asked to.
+
+    Beside resolved documents the faults go to standard error.
+    """
+    rows: list[dict[str, Any]] = []
+    severities: set[str] = set()
     for file in map(document_file, files):
         notes: list[Fault] = []
+        row: dict[str, Any] = {}
         try:
             plan, faults = load_document(file, plugins=registry, notes=notes, **more)
+            row = {"resolved": resolved(plan)} if whole else {}
+            if deep:
+                from ganglion.cli.child import check_deeply
+
+                faults = settle([*faults, *check_deeply(plan)])
         except DocumentError as error:
-            rows.append((file, None, list(error.faults)))
-        else:
-            rows.append((file, plan, _deeply(plan, faults) if deep else faults))
+            faults = list(error.faults)
         if notes and settings.verbosity > 0:
             click.echo(gathered(notes), err=True)
-    _print(rows, settings.json if form is None else form == "json", whole)
-    severities = {fault.severity for _, _, faults in rows for fault in faults}
+        errors = sum(fault.severity == "error" for fault in faults)
+        head = {"file": file, "faults": [fault.to_map() for fault in faults]}
+        rows.append({**head, "errors": errors, "warnings": len(faults) - errors, **row})
+        severities |= {fault.severity for fault in faults}
+        if not settings.json:
+            if faults or not whole:
+                click.echo(report(faults) if faults else f"{file}: {summary(faults)}", err=whole)
+            if row:
+                click.echo(("---\n" if len(files) > 1 else "") + row["resolved"], nl=False)
+    if settings.json:
+        click.echo(json.dumps(rows, indent=2))
     return 2 if "error" in severities or (strict and severities) else 0
-
-
-def _deeply(plan: Plan, faults: list[Fault]) -> list[Fault]:
-    from ganglion.cli.child import check_deeply
-
-    return settle([*faults, *check_deeply(plan)])
-
-
-def _print(rows: list[tuple[str, Plan | None, list[Fault]]], as_json: bool, whole: bool) -> None:
-    """Print what was found; beside resolved documents the faults go to stderr."""
-    if as_json:
-        click.echo(json.dumps([_row(file, plan if whole else None, faults) for file, plan, faults in rows], indent=2))
-        return
-    for file, plan, faults in rows:
-        if faults:
-            click.echo(report(faults), err=whole)
-        elif not whole:
-            click.echo(f"{file}: {summary(faults)}")
-        if whole and plan is not None:
-            click.echo(("---\n" if len(rows) > 1 else "") + resolved(plan), nl=False)
-
-
-def _row(file: str, plan: Plan | None, faults: list[Fault]) -> dict[str, Any]:
-    row: dict[str, Any] = {"file": file, "faults": [fault.to_map() for fault in faults]}
-    row["errors"] = sum(fault.severity == "error" for fault in faults)
-    row["warnings"] = len(faults) - row["errors"]
-    return row if plan is None else {**row, "resolved": resolved(plan)}
 
 
 @click.command("schema")

@@ -42,10 +42,10 @@ def good(tmp_path: Path) -> Path:
     return path
 
 
-def test_format_has_stable_keys(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_stable_keys(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each file has file, faults and their numbers; each fault its severity, place, path and message."""
     good.write_text(GOOD.replace("name: dummy", "name: dumy").replace('version: "0.1"', 'version: "0.9"'))
-    assert 2 == main(["check", "--format", "json", str(good)])
+    assert 2 == main(["check", "--json", str(good)])
 
     [row] = json.loads(capsys.readouterr().out)
     assert ["file", "faults", "errors", "warnings"] == list(row)
