@@ -197,10 +197,10 @@ def graph(settings: Settings, source: str, form: str, phases: bool, allow: tuple
         plan = load_document(source, plugins=registry, allow=allow)[0]
     else:  # a run is drawn by its plan, whatever is installed now
         from ganglion.cli.stores import find_stored
-        from ganglion.supervisor.folder import read_origin
+        from ganglion.supervisor.folder import read_manifest, read_origin
 
-        found = find_stored(settings, source)
-        plan = read_origin(found.folder, found.manifest.get("plan"))[0]
+        folder = Path(find_stored(settings, source)["folder"])
+        plan = read_origin(folder, read_manifest(folder)[0].get("plan"))[0]
     click.echo("".join(drawn(phases_graph(plan) if phases else process_graph(plan), form)), nl=False)
 
 
