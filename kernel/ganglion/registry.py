@@ -156,11 +156,7 @@ def _tables() -> Iterator[tuple[Entry, Mapping[str, Any]]]:
     """Yield the tables of the alias plugins; their modules hold data and import nothing."""
     for entry in entries("alias"):
         if not _blocked(entry):
-            module, _, attribute = entry.value.partition(":")
-            try:
-                yield entry, getattr(importlib.import_module(module), attribute)
-            except (ImportError, AttributeError) as error:
-                raise _invalid(entry, f"cannot be imported: {error}") from error
+            yield entry, _object(entry)
 
 
 def alias(kind: str, name: str) -> Alias | None:
@@ -339,16 +335,18 @@ def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> A
             distribution and its version.
     """
     entry = locate(kind, name, folder, allow)
-    module, _, attribute = entry.value.partition(":")
-    try:
-        target: Any = _import(module, folder)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-    except (ImportError, AttributeError) as error:
-        raise _invalid(entry, f"cannot be imported: {error}") from error
+    target = _object(entry, folder)
     if GROUPS[kind].base:
         _check_class(entry, target, GROUPS[kind].base)
     return target
+
+
+def _object(entry: Entry, folder: str = "") -> Any:
+    module, _, attribute = entry.value.partition(":")
+    try:
+        return functools.reduce(getattr, attribute.split("."), _import(module, folder))
+    except (ImportError, AttributeError) as error:
+        raise _invalid(entry, f"cannot be imported: {error}") from error
 
 
 def _invalid(entry: Entry, message: str) -> PluginInvalid:
@@ -420,11 +418,5 @@ def fault(at: str, message: str, severity: str = "error") -> dict[str, Any]:
     """Return a fault, or a warning, at the place `file:line:column: path` of a plan."""
     found = _AT.match(at)
     assert found is not None
-    return {
-        "severity": severity,
-        "file": found["file"],
-        "line": int(found["line"] or 0),
-        "column": int(found["column"] or 0),
-        "path": found["path"] or "",
-        "message": message,
-    }
+    place = {"file": found["file"], "line": int(found["line"] or 0), "column": int(found["column"] or 0)}
+    return {"severity": severity, **place, "path": found["path"] or "", "message": message}

@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import Any
 
 from ganglion import registry
@@ -201,8 +202,7 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
     return [registry.fault(at, text) for at, text in _faults(plan, answers, [] if pairs is None else pairs)]
 
 
-def _place(fault: Mapping[str, Any]) -> list[Any]:
-    return [fault[key] for key in ("file", "line", "column", "path")]
+_place = itemgetter("file", "line", "column", "path")
 
 
 def _answers(plan: Plan, orders: Sequence[Mapping[str, Any]]) -> Rows:
