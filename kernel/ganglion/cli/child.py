@@ -184,18 +184,23 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
         pairs: Filled with the brains of agents whose spaces are known by then, and with these, as questions.
     """
     wrong = [_place(fault) for fault in faults]
-    orders: dict[str, dict[str, Any]] = {}
-    tree = {**plan.to_map(), "document": ""}
+    orders: dict[str, tuple[PhasePlan, EnvironmentPlan, int]] = {}
     for phase in plan.phases:
         for environment in phase.environments:
             parts = (environment.plugin, environment.reward, environment.transformer)
             places = [_place(registry.fault(part.at, "")) for part in parts if part is not None]
-            if environment.plugin is None or any(place in wrong for place in places):
-                continue
-            for worker in _variants(phase, environment):
-                order = {"phase": phase.index, "environment": environment.uid, "worker": worker}
-                orders.setdefault(_key(environment, worker), {"plan": tree, **order})
-    answers = dict(zip(orders, _answers(plan, list(orders.values())), strict=True))
+            if environment.plugin is not None and not any(place in wrong for place in places):
+                for worker in _variants(phase, environment):
+                    orders.setdefault(_key(environment, worker), (phase, environment, worker))
+    children, tree = Children(), {**plan.to_map(), "document": ""}
+    with ThreadPoolExecutor(min(_AT_ONCE_MAX, os.cpu_count() or 1)) as pool:
+        try:
+            found = pool.map(lambda order: _try(children, tree, *order), orders.values())
+            answers = dict(zip(orders, found, strict=True))
+        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not hear it
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.end()
+            raise
     for answer in answers.values():
         if answer.get("traceback"):
             sys.stderr.write(f"{answer['traceback']}\n")
@@ -203,18 +208,6 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
 
 
 _place = itemgetter("file", "line", "column", "path")
-
-
-def _answers(plan: Plan, orders: Sequence[Mapping[str, Any]]) -> Rows:
-    """Return what the children say, in the order of their orders."""
-    children = Children()
-    with ThreadPoolExecutor(min(_AT_ONCE_MAX, os.cpu_count() or 1)) as pool:
-        try:
-            return list(pool.map(lambda order: _try(children, plan, order), orders))
-        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not hear it
-            pool.shutdown(wait=False, cancel_futures=True)
-            children.end()
-            raise
 
 
 def _variants(phase: PhasePlan, environment: EnvironmentPlan) -> range:
@@ -230,15 +223,16 @@ def _key(environment: EnvironmentPlan, worker: int) -> str:
     return json.dumps([environment.uid, plugins], sort_keys=True)
 
 
-def _try(children: Children, plan: Plan, order: Mapping[str, Any]) -> dict[str, Any]:
+def _try(
+    children: Children, tree: Mapping[str, Any], phase: PhasePlan, environment: EnvironmentPlan, worker: int
+) -> dict[str, Any]:
     """Return what a child found, or what its end says."""
-    phase = plan.phases[order["phase"]]
-    environment = next(e for e in phase.environments if e.uid == order["environment"])
     table = (environment.recovery or phase).deadlines_s
     start_s, shutdown_s = (  # a call that may take for ever gets the usual time
         span_s(f"environment.{word}", table) or DEADLINES_S.get(word) or DEADLINE_OTHER_S
         for word in ("start", "shutdown")
     )
+    order = {"plan": tree, "phase": phase.index, "environment": environment.uid, "worker": worker}
     answer = children.ask(_MODULE, {"trial": order}, start_s + shutdown_s + _DEADLINE_S)
     if answer.status == 0:
         found: dict[str, Any] = json.loads(answer.text)
@@ -249,8 +243,7 @@ def _try(children: Children, plan: Plan, order: Mapping[str, Any]) -> dict[str, 
         text = f"its process gave no answer within {start_s + shutdown_s + _DEADLINE_S:g} s"
     else:
         text = f"its process ended while it was started: {exit_text(answer.status)}"
-    where = f"environment {order['environment']} (worker {order['worker']})"
-    return {"message": f"{where}: {text}", "traceback": answer.text}
+    return {"message": f"environment {environment.uid} (worker {worker}): {text}", "traceback": answer.text}
 
 
 def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> Iterator[tuple[str, str]]:
