@@ -13,16 +13,8 @@ import click
 
 from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import (
-    INTERRUPTED,
-    Session,
-    bind_options,
-    check_name,
-    checked_bind,
-    document_file,
-    pin_processors,
-)
-from ganglion.cli.settings import Settings
+from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, pin_processors
+from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import store_of
 from ganglion.cli.table import tell
 from ganglion.errors import CallFailed, DocumentError, UsageError

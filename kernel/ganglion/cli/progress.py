@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ganglion import __version__
-from ganglion.cli.settings import Settings
+from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.supervisor import event
 from ganglion.supervisor.output import printable, without_password
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 16
 _EPISODES_PER_S = 20  # more than that become one line per second
-_INTERRUPTED = 130
 _QUIET = (event.PEER_JOINED, event.STEPS_TAKEN)  # shown with -v
 
 
@@ -109,7 +108,7 @@ class Progress:
         if outcome.status == "finished":
             if store:
                 yield f"next: ganglion results episodes {outcome.run} · ganglion runs"
-        elif outcome.resumable and outcome.exit_status in (1, _INTERRUPTED):
+        elif outcome.resumable and outcome.exit_status in (1, INTERRUPTED):
             yield f"next: ganglion resume {outcome.run}"
 
 

@@ -298,28 +298,25 @@ def first_difference(reader: StoreReader, first: str, second: str) -> Difference
     for table, ignored in _digested(reader):
         pairs = itertools.zip_longest(reader.rows(table, [first]), reader.rows(table, [second]))
         for number, (a, b) in enumerate(pairs):
-            found = _differ(table, number, a, b, ignored)
-            if found:
-                return found
+            if a is None or b is None:
+                words = ("no row", "a row") if a is None else ("a row", "no row")
+                return Difference(table, number, _named(a or b), None, *words)
+            for column in a:
+                if column not in ignored and canonical(a[column]) != canonical(b[column]):
+                    return Difference(table, number, _named(a), *_narrowed(column, a[column], b[column]))
     return None
 
 
-def _differ(
-    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: set[str]
-) -> Difference | None:
-    row = a or b or {}
-    at = {key: row[key] for key in _KEYS if row.get(key) is not None}
-    if a is None or b is None:
-        words = ("no row", "a row") if a is None else ("a row", "no row")
-        return Difference(table, number, at, None, *words)
-    for column in row:
-        if column not in ignored and canonical(a[column]) != canonical(b[column]):
-            first, second = a[column], b[column]
-            if isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second):
-                name = next(name for name in first if canonical(first[name]) != canonical(second[name]))
-                return Difference(table, number, at, f"{column}.{name}", first[name], second[name])
-            return Difference(table, number, at, column, first, second)
-    return None
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in _KEYS if row.get(key) is not None}
+
+
+def _narrowed(column: str, first: Any, second: Any) -> tuple[str, Any, Any]:
+    """Return column and values, of maps with the same keys those of the first key that differs."""
+    if isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second):
+        name = next(name for name in first if canonical(first[name]) != canonical(second[name]))
+        return f"{column}.{name}", first[name], second[name]
+    return column, first, second
 
 
 _TOLD_MAX = 20  # damages of one run that are printed; one is enough to distrust it

@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import (
-    INTERRUPTED,
-    Session,
-    bind_options,
-    check_name,
-    checked_bind,
-    document_file,
-    pin_processors,
-)
-from ganglion.cli.settings import Settings
+from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, pin_processors
+from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import FILE
 from ganglion.cli.table import counted, tell
 from ganglion.errors import DocumentError

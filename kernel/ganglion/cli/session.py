@@ -110,7 +110,6 @@ def pin_processors(settings: Settings) -> None:
     os.sched_setaffinity(0, processors(settings.cpus, os.sched_getaffinity(0)))
 
 
-INTERRUPTED = 130
 _WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")
 
 

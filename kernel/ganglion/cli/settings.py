@@ -17,6 +17,9 @@ import click
 from ganglion.errors import UsageError
 from ganglion.limits import JOURNAL_BEGIN_BYTES, PROCESSES_PER_RUN
 
+INTERRUPTED = 130
+"""The exit status of a command that was interrupted."""
+
 BUILT_IN = "built in"
 _NUMBERS = ("processes_per_run", "journal_begin_bytes")
 KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers", *_NUMBERS)
