@@ -13,7 +13,7 @@ import click
 
 from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, pin_processors
+from ganglion.cli.session import Session, bind_options, check_name, checked_bind, confine, document_file
 from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import store_of
 from ganglion.cli.table import tell
@@ -34,8 +34,7 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
     if context.invoked_subcommand is not None:
         return 0
     where = checked_bind(bind, no_curve)
-    pin_processors(context.obj)
-    os.umask(context.obj.mask)
+    confine(context.obj)
     from ganglion.transport import loop
 
     return loop.run(_serve(context.obj, parallel, where))

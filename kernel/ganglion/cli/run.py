@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, pin_processors
+from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, warmed
 from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import FILE
 from ganglion.cli.table import counted, tell
@@ -117,15 +116,8 @@ def command(
         rows = [plan_rows(plan) for plan in load(files, options, settings.verbosity > 0)]
         tell(settings, rows, _lines(rows))
         return 0
-    pin_processors(settings)
-    os.umask(settings.mask)
-    launcher = Launcher()
-    launcher.warm_up()  # its imports run while we read the documents
-    try:
+    with warmed(settings) as launcher:
         plans = load(files, options, settings.verbosity > 0)
-    except BaseException:
-        launcher.abandon()
-        raise
     from ganglion.transport import loop
 
     return loop.run(RunSession(settings, options, launcher).carry_out(plans))

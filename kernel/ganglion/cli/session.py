@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -101,13 +101,27 @@ def processors(text: str, there: set[int]) -> set[int]:
     return found
 
 
-def pin_processors(settings: Settings) -> None:
-    """Keep this process, and what it will start, on the processors of the settings; without any do nothing."""
+def confine(settings: Settings) -> None:
+    """Keep this process, and what it will start, on the processors and to the rights of files of the settings."""
+    os.umask(settings.mask)
     if settings.cpus is None:
         return
     if not hasattr(os, "sched_setaffinity"):
         raise UsageError("cpus: this system keeps no process on processors of one's choice")
     os.sched_setaffinity(0, processors(settings.cpus, os.sched_getaffinity(0)))
+
+
+@contextlib.contextmanager
+def warmed(settings: Settings) -> Iterator[Launcher]:
+    """Yield a launcher whose imports run while the block looks at what is to start; it is ended if that raises."""
+    confine(settings)
+    launcher = Launcher()
+    launcher.warm_up()
+    try:
+        yield launcher
+    except BaseException:
+        launcher.abandon()
+        raise
 
 
 _WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")
