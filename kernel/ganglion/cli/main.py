@@ -16,11 +16,10 @@ from typing import Any
 import click
 
 from ganglion import __version__
-from ganglion.cli.settings import Settings, options
+from ganglion.cli.settings import INTERRUPTED, Settings, options
 from ganglion.errors import GanglionError
 from ganglion.supervisor.output import printable
 
-INTERRUPTED = 130
 _ESCAPED = "ganglion.escaped"
 
 # name -> (module:attribute, line of the help); a command is imported when it is called
