@@ -132,7 +132,8 @@ class GovernorHost:
         try:
             self._started = str(resume.get("started", ""))
             self._ordinals.restore(resume.get("signals", []))
-            self._models.recall(resume.get("shelves", []), resume.get("rows", []))
+            for row in resume.get("rows", []):
+                self._models.take(row)
             return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]])
         except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -360,7 +361,7 @@ class GovernorHost:
     def _cut(self, cut: Cut) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
         place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
-        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), **self._models.note()})
+        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), "rows": self._models.note()})
 
     def _keep_cuts(self) -> None:
         """Write the cuts that count by now; a run goes on without them, and says so."""

@@ -94,36 +94,39 @@ def _places(folder: Path, run: str | None = None) -> tuple[list[Path], bool]:
 def test_a_folder_is_reserved_once(tmp_path: Path) -> None:
     """A second run of the same id gets a folder of its own; nothing is overwritten."""
     kept = tmp_path / "kept"
-    names = [reserve(kept, "farm-1", tmp_path / results / "note").name for results in "abc"]
+    names = [reserve(kept, "farm-1", tmp_path / results).name for results in "abcba"]
 
-    assert ["farm-1", "farm-1+2", "farm-1+3"] == names
+    assert ["farm-1", "farm-1+2", "farm-1+3", "farm-1+2", "farm-1"] == names
     for name in names:
         indexed(tmp_path / "kept" / name)
     assert 3 == len(model_folders(tmp_path / "kept", "farm-1")[0])
 
 
 def test_what_was_reserved_in_vain_is_free_again(tmp_path: Path) -> None:
-    """The note goes with the folder; where others have put something it stays with it."""
-    noted, other = tmp_path / "run" / "note", tmp_path / "other" / "note"
-    empty, used = (reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more"))
+    """The index goes with the folder; where others have put something both stay."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    empty, used = (reserve(tmp_path / place, "farm-1", mine) for place in ("kept", "more"))
     (used / "letter").touch()
     for folder in (empty, used):
-        give_back(folder, noted)
+        give_back(folder)
 
-    assert empty == reserve(tmp_path / "kept", "farm-1", other)
+    assert [empty, used.with_name("farm-1+2")] == [
+        reserve(tmp_path / place, "farm-1", other) for place in ("kept", "more")
+    ]
     assert [empty.with_name("farm-1+2"), used] == [
-        reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more")
+        reserve(tmp_path / place, "farm-1", mine) for place in ("kept", "more")
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', "[" * 100_000])
-def test_a_damaged_note_is_named(tmp_path: Path, text: str) -> None:
-    """It is never taken for none: the run would get another folder."""
-    (tmp_path / "note").write_text(text)
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000])
+def test_a_damaged_index_is_nobodys_folder(tmp_path: Path, text: str) -> None:
+    """It is never taken for that of another run: the run would get another folder."""
+    (tmp_path / "farm-1").mkdir()
+    (tmp_path / "farm-1" / INDEX).write_text(text)
 
-    with pytest.raises(StoreError, match="note: the file is damaged"):
-        reserve(tmp_path / "kept", "farm-1", tmp_path / "note")
-    assert not (tmp_path / "kept").exists()
+    with pytest.raises(StoreError, match="the file is damaged"):
+        reserve(tmp_path, "farm-1", tmp_path / "results")
+    assert ["farm-1"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_a_copy_that_cannot_be_made_is_told(tmp_path: Path) -> None:
