@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import click
@@ -12,6 +15,7 @@ from ganglion.cli import plugins
 from ganglion.cli.child import Children
 from ganglion.cli.settings import Settings
 from ganglion.errors import LaunchError, UsageError
+from ganglion_conformance.recipes import Recipe, lacking, read_recipes
 
 _KIT = "ganglion_conformance"
 _LONGEST_S = 1800.0  # a simulator may be slow, and somebody may have to start it
@@ -74,6 +78,33 @@ def _list(role: str) -> click.Command:
         return found
 
     return click.Command("list", callback=run, help=f"List the {role}s that are installed.")
+
+
+def _lacks(recipe: Recipe, whole: bool) -> str | None:
+    """Return what this machine lacks for a recipe; unless `whole`, only commands are looked for."""
+    if whole:
+        return lacking(recipe)
+    lines = [probe.line.removeprefix("command -v ") for probe in recipe.probe]
+    words = [line.split()[0] for line in lines] + [recipe.run[0]]
+    missing = [word for word in words if "{" not in word and "/" not in word and shutil.which(word) is None]
+    return f"{recipe.language}: no {missing[0]}" if missing else None
+
+
+@env.command("languages")
+@click.option("--whole", is_flag=True, help="Also start compilers and interpreters, to see that they work.")
+@click.pass_obj
+def languages(settings: Settings, whole: bool) -> None:
+    """List the languages for which there are programs, and what this machine lacks for each."""
+    recipes = list(read_recipes().values())
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        lacks = list(pool.map(lambda recipe: _lacks(recipe, whole), recipes))
+    if settings.json:
+        rows = [{"name": r.name, "language": r.language, "lacks": it} for r, it in zip(recipes, lacks, strict=True)]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max(len(recipe.name) for recipe in recipes)
+    for recipe, lack in zip(recipes, lacks, strict=True):
+        click.echo(f"{recipe.name:<{width}}  {lack or 'all is there' if whole or lack else 'commands are there'}")
 
 
 for _group, _role in ((env, "environment"), (muscle, "muscle")):
