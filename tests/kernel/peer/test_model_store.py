@@ -227,13 +227,17 @@ def test_a_damaged_model_is_refused_by_name(found: Any, kept: Kept, store: str |
 
 
 def test_a_folder_that_was_made_in_vain_is_taken_away(tmp_path: Path) -> None:
-    """A second directory of models in which nothing was stored is left as it was."""
+    """A second directory of models in which nothing was stored is left as it was; what others have put there stays."""
     mine = agent(models="kept")
-    it = ModelStore(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
-    it.second_folder(mine)
-    it.close()
+    for left in ([], ["letter", "models.json"]):
+        it = ModelStore(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
+        folder = Path(it.second_folder(mine))
+        if left:
+            (folder / "letter").touch()
+        it.close()
 
-    assert [] == list((tmp_path / "kept").iterdir())
+        assert left == sorted(path.name for path in folder.glob("*"))
+        assert bool(left) == folder.exists()
 
 
 def test_a_successor_writes_the_index_of_a_second_directory(tmp_path: Path) -> None:
