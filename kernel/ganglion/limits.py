@@ -20,7 +20,6 @@ UNJOINED_MESSAGE_FRAMES = 3  # to, head, body
 WRONG_TOKEN_SPAN_S = 1.0  # a peer with wrong tokens is answered, and logged, once in so long
 WRONG_TOKEN_ORIGINS = 1024  # processes or addresses of which that is known; the oldest is forgotten
 GREETING_BYTES = 64  # fixed by ZMTP 3
-GREETING_PAUSE_S = 1.0  # the end of our greeting waits so long for a version: one of 2.0 would misread it
 COMMAND_BYTES = 1024  # READY, PING, PONG, ERROR need less
 COMMANDS_PER_S = 64  # more is noise
 METADATA_PROPERTIES = 8  # libzmq sends two

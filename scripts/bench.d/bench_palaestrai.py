@@ -91,7 +91,9 @@ def rows(options: Options) -> list[Row]:
             "wall, theirs": partial(_runs_per_s, [*_their_run(theirs, folder), str(short)], folder),
         }
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
-    steps = compare("dummy document, train mode, steps/s x palaestrAI", rates["steps, ours"], rates["steps, theirs"], 100)
+    steps = compare(
+        "dummy document, train mode, steps/s x palaestrAI", rates["steps, ours"], rates["steps, theirs"], 100
+    )
     wall = compare("two phases, runs by wall time x palaestrAI", rates["wall, ours"], rates["wall, theirs"], 30)
     return [steps, wall]
 

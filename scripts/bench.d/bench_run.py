@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,12 +12,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench_steps import bare_loop
-from measure import Options, Row, compare, interleave, placed
+from measure import HERE, Options, Row, compare, interleave, placed
 
 EPISODES = 9  # the first one warms up
 STEPS = 400
 ROUNDS_MAX = 5  # a round is a whole run: start, thousands of steps, end
 GATES = {("test", True): 0.5, ("train", True): 0.35}  # mode, store; the others are for information
+LEARN_EVERY = 64
+CLASSES = HERE / "classes"  # on the path of what is measured
+SCALARS = "name: dummy, params: {{max_iter: {steps}, discrete: false}}"
 
 DOCUMENT = """\
 uid: bench
@@ -25,12 +29,17 @@ version: "0.1"
 schedule:
   - steps:
       environments:
-        - environment: {{uid: world, name: dummy, params: {{max_iter: {steps}, discrete: false}}}}
+        - environment: {{uid: world, ENVIRONMENT}}
       agents:
-        - {{name: one, brain: dummy, muscle: dummy, objective: dummy, sensors: [world.*], actuators: [world.*]}}
+        - {{name: one, brain: BRAIN, muscle: MUSCLE, objective: dummy, sensors: [world.*], actuators: [world.*]}}
       phase_config: {{mode: {mode}, episodes: {episodes}}}
 run_config: {{condition: {{name: vanilla}}}}
 """
+
+
+def document(environment: str = SCALARS, muscle: str = "dummy", brain: str = "dummy") -> str:
+    """Return a document with these classes, to be filled in with mode, steps and episodes."""
+    return DOCUMENT.replace("ENVIRONMENT", environment).replace("MUSCLE", muscle).replace("BRAIN", brain)
 
 
 def rows(options: Options) -> list[Row]:
@@ -41,6 +50,10 @@ def rows(options: Options) -> list[Row]:
         bare = stack.enter_context(bare_loop(folder))
         cases = [(mode, store) for mode in ("test", "train") for store in (True, False)]
         meters = {f"{mode} {store}": meter(folder, mode, store) for mode, store in cases}
+        rare = document(brain="'bench_classes:Rare'")
+        images = document("name: 'bench_classes:Images', params: {{max_iter: {steps}}}", "'bench_classes:Constant'")
+        meters["rare"] = meter(folder / "rare", "train", True, rare)
+        meters["images"] = meter(folder / "images", "test", True, images)
         meters["bare"] = lambda: bare(options.round_s)
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
         for mode, store in cases:
@@ -48,14 +61,18 @@ def rows(options: Options) -> list[Row]:
             found.append(compare(name, rates[f"{mode} {store}"], rates["bare"], GATES.get((mode, store))))
         name = "run, test mode, store on, x store off"
         found.append(compare(name, rates["test True"], rates["test False"], None))
+        name = f"run, train mode, learn_every = {LEARN_EVERY}, x test mode"
+        found.append(compare(name, rates["rare"], rates["test True"], 0.85))
+        name = "run, observation 84 x 84 x 4 uint8, x ten scalars"
+        found.append(compare(name, rates["images"], rates["test True"], 0.5))
     return found
 
 
-def meter(folder: Path, mode: str, store: bool, document: str = DOCUMENT) -> Callable[[], float]:
+def meter(folder: Path, mode: str, store: bool, text: str = document()) -> Callable[[], float]:
     """Return what runs a document once, in a folder of its own, and gives its steps per second."""
     folder.mkdir(exist_ok=True)
     file = folder / f"{mode}.yml"
-    file.write_text(document.format(mode=mode, steps=STEPS, episodes=EPISODES))
+    file.write_text(text.format(mode=mode, steps=STEPS, episodes=EPISODES))
     results = folder / f"results-{mode}-{store}"
     argv = [str(Path(sys.executable).with_name("ganglion")), "--results", str(results), "--json", "run", str(file)]
     if not store:
@@ -65,7 +82,9 @@ def meter(folder: Path, mode: str, store: bool, document: str = DOCUMENT) -> Cal
 
 def _rate(argv: list[str]) -> float:
     """Run once; return steps per second from the end of the first episode to that of the last."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    path = os.pathsep.join([str(CLASSES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "GANGLION_ALLOW": "bench_classes"}
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")
     times = [

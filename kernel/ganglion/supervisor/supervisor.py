@@ -22,13 +22,13 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan
+from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan, begin, prepare
 from ganglion.supervisor.child import Event, State
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
 from ganglion.supervisor.folder import RunFolder, forget, write_process_table
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
-from ganglion.supervisor.recovery import Restarter, Watchdog, begin, prepare
+from ganglion.supervisor.recovery import Restarter, Watchdog
 from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
@@ -120,7 +120,7 @@ class Supervisor:
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
         self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self.watchdog.end_text, log)
+        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, log)
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
@@ -197,6 +197,7 @@ class Supervisor:
             await asyncio.to_thread(check_plan, folder.run, plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
+                self._launcher.mask = run.mask
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
             if recovery is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion.errors import GanglionError, LaunchError, PeerLost, RemoteProtocolError
-from ganglion.limits import GREETING_PAUSE_S, HANDSHAKE_S, MESSAGE_BYTES_LARGE
+from ganglion.limits import HANDSHAKE_S, MESSAGE_BYTES_LARGE
 from ganglion.peer.main import host_of, live
 from ganglion.transport.curve import KeyPair, new_pair
 from ganglion.transport.zmtp import Connection, State, encode
@@ -60,13 +60,8 @@ class NativeListener:
 
     def _step(self, span_s: float) -> bool:
         """Wait for one thing to happen; False if nothing did."""
-        greeted = self._connection.state is not State.SIGNATURE
-        waits = span_s if greeted or self._socket is None else min(span_s, GREETING_PAUSE_S)
         source = self._socket or self._listening
-        if not select.select([source], [], [], waits)[0]:
-            if not greeted and self._socket is not None:
-                self._connection.greet()
-                self._speak()
+        if not select.select([source], [], [], span_s)[0]:
             return False
         if self._socket is None:
             self._socket, _ = self._listening.accept()
