@@ -202,7 +202,7 @@ class StoreHost:
             self._compact()
 
     def _acknowledge(self) -> None:
-        heads: list[Mapping[str, Any] | None] = [None]
+        heads: list[Mapping[str, Any] | None] = []
         if self._ended:
             self._guard(lambda: heads.append(self._writer.heads()))
             if isinstance(self._failed, StoreDamaged) and not self._marked:  # rows that cannot be read back
@@ -210,7 +210,7 @@ class StoreHost:
                 with suppress(StoreError):
                     self._writer.abandon("failed", f"failed: {self._failed}", _now())
         error = None if self._failed is None else failure_of(self._failed)
-        found = None if heads[-1] is None else dict(heads[-1])
+        found = next((dict(head) for head in heads if head is not None), None)
         due, self._unacknowledged = self._unacknowledged, {}
         self._rows = self._bytes = 0
         for writer, number in due.items():  # meanwhile the broker may be lost, and replaced: that owes more
@@ -292,11 +292,6 @@ class StoreHost:
         return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1
 
     # -- when nothing can be written ----------------------------------------------------------------------------------
-    def _suffer(self, trouble: _Trouble, now_s: float) -> None:
-        self._trouble = trouble
-        trouble.again_s = now_s + RETRY_S["store"]
-        self._tell_trouble(trouble, now_s)
-
     def _try_again(self, trouble: _Trouble, now_s: float) -> None:
         """Commit; go on where it succeeds, fail by name at the deadline."""
         self._trouble = None
@@ -331,8 +326,10 @@ class StoreHost:
         self._take_held()
         self._acknowledge()
 
-    def _tell_trouble(self, trouble: _Trouble, now_s: float) -> None:
-        """Tell the writers that the store is alive and tries again, and observers why nothing moves."""
+    def _suffer(self, trouble: _Trouble, now_s: float) -> None:
+        """Try again later; tell the writers that the store is alive, and observers why nothing moves."""
+        self._trouble = trouble
+        trouble.again_s = now_s + RETRY_S["store"]
         text = f"the store cannot be written: {trouble.error}"
         for writer in {*self._unacknowledged, *(peer for peer, _ in self._held)} - {self.participant.name}:
             self.participant.tell(writer, "record.ack", RecordAck(0, None, text))

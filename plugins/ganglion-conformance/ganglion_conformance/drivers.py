@@ -31,23 +31,6 @@ _PEER = "the peer"
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
 
 
-class Listener(Protocol):
-    """Be one place to connect to, for one peer."""
-
-    @property
-    def endpoint(self) -> str:
-        """Return where it listens."""
-
-    def receive(self, span_s: float) -> list[bytes] | None:
-        """Return the next message; None if none comes within `span_s`; PeerLost when the connection has ended."""
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message; PeerLost when the connection has ended."""
-
-    def close(self) -> None:
-        """End the connection without a word, and listen no more."""
-
-
 class NativeListener:
     """Listen on loopback as the native front does, for one peer.
 
@@ -179,6 +162,9 @@ class CurveListener:
         self._context.destroy(0)
 
 
+Listener = NativeListener | CurveListener
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Say where a peer is to take its place, as the variables of its environment do.
@@ -192,6 +178,12 @@ class Place:
     token: str
     curve: str = ""
     silence_ms: int | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables that name it."""
+        named = {"GANGLION_NAME": self.name, "GANGLION_TOKEN": self.token, "GANGLION_ROLE": self.role}
+        return {**named, "GANGLION_INCARNATION": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,13 +326,7 @@ class AttachedDriver:
 
 def _listen(place: Place) -> tuple[Listener, dict[str, str]]:
     """Return a listener, and the variables by which a peer finds its place at it."""
-    variables = {
-        "GANGLION_NAME": place.name,
-        "GANGLION_TOKEN": place.token,
-        "GANGLION_ROLE": place.role,
-        "GANGLION_INCARNATION": "1",
-        "GANGLION_RUN": "kit",
-    }
+    variables = {**place.variables, "GANGLION_RUN": "kit"}
     if place.silence_ms is not None:
         variables["GANGLION_SILENCE_MS"] = str(place.silence_ms)
     listener: Listener
@@ -398,13 +384,7 @@ class _PluginPeer:
         self.receive = self._own.receive
         self.cut = self._own.close
         self._end: End | None = None
-        self._variables = {
-            **variables,
-            "GANGLION_NAME": place.name,
-            "GANGLION_TOKEN": place.token,
-            "GANGLION_ROLE": place.role,
-            "GANGLION_INCARNATION": "1",
-        }
+        self._variables = {**variables, **place.variables}
         self._thread = threading.Thread(target=self._run, name="plugin", daemon=True)
         self._thread.start()
 
