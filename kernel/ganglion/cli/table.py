@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ganglion.errors import UsageError
-from ganglion.supervisor.output import printable
+from ganglion.supervisor.output import printable as printable
+from ganglion.supervisor.output import without_password as without_password
 
 if TYPE_CHECKING:
     from ganglion.cli.settings import Settings

@@ -17,12 +17,11 @@ import click
 
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import carrier_of, open_reader, store_class, store_uri, with_live_status
-from ganglion.cli.table import FORMATS, cell, json_text, opened, tell, write
-from ganglion.errors import StoreError, UsageError
-from ganglion.supervisor.output import printable, without_password
+from ganglion.cli.table import FORMATS, cell, json_text, opened, printable, tell, without_password, write
+from ganglion.sdk import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from ganglion.sdk.store import StoreReader
+    from ganglion.sdk import StoreReader
 
 
 @click.command("results")
@@ -67,7 +66,7 @@ def command(
     narrowing |= {name: _split(narrowing[name]) for name in ("columns", "order")}
     opening: AbstractContextManager[StoreReader] = open_reader(settings)
     if unsealed:
-        from ganglion.cli.unsealed import open_episodes
+        from ganglion.cli.extension import open_episodes
 
         opening = open_episodes(settings, runs)
     with opening as reader:
@@ -379,7 +378,7 @@ def _verified(
 
 def _of_files(results: Path, run: str, reader: StoreReader) -> _Damages:
     """Check the manifest of a run against the store, and all files that either names."""
-    from ganglion.supervisor.folder import MANIFEST, Files, read_manifest  # late: pydantic, which tables need not
+    from ganglion.cli.extension import MANIFEST, Files, read_manifest  # late: pydantic, which tables need not
 
     folder = results / run
     if not _is_name(run):
@@ -423,7 +422,7 @@ def _agree(sealed: Any, heads: Any) -> bool:
 
 def _of_folder(results: Path, name: str, why: StoreError) -> _Damages:
     """Check the folder of a run whose store cannot be read; that is damage, unless it was not to be stored at all."""
-    from ganglion.supervisor.folder import MANIFEST, Files, read_manifest
+    from ganglion.cli.extension import MANIFEST, Files, read_manifest
 
     if not _is_name(name) or not (results / name / MANIFEST).is_file():
         raise UsageError(f"{why}; in {results} there is no folder of a run {name!r:.60} either")
