@@ -15,6 +15,7 @@ WAITING = "waiting"
 EXCUSED = "excused"  # told by a participant of itself: how many errors of authors it has tolerated; counted only
 
 STEPS_TAKEN = "steps.taken"  # told by a controller, once a second: how many steps its open episode has
+PHASE_PLACED = "phase.placed"  # told by the supervisor: how the workers of a phase are placed, as it has measured
 
 # told by the governor
 PHASE_STARTED = "phase.started"
