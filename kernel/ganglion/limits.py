@@ -130,6 +130,7 @@ PLACEMENT_SETTLE_S = 0.05  # after a change, before steps count: threads that sl
 PLACEMENT_PATIENCE_S = 3.0  # a window that is not full then belongs to slow steps, to which placement means nothing
 PLACEMENT_FASTER = 1.05  # so much faster are workers that are kept together, or they are left free
 PLACEMENT_VOTES = 2  # equal votes of pairs of windows that decide: one pair may fall into the beginning of learning
+PLACEMENT_WATCH_S = 5.0  # workers that were slower than free for so long are measured anew; doubled each time
 PLACEMENT_LOOK_S = 1.0  # new threads and children of kept processes are looked for so often
 
 # -- leaving ----------------------------------------------------------------------------------------------------------

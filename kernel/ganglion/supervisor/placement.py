@@ -18,6 +18,7 @@ from ganglion.limits import (
     PLACEMENT_PATIENCE_S,
     PLACEMENT_SETTLE_S,
     PLACEMENT_VOTES,
+    PLACEMENT_WATCH_S,
     PLACEMENT_WINDOW_S,
 )
 from ganglion.supervisor.event import PHASE_PLACED
@@ -42,7 +43,8 @@ class Comparison:
     `kept` is how they are to be placed now. Call `placed` as soon as they are, `count` for each step count that a
     worker tells and `tick` from time to time; place them anew where one of these returns True. Free and kept follow
     each other in windows; a free one and a kept one are a pair, and a pair is a vote. `PLACEMENT_VOTES` equal votes
-    are a decision. `rates` are the steps per second of all workers in each window, by `kept`.
+    are a decision. Workers that are kept are compared anew if they become slower than they were free: learning may
+    have begun, or a simulator been started. `rates` are the steps per second in each window, by `kept`.
     """
 
     def __init__(self, workers: Iterable[int], kept: bool = False) -> None:
@@ -50,6 +52,7 @@ class Comparison:
         self.decided = False
         self.rates: dict[bool, list[float]] = {False: [], True: []}
         self._workers = frozenset(workers)
+        self._watch_s = PLACEMENT_WATCH_S
         self._from_s = math.inf
         self._counts: dict[int, tuple[float, int, float, int]] = {}  # worker -> time and steps, first and last
 
@@ -59,7 +62,7 @@ class Comparison:
 
     def count(self, worker: int, at_s: float, steps: int) -> bool:
         """Take in how many steps a worker had made at a moment; say whether the workers are to be placed anew."""
-        if self.decided or worker not in self._workers or at_s < self._from_s:
+        if (self.decided and not self.kept) or worker not in self._workers or at_s < self._from_s:
             return False
         begun_s, begun, former_s, former = self._counts.get(worker, (at_s, steps, at_s, steps))
         if steps < former or at_s < former_s:  # a successor that goes back, or somebody has set the clock
@@ -69,9 +72,16 @@ class Comparison:
         if len(self._counts) < len(self._workers):
             return False
         spans = [(last_s - first_s, last - first) for first_s, first, last_s, last in self._counts.values()]
-        if min(span_s for span_s, _ in spans) < PLACEMENT_WINDOW_S:
+        if min(span_s for span_s, _ in spans) < (self._watch_s if self.decided else PLACEMENT_WINDOW_S):
             return False
-        self._close_window(sum(made / span_s for span_s, made in spans))
+        rate = sum(made / span_s for span_s, made in spans)
+        if not self.decided:
+            self._close_window(rate)
+        elif rate < sum(self.rates[False]) / len(self.rates[False]):
+            self.decided, self.rates, self._watch_s = False, {False: [], True: []}, 2 * self._watch_s
+        else:
+            self.placed(at_s)
+            return False
         return True
 
     def tick(self, now_s: float) -> bool:
