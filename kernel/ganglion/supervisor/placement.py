@@ -9,18 +9,11 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ganglion.limits import (
-    PLACEMENT_FASTER,
-    PLACEMENT_LOOK_S,
-    PLACEMENT_PATIENCE_S,
-    PLACEMENT_SETTLE_S,
-    PLACEMENT_VOTES,
-    PLACEMENT_WATCH_S,
-    PLACEMENT_WINDOW_S,
-)
+from ganglion import limits
 from ganglion.supervisor.event import PHASE_PLACED
 from ganglion.supervisor.linux import children_of, proc
 from ganglion.wire.name import Role
@@ -52,13 +45,13 @@ class Comparison:
         self.decided = False
         self.rates: dict[bool, list[float]] = {False: [], True: []}
         self._workers = frozenset(workers)
-        self._watch_s = PLACEMENT_WATCH_S
+        self._watch_s = limits.PLACEMENT_WATCH_S
         self._from_s = math.inf
         self._counts: dict[int, tuple[float, int, float, int]] = {}  # worker -> time and steps, first and last
 
     def placed(self, now_s: float) -> None:
         """Begin a window: the workers are placed as `kept` says since a moment."""
-        self._from_s, self._counts = now_s + PLACEMENT_SETTLE_S, {}
+        self._from_s, self._counts = now_s + limits.PLACEMENT_SETTLE_S, {}
 
     def count(self, worker: int, at_s: float, steps: int) -> bool:
         """Take in how many steps a worker had made at a moment; say whether the workers are to be placed anew."""
@@ -72,7 +65,7 @@ class Comparison:
         if len(self._counts) < len(self._workers):
             return False
         spans = [(last_s - first_s, last - first) for first_s, first, last_s, last in self._counts.values()]
-        if min(span_s for span_s, _ in spans) < (self._watch_s if self.decided else PLACEMENT_WINDOW_S):
+        if min(span_s for span_s, _ in spans) < (self._watch_s if self.decided else limits.PLACEMENT_WINDOW_S):
             return False
         rate = sum(made / span_s for span_s, made in spans)
         if not self.decided:
@@ -86,7 +79,7 @@ class Comparison:
 
     def tick(self, now_s: float) -> bool:
         """Leave the workers free if a window does not fill: between such steps a wake-up costs nothing that counts."""
-        if self.decided or now_s < self._from_s + PLACEMENT_PATIENCE_S:
+        if self.decided or now_s < self._from_s + limits.PLACEMENT_PATIENCE_S:
             return False
         self.kept, self.decided = False, True
         return True
@@ -94,9 +87,9 @@ class Comparison:
     def _close_window(self, rate: float) -> None:
         self.rates[self.kept].append(rate)
         pairs = zip(self.rates[False], self.rates[True], strict=False)
-        votes = [kept > PLACEMENT_FASTER * free for free, kept in pairs]
+        votes = [kept > limits.PLACEMENT_FASTER * free for free, kept in pairs]
         for verdict in (True, False):
-            if votes.count(verdict) == PLACEMENT_VOTES:
+            if votes.count(verdict) == limits.PLACEMENT_VOTES:
                 self.kept, self.decided = verdict, True
                 return
         self.kept = not self.kept
@@ -187,14 +180,14 @@ def _processor(pid: int) -> int | None:
     return int(fields[36]) if len(fields) > 36 else None
 
 
+@dataclass(slots=True)
 class _Placed:
     """Hold how the workers of a run are placed in its present phase; `families` has the broker's under None."""
 
-    def __init__(self, phase: int, comparison: Comparison, families: dict[int | None, Family]) -> None:
-        self.phase = phase
-        self.comparison = comparison
-        self.families = families
-        self.processors: dict[int, int] = {}
+    phase: int
+    comparison: Comparison
+    processors: dict[int, int]
+    families: dict[int | None, Family]
 
 
 class Placer:
@@ -209,12 +202,11 @@ class Placer:
 
     def told(self, run: Run, peer: str, news: RunEvent) -> None:
         """Take in that a controller tells how many steps it has made."""
-        member, taken = run.members.get(peer), news.fields.get("taken")
-        measured = self._cpus == AUTO and len(self._processors) > 1
-        if not measured or member is None or not _measured(member) or type(taken) is not int or run.over.is_set():
+        if self._cpus != AUTO or len(self._processors) < 2 or run.over.is_set():
             return
-        if news.fields.get("phase") != run.phase:
-            return  # of the phase before
+        member, taken = run.members.get(peer), news.fields.get("taken")
+        if member is None or not _measured(member) or type(taken) is not int or news.fields.get("phase") != run.phase:
+            return  # one that evaluates, or of the phase before
         placed = self._runs.get(run.id)
         if placed is None or placed.phase != run.phase:
             placed = self._begin(run)
@@ -222,68 +214,65 @@ class Placer:
             self._place(run, placed)
 
     def end(self, run: Run) -> None:
-        """Give back what a run shares with others: the broker."""
+        """Give back all processes of a run, and the broker."""
         placed = self._runs.pop(run.id, None)
         for family in placed.families.values() if placed is not None else ():
             family.place([], None)
 
     def of(self, run: Run, member: Member) -> str:
         """Return in words where the process of a member may run; empty for one that somebody else has started."""
-        placed = self._runs.get(run.id)
-        family = placed.families.get(_worker(run, member)) if placed is not None and _together(run, member) else None
         if member.place.attached:
             return ""
-        if placed is not None and family is not None and not placed.comparison.decided:
-            return "measuring"
-        if family is not None and family.at is not None:
-            return f"kept on {family.at}"
+        placed = self._runs.get(run.id)
+        if placed is not None and _together(run, member):
+            if not placed.comparison.decided:
+                return "measuring"
+            if placed.comparison.kept:
+                return f"kept on {placed.processors.get(member.place.worker or 0)}"
         return FREE if self._cpus in (AUTO, FREE) else f"kept on {self._cpus}"
 
     # -- one run ------------------------------------------------------------------------------------------------------
     def _begin(self, run: Run) -> _Placed:
-        """Begin to measure a phase: as the phase before has ended, so that short ones lose nothing."""
-        former, pids = self._runs.get(run.id), {}
-        for member in run.members.values():
-            if _measured(member) and member.process is not None:
-                pids[member.place.worker or 0] = member.process.pid
-        workers: dict[int | None, Family] = {**dict.fromkeys(pids), None: None}  # type: ignore[dict-item]
-        same = former is not None and former.families.keys() == workers.keys()
-        if former is not None and not same:
+        """Begin to measure a phase, with the placement in which the one before has ended: short ones lose nothing."""
+        controllers = {m.place.worker or 0: m.process for m in run.members.values() if _measured(m)}
+        placed = self._runs.get(run.id)
+        if placed is not None and placed.processors.keys() == controllers.keys():
+            placed.phase, placed.comparison = run.phase, Comparison(controllers, placed.comparison.kept)
+        else:
             self.end(run)
-        families = former.families if former is not None and same else {w: Family(self._processors) for w in workers}
-        kept = former is not None and same and former.comparison.kept
-        self._runs[run.id] = placed = _Placed(run.phase, Comparison(pids, kept), families)
-        taken = [one for name, other in self._runs.items() if name != run.id for one in other.processors.values()]
-        last = {worker: _processor(pid) for worker, pid in pids.items()}
-        placed.processors = former.processors if kept and former else assign(last, self._processors, taken)
+            taken = [one for other in self._runs.values() for one in other.processors.values()]
+            last = {worker: None if one is None else _processor(one.pid) for worker, one in controllers.items()}
+            processors = assign(last, self._processors, taken)
+            families = {worker: Family(self._processors) for worker in (*controllers, None)}
+            placed = self._runs[run.id] = _Placed(run.phase, Comparison(controllers), processors, families)
         self._place(run, placed)
         if self._looking is None:
-            self._looking = asyncio.get_running_loop().call_later(PLACEMENT_LOOK_S, self._look)
+            self._looking = asyncio.get_running_loop().call_later(limits.PLACEMENT_LOOK_S, self._look)
         return placed
 
     def _place(self, run: Run, placed: _Placed) -> None:
+        """Place the workers of a run as its comparison says, and tell what has been decided."""
         comparison = placed.comparison
         self._keep(run, placed)
         comparison.placed(time.time())
         if comparison.decided:
-            means = {kept: sum(rates) / len(rates) for kept, rates in comparison.rates.items() if rates}
-            fields = {"phase": placed.phase, "placement": "kept" if comparison.kept else FREE}
-            rates = {f"{'kept' if kept else FREE}_steps_per_s": round(mean, 1) for kept, mean in means.items()}
-            processors = sorted(placed.processors.values()) if comparison.kept else None
-            self._supervisor.tell(run, PHASE_PLACED, {**fields, "processors": processors, **rates})
+            fields: dict[str, Any] = {"phase": placed.phase, "placement": "kept" if comparison.kept else FREE}
+            if comparison.kept:
+                fields["processors"] = list(placed.processors.values())
+            for kept, rates in comparison.rates.items():
+                fields[f"{'kept' if kept else FREE}_steps_per_s"] = round(sum(rates) / len(rates), 1) if rates else None
+            self._supervisor.tell(run, PHASE_PLACED, fields)
 
     def _keep(self, run: Run, placed: _Placed) -> None:
-        """Place all processes of a run as its comparison says, also those that are new."""
-        for worker, family in placed.families.items():
-            members = [m for m in run.members.values() if _together(run, m) and _worker(run, m) == worker]
+        """Place all processes of the workers, also those that are new; with one worker of one run the broker, too."""
+        for worker, processor in placed.processors.items():
+            members = [m for m in run.members.values() if _together(run, m) and (m.place.worker or 0) == worker]
             pids = [m.process.pid for m in members if m.process is not None and not m.child.gone]
-            processor = placed.processors.get(0 if worker is None else worker) if placed.comparison.kept else None
-            if worker is None:
-                shared = len(placed.processors) > 1 or len(self._open()) > 1
-                broker = self._supervisor.broker
-                pids = [broker.pid] if broker is not None and not broker.ended.is_set() else []
-                processor = None if shared else processor
-            family.place(pids, processor)
+            placed.families[worker].place(pids, processor if placed.comparison.kept else None)
+        broker = self._supervisor.broker
+        alone = placed.comparison.kept and len(placed.processors) == len(self._open()) == 1
+        pids = [broker.pid] if broker is not None and not broker.ended.is_set() else []
+        placed.families[None].place(pids, next(iter(placed.processors.values())) if alone else None)
 
     def _open(self) -> list[Run]:
         return [run for run in self._supervisor.runs.values() if run.outcome is None]
@@ -298,7 +287,7 @@ class Placer:
             elif placed is not None and placed.comparison.kept:
                 self._keep(run, placed)
         if self._runs:
-            pause_s = max(PLACEMENT_LOOK_S, (time.monotonic() - begun_s) / _LOOK_SHARE)
+            pause_s = max(limits.PLACEMENT_LOOK_S, (time.monotonic() - begun_s) / _LOOK_SHARE)
             self._looking = asyncio.get_running_loop().call_later(pause_s, self._look)
 
 
@@ -312,7 +301,3 @@ def _together(run: Run, member: Member) -> bool:
     if member.place.role is Role.BRAIN:
         return sum(map(_measured, run.members.values())) == 1
     return member.place.role in _TOGETHER and not member.place.evaluation
-
-
-def _worker(run: Run, member: Member) -> int:
-    return member.place.worker or 0
