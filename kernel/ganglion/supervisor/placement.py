@@ -1,4 +1,4 @@
-"""Placement: whether the processes of a worker are kept together on one processor, as measured in each phase."""
+"""Placement: processes of a worker are free or kept on one processor, whichever is measured to be faster."""
 
 from __future__ import annotations
 
