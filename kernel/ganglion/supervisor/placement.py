@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ganglion import limits
@@ -155,9 +154,9 @@ class Family:
             if pid in seen or pid in self._theirs:
                 continue
             seen.add(pid)
+            if proc(f"{pid}/status").partition("\nUid:")[2].split()[1:2] != [str(os.geteuid())]:
+                continue  # it may have become another user after it was started
             try:
-                if Path(f"/proc/{pid}").stat().st_uid != os.geteuid():
-                    continue
                 threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names of threads, not paths
             except OSError:
                 continue  # it has just ended

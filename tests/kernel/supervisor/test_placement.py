@@ -15,7 +15,7 @@ from ganglion.limits import (
     PLACEMENT_WATCH_S,
     PLACEMENT_WINDOW_S,
 )
-from ganglion.supervisor.linux import children_of
+from ganglion.supervisor.linux import children_of, may_change_user
 from ganglion.supervisor.placement import Comparison, Family, assign
 
 Rate = Callable[[bool, float], float]  # kept, seconds since the begin -> steps per second of one worker
@@ -250,3 +250,20 @@ def test_what_is_not_kept_is_not_given_back(process: tuple[subprocess.Popen[str]
     for processor in (None, max(free), None, min(free), None):
         family.place([child.pid], processor)
         assert {frozenset({max(free)})} == set(map(frozenset, _affinities(child.pid).values()))
+
+
+@several
+@pytest.mark.skipif(not may_change_user(), reason="only root starts processes of others")
+def test_processes_of_other_users_are_left_alone() -> None:
+    """A process that has become another user stays where it is, also where we might move it."""
+    free = os.sched_getaffinity(0)
+    become = "import os, sys; os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534); print(flush=True)"
+    argv = [sys.executable, "-c", f"{become}; sys.stdin.read()"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        Family(free).place([child.pid], min(free))
+        found = os.sched_getaffinity(child.pid)
+        child.communicate(b"")
+
+    assert free == found
