@@ -58,7 +58,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {  # title -> key of the
     "waiting for": ("waiting_for", ", ".join),
     "cpu": ("cpu_s", lambda cpu_s: f"{cpu_s:.1f} s"),
     "memory": ("memory_bytes", lambda memory_bytes: f"{memory_bytes / 2**20:.0f} MB"),
-    **{name: (name, str) for name in ("restarts", "excused")},
+    **{name: (name, str) for name in ("restarts", "excused", "placement")},
 }
 
 

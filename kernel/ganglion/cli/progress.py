@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 16
 _EPISODES_PER_S = 20  # more than that become one line per second
-_QUIET = (event.PEER_JOINED, event.STEPS_TAKEN)  # shown with -v
+_QUIET = (event.PEER_JOINED, event.STEPS_TAKEN, event.PHASE_PLACED)  # shown with -v
 
 
 def plain_line(news: RunEvent) -> str:

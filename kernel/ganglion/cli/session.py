@@ -19,6 +19,7 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
 from ganglion.errors import LaunchError, UsageError
 from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.placement import AUTO, FREE
 
 if TYPE_CHECKING:
     from ganglion.document.fault import Fault
@@ -89,7 +90,8 @@ def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
 def processors(text: str, there: set[int]) -> set[int]:
     """Return the processors of a list like `0`, `0,2` or `1-3`; UsageError if it is none, or one is not `there`."""
     if _PROCESSORS.match(text) is None:
-        raise UsageError(f"cpus: expected a list of processors, as in `0`, `0,2` or `1-3`, found {text[:80]!r}")
+        wanted = "auto, free or a list of processors, as in `0`, `0,2` or `1-3`"
+        raise UsageError(f"cpus: expected {wanted}, found {text[:80]!r}")
     found: set[int] = set()
     for first, _, last in (part.partition("-") for part in text.split(",")):
         if int(last or first) > max(there):  # before a range of any length is made
@@ -104,7 +106,7 @@ def processors(text: str, there: set[int]) -> set[int]:
 def confine(settings: Settings) -> None:
     """Keep this process, and what it will start, on the processors and to the rights of files of the settings."""
     os.umask(settings.mask)
-    if settings.cpus is None:
+    if settings.cpus in (AUTO, FREE):
         return
     if not hasattr(os, "sched_setaffinity"):
         raise UsageError("cpus: this system keeps no process on processors of one's choice")
@@ -177,7 +179,9 @@ class Session:
         service = service or Service()
         argv = tuple(sys.argv)
         self.supervisor = service.supervisor = Supervisor(
-            SupervisorSettings(settings.results, self.store, name, tcp, logs, allow, argv, service.handlers(), **where),
+            SupervisorSettings(
+                settings.results, self.store, name, tcp, logs, allow, argv, service.handlers(), settings.cpus, **where
+            ),
             report,
             launcher,
         )

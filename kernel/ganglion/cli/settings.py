@@ -37,11 +37,11 @@ class Settings:
     """Hold the options that are taken before and after a command's name; `@click.pass_obj` gives them to a command.
 
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
-    newest of this user. `bind` is an endpoint for other machines, `cpus` a list of processors, `allow` names packages
-    that import paths may lead into, `block` plugins or distributions that nobody may use, `commands` is `allow` or
-    `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process whose journal is longer than
-    `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0, or the number of `-v`.
-    `origins` says where each setting is from, if it is not built in.
+    newest of this user. `bind` is an endpoint for other machines, `cpus` is `auto`, `free` or a list of processors,
+    `allow` names packages that import paths may lead into, `block` plugins or distributions that nobody may use,
+    `commands` is `allow` or `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process
+    whose journal is longer than `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0,
+    or the number of `-v`. `origins` says where each setting is from, if it is not built in.
     """
 
     results: Path = Path("results")
@@ -51,7 +51,7 @@ class Settings:
     json: bool = False
     plain: bool = False
     bind: str | None = None
-    cpus: str | None = None
+    cpus: str = "auto"
     allow: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     commands: str = "allow"
@@ -100,6 +100,8 @@ class Settings:
             self.results = Path(value or "results").expanduser()
         elif key == "kernel":
             self.kernel = Path(value).expanduser() if value else None
+        elif key == "cpus":
+            self.cpus = value or "auto"
         else:
             setattr(self, key, tuple(value) if key in _LISTS else value or None)
         self.origins[key] = origin
@@ -147,7 +149,7 @@ def options(hidden: bool) -> list[click.Option]:
         option("--results", metavar="DIR", help="folder of the results [results]"),
         option("--store", metavar="URI", help="store of the results [DIR/ganglion.db]"),
         option("--kernel", metavar="FILE", help="connection file of the kernel to talk to"),
-        option("--cpus", metavar="LIST", help="processors that a run is kept on, as in 0 or 0,2 [all]"),
+        option("--cpus", metavar="LIST", help="auto, free, or processors that a run is kept on, as in 0,2 [auto]"),
         option("-v", "--verbose", count=True, help="say more; twice: everything"),
         option("-q", "--quiet", is_flag=True, help="say what went wrong only"),
         option("--json", is_flag=True, help="print JSON"),

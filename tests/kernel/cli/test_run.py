@@ -73,9 +73,9 @@ def test_plan_is_printed_both_ways(ganglion: Callable[..., tuple[int, str, str]]
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "expected a list of processors"),
-        ("zero", "expected a list of processors"),
-        ("0-", "expected a list of processors"),
+        ("", "expected auto, free or a list of processors"),
+        ("zero", "expected auto, free or a list of processors"),
+        ("0-", "expected auto, free or a list of processors"),
         ("0-999999999999", "expected processors up to 3, found 999999999999"),
         ("1", r"expected some of \[0, 3\], found 1"),
         ("3-0", r"expected some of \[0, 3\], found '3-0'"),

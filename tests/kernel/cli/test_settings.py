@@ -102,7 +102,7 @@ def test_each_value_is_shown_with_its_origin(config: Config, tmp_path: Path) -> 
         ["store", "postgresql://me:***@host/db", ".ganglion.yml:1"],
         ["kernel", "-", "built in"],
         ["bind", "-", "built in"],
-        ["cpus", "-", "built in"],
+        ["cpus", "auto", "built in"],
         ["allow", "-", "built in"],
         ["block", "-", "built in"],
         ["commands", "deny", "variable GANGLION_COMMANDS"],
