@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,17 @@ from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.messages import RunRequest
 
 if TYPE_CHECKING:
+    from ganglion.run.plan import PhasePlan
     from ganglion.sdk.store import Store, StoreReader
 
 
-_FILE = "ganglion.db"
+FILE = "ganglion.db"
+"""The store of a results folder, unless another one was named."""
 
 
 def default_uri(results: Path) -> str:
     """Return the URI of the store that lies in a results folder unless something else was said."""
-    return f"sqlite:///{results.absolute() / _FILE}"
+    return f"sqlite:///{results.absolute() / FILE}"
 
 
 def store_of(settings: Settings) -> str | None:
@@ -48,7 +50,7 @@ def store_class(uri: str) -> type[Store]:
 
     scheme, colon, _ = uri.partition("://")
     if not colon:
-        raise UsageError(f"expected a store URI such as sqlite:///results/{_FILE}, found {without_password(uri)!r}")
+        raise UsageError(f"expected a store URI such as sqlite:///results/{FILE}, found {without_password(uri)!r}")
     loaded: type[Store] = registry.load("store", scheme)
     return loaded
 
@@ -59,76 +61,12 @@ def open_reader(settings: Settings) -> StoreReader:
     return store_class(uri).reader(uri)
 
 
-DOCUMENT, RESOLVED = "document.yml", "resolved.yml"
+def find_stored(settings: Settings, run: str) -> dict[str, Any]:
+    """Return what is known of a run: of the store, or of one that nothing was stored of, by its folder.
 
-
-class StoredRun:
-    """Hold what is known of a run.
-
-    `row` are the columns of table `runs` (`status` and `reason` None where no store knows the run), `phases` and
-    `brains` those of their tables; a phase also has `workers`, `episodes` (how many are stored) and `limit` (how many
-    the document allows), None where that is not known.
-    """
-
-    def __init__(self, folder: Path, row: Mapping[str, Any], reader: StoreReader | None) -> None:
-        from ganglion.supervisor.folder import read_manifest
-
-        self.run: str = row["run"]
-        self.folder = folder
-        self.row = dict(row)
-        self.manifest = read_manifest(folder)[0]
-        self.phases = self._phases(reader)
-        self.brains = [] if reader is None else list(reader.rows("brains", [self.run]))
-
-    def text(self, name: str) -> str:
-        """Return a document of the run's folder: as it was given, or resolved; UsageError if there is none."""
-        try:
-            return (self.folder / name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{self.folder / name}: cannot be read: {error.strerror}") from error
-
-    def files(self) -> list[dict[str, Any]]:
-        """Return path (below the folder) and size of every file of the run, by path."""
-        found = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        return [{"path": path.relative_to(self.folder).as_posix(), "bytes": path.stat().st_size} for path in found]
-
-    def _phases(self, reader: StoreReader | None) -> list[dict[str, Any]]:
-        """Return the phases that have begun, and behind them those that have not."""
-        rows = [] if reader is None else list(reader.rows("phases", [self.run]))
-        told = [] if reader is None else reader.rows("episodes", [self.run], columns=["phase", "mode"])
-        done = Counter((row["phase"], row["mode"]) for row in told)
-        planned = self._planned()
-        begun = {row["phase"] for row in rows}
-        for index, (name, config) in enumerate(planned):
-            if index not in begun:
-                row = {"run": self.run, "phase": index, "name": name, "mode": config["mode"]}
-                rows.append({**row, "status": None, "reason": None})
-        for row in rows:
-            config = planned[row["phase"]][1] if row["phase"] < len(planned) else {}
-            row["workers"], limit = config.get("worker"), config.get("episodes")
-            row["episodes"] = None if reader is None else done[row["phase"], row["mode"]]
-            # Of evaluations within a phase there are as many as fall due.
-            bounded = limit is not None and row["workers"] is not None and row["mode"] == config.get("mode")
-            row["limit"] = limit * row["workers"] if bounded else None
-        return rows
-
-    def _planned(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return (name, configuration) of each phase of the resolved document."""
-        from ganglion.document.marks import Source, compose  # late: not every run has a document
-
-        try:
-            text = self.text(RESOLVED)
-        except UsageError:
-            return []
-        root, _ = compose(Source(RESOLVED, text), text)
-        schedule = [] if root is None or "schedule" not in root.map else root.map["schedule"].plain()
-        return [(name, phase["phase_config"]) for entry in schedule for name, phase in entry.items()]
-
-
-def find_stored(settings: Settings, run: str) -> StoredRun:
-    """Return the run that is meant: of the store, or one that nothing was stored of, by its folder.
-
-    UsageError if there is none.
+    The value has the columns of table `runs` (`status` and `reason` None where no store knows the run), `folder`,
+    `versions`, `phases`, `brains`, `files`. A phase also has `workers`, `episodes` (how many are stored) and `limit`
+    (how many the document allows), None where that is not known. UsageError if there is no such run.
     """
     try:
         if settings.store == "none":
@@ -142,10 +80,10 @@ def find_stored(settings: Settings, run: str) -> StoredRun:
         except UsageError as error:
             return _of_folder(settings.results, run, str(error))
         [row] = reader.rows("runs", [identity])
-        return StoredRun(settings.results / identity, with_live_status(settings, row), reader)
+        return _known(settings.results / identity, with_live_status(settings, row), reader)
 
 
-def _of_folder(results: Path, run: str, why: str) -> StoredRun:
+def _of_folder(results: Path, run: str, why: str) -> dict[str, Any]:
     """Return a run of which there is a folder only; `why` says why it is not stored."""
     from ganglion.supervisor.folder import read_manifest
 
@@ -155,7 +93,50 @@ def _of_folder(results: Path, run: str, why: str) -> StoredRun:
         raise UsageError(f"{why}; in {results} there is no folder of such a run either")
     keys = ("run", "uid", "experiment", "seed", "started")
     row = {key: manifest.get(key) for key in keys} | {"status": None, "reason": None, "ended": None}
-    return StoredRun(folder, row, None)
+    return _known(folder, row, None)
+
+
+def _known(folder: Path, row: Mapping[str, Any], reader: StoreReader | None) -> dict[str, Any]:
+    from ganglion.supervisor.folder import read_manifest
+
+    def rows(table: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        found = () if reader is None else reader.rows(table, [row["run"]], columns=columns)
+        return [{key: value for key, value in line.items() if key != "run"} for line in found]
+
+    manifest = read_manifest(folder)[0]
+    done = None if reader is None else Counter((it["phase"], it["mode"]) for it in rows("episodes", ["phase", "mode"]))
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        **row,
+        "folder": str(folder),
+        "versions": {key: manifest.get(key) for key in ("ganglion", "python", "packages", "git")},
+        "phases": _phases(rows("phases"), done, folder, manifest.get("plan")),
+        "brains": rows("brains"),
+        "files": [{"path": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size} for path in files],
+    }
+
+
+def _phases(
+    rows: list[dict[str, Any]], done: Mapping[tuple[Any, Any], int] | None, folder: Path, sha256: object
+) -> list[dict[str, Any]]:
+    """Return the phases that have begun, and behind them those that have not."""
+    from ganglion.supervisor.folder import read_origin
+
+    planned: dict[int, PhasePlan] = {}
+    with contextlib.suppress(UsageError):  # not every run has a plan
+        planned = {phase.index: phase for phase in read_origin(folder, sha256)[0].phases}
+    for phase in planned.values():
+        if phase.index not in {row["phase"] for row in rows}:
+            named = {"phase": phase.index, "name": phase.name, "mode": phase.mode}
+            rows.append({**named, "status": None, "reason": None})
+    for row in rows:
+        plan = planned.get(row["phase"])
+        row["workers"] = plan and plan.workers
+        row["episodes"] = None if done is None else done[row["phase"], row["mode"]]
+        # Of evaluations within a phase there are as many as fall due.
+        own = plan is not None and row["mode"] == plan.mode
+        row["limit"] = plan.episodes * plan.workers if plan and own and plan.episodes is not None else None
+    return rows
 
 
 def newest_folder(results: Path, run: str) -> Path | None:
@@ -219,40 +200,31 @@ def show(settings: Settings, run: str, document: bool, plan: bool) -> None:
         raise UsageError("expected one of --document and --plan, found both")
     found = find_stored(settings, run)
     if document or plan:
-        text = found.text(DOCUMENT if document else RESOLVED)
+        path = Path(found["folder"], "document.yml" if document else "resolved.yml")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         name = "document" if document else "plan"
-        click.echo(json.dumps({"run": found.run, name: text}) if settings.json else text, nl=settings.json)
+        click.echo(json_text({"run": found["run"], name: text}) if settings.json else text, nl=settings.json)
     elif settings.json:
-        click.echo(json_text(_value(found)))
+        click.echo(json_text(found))
     else:
         _print(found, sys.stdout.isatty() and not settings.plain)
 
 
-def _value(found: StoredRun) -> dict[str, Any]:
-    """Return all that is shown as one plain value."""
-    versions = {key: found.manifest.get(key) for key in ("ganglion", "python", "packages", "git")}
-    phases, brains = (
-        [{key: value for key, value in row.items() if key != "run"} for row in rows]
-        for rows in (found.phases, found.brains)
-    )
-    more = {"versions": versions, "phases": phases, "brains": brains, "files": found.files()}
-    return {**found.row, "folder": str(found.folder), **more}
-
-
-def _print(found: StoredRun, terminal: bool) -> None:
-    row = found.row
-    status = row["status"] or "unknown: nothing was stored"
-    reason = f" ({row['reason']})" if row["reason"] else ""
-    shown = {**row, "status": f"{status}{reason}", "ganglion": found.manifest.get("ganglion"), "folder": found.folder}
+def _print(found: dict[str, Any], terminal: bool) -> None:
+    status = found["status"] or "unknown: nothing was stored"
+    reason = f" ({found['reason']})" if found["reason"] else ""
+    shown = {**found, "status": f"{status}{reason}", "ganglion": found["versions"]["ganglion"]}
     for name in ("run", "uid", "experiment", "seed", "status", "started", "ended", "ganglion", "folder"):
         if shown[name] is not None:
             click.echo(f"{name:<11}{printable(str(shown[name]))}")
-    phases = [{**phase, "episodes": _progress(phase)} for phase in found.phases]
-    tables = (("phases", _PHASES, phases), ("brains", _BRAINS, found.brains), ("files", _FILES, found.files()))
-    for title, columns, rows in tables:
-        if rows:
+    shown["phases"] = [{**phase, "episodes": _progress(phase)} for phase in found["phases"]]
+    for title, columns in (("phases", _PHASES), ("brains", _BRAINS), ("files", _FILES)):
+        if shown[title]:
             click.echo(f"\n{title}")
-            write(sys.stdout, "table", columns, rows, terminal)
+            write(sys.stdout, "table", columns, shown[title], terminal)
 
 
 def _progress(phase: dict[str, Any]) -> str:
