@@ -196,10 +196,12 @@ def graph(settings: Settings, source: str, form: str, phases: bool, allow: tuple
     if source == "-" or Path(source).is_file() or source.endswith((".yml", ".yaml")):
         plan = load_document(source, plugins=registry, allow=allow)[0]
     else:  # a run is drawn by its plan, whatever is installed now
-        from ganglion.cli.stores import find_stored
+        from ganglion.cli.stores import newest_folder
         from ganglion.supervisor.folder import read_manifest, read_origin
 
-        folder = Path(find_stored(settings, source)["folder"])
+        folder = newest_folder(settings.results, source)
+        if folder is None:
+            raise UsageError(f"expected a document, or a run in {settings.results}, found no {source!r}")
         plan = read_origin(folder, read_manifest(folder)[0].get("plan"))[0]
     click.echo("".join(drawn(phases_graph(plan) if phases else process_graph(plan), form)), nl=False)
 

@@ -21,19 +21,21 @@ from ganglion.document.model import Count, Expect, Flag, Form, Name, Seed, Versi
 from ganglion.document.reader import Tree, load_tree, read_tree
 from ganglion.document.schema import cleaned, schema
 from ganglion.document.spelling import component, normalise, walk
-from ganglion.errors import DocumentError, GanglionError, UsageError
-from ganglion.run.plan import Plan
-from ganglion.supervisor.folder import MANIFEST, Files, read_manifest
+from ganglion.errors import CallFailed, DeadlineExceeded, DocumentError, GanglionError, PeerLost, UsageError
+from ganglion.run.plan import PhasePlan, Plan
+from ganglion.supervisor.connection import find_connections, find_run
+from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, read_origin
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
-from ganglion.wire.messages import RunEvent
+from ganglion.wire.messages import RunEvent, RunRequest
 
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
 __all__ += ["Launcher", "Outcome", "Plan", "RunEvent", "Session", "Settings", "loop"]
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
-__all__ += ["MANIFEST", "Files", "open_episodes", "read_manifest"]  # what lies beside a store
+__all__ += ["MANIFEST", "Files", "PhasePlan", "open_episodes", "read_manifest", "read_origin"]  # beside a store
+__all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
 # documents: faults, nodes with their places, forms of keys, run documents
 __all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_tree", "node_of", "path_of", "put", "read_tree"]

@@ -9,12 +9,12 @@ import io
 import json
 import os
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from typing import Any
 
 import click
-from click.utils import make_default_short_help
 
 from ganglion import __version__
 from ganglion.cli.settings import INTERRUPTED, Settings, options
@@ -31,7 +31,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("ganglion.cli.documents:graph", "Draw the processes or the phases of a document."),
     "schema": ("ganglion.cli.documents:print_schema", "Print the JSON Schema of documents."),
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
-    "show": ("ganglion.cli.stores:show", "Show one run and its documents."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
     "submit": ("ganglion.cli.kernel:submit", "Hand documents to the daemon."),
     "attach": ("ganglion.cli.live:attach", "Join a plugin to a kernel as a process of its own."),
@@ -83,7 +82,7 @@ class Commands(click.Group):
         from ganglion.cli.plugins import manual  # late: reads their sources, where no other command has to
 
         for name, entry in _of_plugins().items():
-            said = make_default_short_help(manual(entry) or entry.summary, 60)
+            said = textwrap.shorten((manual(entry) or entry.summary).partition("\n")[0], 60, placeholder=" ...")
             rows += [] if name in COMMANDS else [(name, f"{said} ({entry.distribution})")]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

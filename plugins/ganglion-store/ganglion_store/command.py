@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import carrier_of, open_reader, store_class, store_uri, with_live_status
+from ganglion.cli.stores import open_reader, store_class, store_uri
 from ganglion.cli.table import FORMATS, cell, json_text, opened, printable, tell, without_password, write
 from ganglion.sdk import StoreError, UsageError
+from ganglion_store.show import carrier_of, with_live_status
 
 if TYPE_CHECKING:
     from ganglion.sdk import StoreReader
