@@ -18,7 +18,8 @@ from ganglion.peer.author import ToleratedErrors
 from ganglion.peer.environment import speaks
 from ganglion.peer.filters import ActingFilters, LearningFilters
 from ganglion.peer.snapshot import State
-from ganglion.peer.values import Layout, deserialize, serialize
+from ganglion.peer.step.layout import Layout
+from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.filter import Filter

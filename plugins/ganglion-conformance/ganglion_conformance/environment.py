@@ -110,7 +110,7 @@ class World:
             self.actuators = layout.pairs()
             if fields.get("rewards") is not None:
                 self._declare_rewards(fields["rewards"])
-            self.checks.row("sensors", fields["readings"][0], "readings")
+            self.checks.row("sensors", fields["readings"], "readings")
         except (RemoteProtocolError, KeyError, TypeError, IndexError) as error:
             raise Miss(f"environment.start: {_said(error)}") from error
         self.declared = dict(fields)
@@ -196,10 +196,10 @@ class World:
         """Return what an answer means; Miss says what does not fit the declarations."""
         fields = answer.fields
         try:
-            readings = self.checks.row("sensors", _only(fields, "readings"), "readings")
+            readings = self.checks.row("sensors", fields["readings"], "readings")
             rewards: list[Any] = []
             if fields.get("rewards"):
-                rewards = self.checks.row("rewards", _only(fields, "rewards"), "rewards")
+                rewards = self.checks.row("rewards", fields["rewards"], "rewards")
         except (RemoteProtocolError, TypeError, KeyError) as error:
             raise Miss(f"{self.where}: {_said(error)}") from error
         return Step(

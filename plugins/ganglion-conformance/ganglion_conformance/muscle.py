@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.contract import Declared
-from ganglion.peer.values import Layout
+from ganglion.peer.step.layout import Layout
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Position
@@ -152,11 +152,11 @@ class Body:
 
     def setpoints(self, answer: Answer) -> list[Any]:
         """Return the row of setpoints; Miss says what does not fit its actuator."""
-        rows = answer.fields.get("setpoints")
-        if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], list):
-            raise Miss(f"{self.where}: setpoints: expected a list of one row, found {rows!r:.60}")
+        field = answer.fields.get("setpoints")
+        if not isinstance(field, list):
+            raise Miss(f"{self.where}: setpoints: expected a list of one row, found {field!r:.60}")
         try:
-            return self.checks.row("actuators", rows[0], "setpoints")
+            return self.checks.row("actuators", field, "setpoints")
         except (RemoteProtocolError, TypeError) as error:
             raise Miss(f"{self.where}: {error}") from error
 

@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import lt
 from typing import Any, NamedTuple
 
@@ -13,8 +14,8 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
-from ganglion_store.records import ACTIONS, RowKind, Rows
-from ganglion_store.values import Declarations, sums
+from ganglion_store.records import ACTIONS, Column, RowKind, Rows
+from ganglion_store.values import Declarations, sums, value_lists
 
 ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
 CUT = ("interrupted", "failed")
@@ -88,7 +89,7 @@ class Segment:
         if not fresh:
             return
         try:
-            rows = Rows.of(self.kind, fresh)
+            rows = Rows.of(self.kind, fresh, partial(self._resting, declarations))
             last = self._ascending(rows)
             if self.kind is ACTIONS:
                 self._sum(rows, declarations)
@@ -122,9 +123,12 @@ class Segment:
             )
         return keys[-1]
 
+    def _resting(self, declarations: Declarations, kind: str, column: Column) -> Column:
+        return value_lists(column, declarations.of(self.episode.phase, self.kind.member, self.name, kind))
+
     def _sum(self, rows: Rows, declarations: Declarations) -> None:
         columns = dict(zip(self.kind.columns, rows.columns, strict=True))
-        declared = declarations.rewards_of(self.episode.phase, self.name)
+        declared = declarations.of(self.episode.phase, "agent", self.name, "reward")
         rewards = sums(columns["rewards"], declared)
         for body, reward, objective in zip(columns["body"], rewards, columns["objective"], strict=True):
             found = self.returns.get(body)

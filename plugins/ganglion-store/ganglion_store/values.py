@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgpack
@@ -96,6 +97,73 @@ def named(declared: Sequence[Declared], blob: bytes, given_only: bool = False) -
     }
 
 
+_pack = msgpack.Packer(autoreset=True).pack
+
+
+def value_lists(column: Sequence[Any], declared: Sequence[Declared]) -> Sequence[Any]:
+    """Return values as they came, blocks or rows, as they rest; what rests already, and None, stays.
+
+    Raises:
+        StoreError: Blocks are not as declared, or it is no one row.
+    """
+    places = [place for place, field in enumerate(column) if type(field) in _LISTS]
+    if not places:
+        return column
+    found = list(column)
+    blocks = [place for place in places if not column[place] or type(column[place][0]) is bytes]
+    for place in set(places).difference(blocks):
+        if len(column[place]) != 1 or type(column[place][0]) not in _LISTS:
+            raise StoreError(f"expected one row of values, found {column[place]!r:.60}")
+        found[place] = _pack(column[place][0])
+    for place, blob in zip(blocks, _from_blocks([column[place] for place in blocks], declared), strict=True):
+        found[place] = blob
+    return found
+
+
+_LISTS = frozenset({list, tuple})
+
+
+def _from_blocks(fields: Sequence[Any], declared: Sequence[Declared]) -> list[bytes]:
+    """Return the blocks of many rows as value lists: whole columns at once."""
+    import numpy as np  # late: readers of results do without
+
+    rows: list[list[Any]] = [[] for _ in fields]
+    runs = [(dtype, list(run)) for dtype, run in groupby(declared, lambda one: one.dtype)]
+    for number, (name, run) in enumerate(runs):
+        try:
+            dtype = np.dtype(name).newbyteorder("<")
+            sizes = [math.prod(one.shape) for one in run]
+            joined = b"".join([field[number] for field in fields])
+            matrix = np.frombuffer(joined, dtype).reshape(len(fields), sum(sizes))
+        except (TypeError, ValueError, IndexError) as error:
+            text = f"expected blocks of {len(run)} values of {name} from {run[0].id} on"
+            raise StoreError(f"{text}, found {fields[0]!r:.60}") from error
+        if len(runs) == 1 and dtype.kind == "f" and all(one.shape == () for one in run):
+            return _packed(matrix.astype(">f8"))
+        begin = 0
+        for one, size in zip(run, sizes, strict=True):
+            part = matrix[:, begin : begin + size]
+            begin += size
+            values = part[:, 0].tolist() if one.shape == () else [vector.tobytes() for vector in part]
+            for row, value in zip(rows, values, strict=True):
+                row.append(value)
+    if not all(len(field) == len(runs) for field in fields):
+        raise StoreError(f"expected {len(runs)} blocks of values as declared, found {fields[0]!r:.60}")
+    return [_pack(row) for row in rows]
+
+
+def _packed(numbers: Any) -> list[bytes]:
+    """Return each row of a matrix of big-endian doubles as msgpack."""
+    import numpy as np
+
+    count, width = numbers.shape
+    opening = msgpack.Packer().pack_array_header(width)
+    cells = np.empty((count, width, 9), np.uint8)
+    cells[:, :, 0] = 0xCB
+    cells[:, :, 1:] = np.ascontiguousarray(numbers).view(np.uint8).reshape(count, width, 8)
+    return [opening + row.tobytes() for row in cells]
+
+
 def sums(blobs: Sequence[bytes], declared: Sequence[Declared]) -> list[float | None]:
     """Return the sum of each value list, None where nothing in it is known; arrays count with all their elements."""
     # One list of lists is unpacked in one call, which is several times faster than a call for each.
@@ -148,9 +216,10 @@ class Declarations:
             self._environment_of.update(((phase, declaration.id), environment) for declaration in declared)
         return True
 
-    def rewards_of(self, phase: int, agent: str) -> Sequence[Declared]:
-        """Return the rewards of an agent; empty if it has declared none."""
-        return self._lists.get((phase, "", agent, "reward"), ())
+    def of(self, phase: int, member: str, name: str, kind: str) -> Sequence[Declared]:
+        """Return what an environment or an agent has declared of a kind; empty if that is nothing."""
+        owner = (name, "") if member == "environment" else ("", name)
+        return self._lists.get((phase, *owner, kind), ())
 
     def environment_of(self, phase: int, agent: str) -> str | None:
         """Return the environment that all sensors and actuators of an agent belong to, None if there are several."""

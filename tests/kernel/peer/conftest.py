@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 from fakepeer import FakeClock, FakeLink, Hosted
 
@@ -28,6 +29,7 @@ from ganglion.wire.messages import (
     EpisodeEnded,
     Failure,
     Go,
+    MuscleReady,
     RecordAck,
     RecordBatch,
     Stands,
@@ -222,7 +224,7 @@ class Worker:
             "environment.update": lambda peer, it: self._world(peer).update(),
             "environment.reset": lambda peer, it: self._world(peer).reset(),
             "environment.shutdown": lambda peer, it: Done(),
-            "muscle.setup": lambda peer, it: Done(),
+            "muscle.setup": lambda peer, it: MuscleReady(),
             "muscle.act": lambda peer, it: self._agent(peer).act(it),
             "muscle.reset": lambda peer, it: Done(),
             "muscle.shutdown": lambda peer, it: Done(),
@@ -342,6 +344,8 @@ class Worker:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list):  # of integers, as all values here are
+        return np.frombuffer(b"".join(value), "<i8").tolist() if value and isinstance(value[0], bytes) else value[0]
     return msgpack.unpackb(value) if isinstance(value, bytes) and value else value
 
 

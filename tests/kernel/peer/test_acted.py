@@ -4,7 +4,7 @@ import pytest
 
 from ganglion.errors import CallFailed
 from ganglion.peer.decision import heard, setpoints_of
-from ganglion.peer.values import Layout
+from ganglion.peer.step.layout import Layout
 from ganglion.peer.world import Actor
 from ganglion.wire.messages import Acted
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.values import Layout, declaration, deserialize, serialize, to_json
+from ganglion.peer.step.layout import Layout, declaration
+from ganglion.peer.values import deserialize, serialize, to_json
 from ganglion.sdk import spaces
 from ganglion.wire.codec import decode_map, encode_map
 

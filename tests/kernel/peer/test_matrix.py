@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.values import Columns, Layout, Readings
+from ganglion.peer.step.arrays import Readings
+from ganglion.peer.step.layout import Layout
 from ganglion.sdk import Box, Discrete, MultiBinary, Tuple
 
 UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)

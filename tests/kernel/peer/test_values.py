@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.values import Layout
+from ganglion.peer.step.layout import Layout
 from ganglion.peer.world import Actor, Layouts, Values, rows_of
 from ganglion.sdk.spaces import Box, Discrete
 
