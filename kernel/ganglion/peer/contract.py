@@ -173,6 +173,16 @@ class Declared:
             return field
         return layout.checked(field, name, finite=what == "rewards")
 
+    def fields(self, readings: Field, rewards: Field) -> tuple[Field, Field]:
+        """Return readings and rewards of a step as our hosts would send them."""
+        own, layouts = not self._program, self.layouts
+        seen, earned = layouts["sensors"], layouts["rewards"]
+        if not (own and seen.fits(readings)):
+            readings = seen.checked(readings, "readings")
+        if not (own and earned.fits(rewards)):
+            rewards = earned.checked(rewards, "rewards", finite=True)
+        return readings, rewards
+
     def row(self, what: str, field: Field, name: str) -> list[Any]:
         """Return the values of the one body as a row; RemoteProtocolError names the id whose value does not fit."""
         row: list[Any] = self.layouts[what].rows(self.field(what, field, name))[0]

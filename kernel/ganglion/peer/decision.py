@@ -153,11 +153,8 @@ def heard(actors: Sequence[Actor], answers: Sequence[Acted]) -> list[Acted]:
 
 def setpoints_of(actor: Actor, answer: Acted) -> Field:
     """Return the setpoints of an answer, as blocks; CallFailed blames the muscle if there are none."""
-    setpoints, layout = answer.setpoints, actor.actuators
-    if setpoints is not None and layout.fits(setpoints):
-        return setpoints
     try:
-        return layout.checked([] if setpoints is None else setpoints, "setpoints", finite=True)
+        return actor.actuators.checked(answer.setpoints or [], "setpoints", finite=True)
     except RemoteProtocolError as error:
         raise wrong_answer(actor.peer, _ACT, error) from error
 

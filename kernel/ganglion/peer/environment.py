@@ -125,8 +125,9 @@ class EnvironmentHost:
                 return self._updated(environment, batch)
             state = self._read_batch(lambda: self._state_of(batch))
         else:
-            if update.actuators is None and self._setpoint_layout.fits(update.setpoints):
-                given = self._actuators.hold(self._setpoint_layout.values(update.setpoints, "update.setpoints"))
+            setpoints = update.setpoints
+            if update.actuators is None and setpoints and type(setpoints[0]) is bytes:  # which has been checked
+                given = self._actuators.hold(self._setpoint_layout.values(setpoints, "update.setpoints"))
             else:
                 given = self._setpoints(update)
             state = hooks("update", environment.update, given)
@@ -449,18 +450,19 @@ class EnvironmentHost:
             raise self._fault(str(error), self._judgement.told_by(self._hooks)) from error
 
     def _readings(self, informations: Any) -> Field:
-        values = self._sensors.values_set(informations)
+        layout = self._sensors
+        values = layout.values_set(informations)
         if values is not None:
-            return self._sensors.field([values])
+            return [layout.pack(*values)] if layout.pack is not None else layout.field([values])
         said_by = self._judgement.told_by(self._hooks)
-        return self._read(field_set, "sensor", self._sensors, informations, said_by=said_by)  # type: ignore[no-any-return]
+        return self._read(field_set, "sensor", layout, informations, said_by=said_by)  # type: ignore[no-any-return]
 
     def _earned(self, rewards: Any) -> tuple[Field, list[dict[str, Any]] | None]:
         """Return the rewards of a step, and their declarations if they were not declared before."""
         declared, layout = None, self._rewards
         values = None if layout is None or self._judgement.own_rewards else layout.values_set(rewards)
         if layout is not None and values is not None:
-            return layout.field([values]), None
+            return [layout.pack(*values)] if layout.pack is not None else layout.field([values]), None
         said_by = self._judgement.paid_by(self._hooks)
         if layout is None:
             layout = self._rewards = self._read(layout_of, "reward", rewards, said_by=said_by)

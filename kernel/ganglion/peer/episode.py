@@ -12,7 +12,7 @@ from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard, setpoints_of
 from ganglion.peer.lost import Replayer, Told, lost_between_calls
 from ganglion.peer.records import pack
-from ganglion.peer.step.layout import Field
+from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, fields_of
 from ganglion.run.effect import record_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
@@ -24,36 +24,30 @@ from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 _ROWS_OPEN_MAX = 200
 _ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
 _ROW_BYTES = 64  # of numbers and flags beside the values
-_NUMBER_BYTES = 9  # the most that a number takes in a row
 _ROW, _EARNED = attrgetter("row"), attrgetter("earned")
 _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
 
 
 class _Rows:
-    """Rows of one table that have not left yet."""
+    """Rows of one table that have not left yet; `size` bytes is what the values of one take."""
 
-    __slots__ = ("rows", "size_bytes")
+    __slots__ = ("rows", "size", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, *layouts: Layout) -> None:
+        self.size = _ROW_BYTES + sum(size for layout in layouts for size in layout.sizes)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew, without rows."""
         self.rows: list[list[Any]] = []
         self.size_bytes = 0
 
-    def add(self, row: list[Any]) -> bool:
-        """Take one row; say whether the rows should be handed on."""
-        rows, size_bytes = self.rows, self.size_bytes + _ROW_BYTES
-        rows.append(row)
-        for value in row:
-            if type(value) is list:
-                for part in value:  # a block, or a row
-                    size_bytes += len(part) if type(part) is bytes else _size_bytes(part)
-            elif type(value) is bytes:
-                size_bytes += len(value)
-        self.size_bytes = size_bytes
-        return len(rows) >= _ROWS_OPEN_MAX or size_bytes >= _ROWS_OPEN_BYTES
-
-
-def _size_bytes(row: Sequence[Any]) -> int:
-    return sum(len(value) if type(value) is bytes else _NUMBER_BYTES for value in row)
+    def add(self, row: list[Any], beside: bytes | None) -> bool:
+        """Take one row, whose last value `beside` is; say whether the rows should be handed on."""
+        row.append(beside)
+        self.rows.append(row)
+        self.size_bytes += self.size if beside is None else self.size + len(beside)
+        return len(self.rows) >= _ROWS_OPEN_MAX or self.size_bytes >= _ROWS_OPEN_BYTES
 
 
 class Episode:
@@ -65,8 +59,10 @@ class Episode:
         self._boundaries = Boundaries(phase)
         self._ending: Ending | None = None
         self._recorded = 0
-        self._rows = {world.uid: _Rows() for world in phase.worlds}
-        self._action_rows = {actor.name: _Rows() for actor in phase.actors}
+        self._rows = {world.uid: _Rows(*world.checks.layouts.values()) for world in phase.worlds}
+        self._action_rows = {
+            actor.name: _Rows(actor.sensors.layout, actor.actuators, actor.actuators) for actor in phase.actors
+        }
         self._wishes: list[dict[str, Any]] = []
         self._tolerated = 0  # errors of authors in this episode
         self._turn = Turn(phase.controller, list(phase.by_name), phase.hooks)
@@ -135,7 +131,10 @@ class Episode:
                 self._wish([actor.name], [answer])
             if actor.decision is not None and actor.decision.rewards is not None:
                 self._completed(actor, answer, False, False)
-            setpoints[actor.name] = given = setpoints_of(actor, answer)
+            given = answer.setpoints
+            if given is None or not actor.actuators.fits(given):
+                given = setpoints_of(actor, answer)
+            setpoints[actor.name] = given
             actor.decision = Decision(
                 index=actor.decisions,
                 tick=phase.tick,
@@ -156,7 +155,7 @@ class Episode:
         named = list(map(phase.by_name.__getitem__, agents))
         fields = fields_of(setpoints, phase.actuator_layout)
         acted = tuple(filter(fields.__contains__, phase.by_name))
-        given = [fields[name] for name in acted]
+        given = list(map(fields.__getitem__, acted))
         if self.participants is not None:
             passing = self._let_pass(complete=True)
             if passing:
@@ -170,7 +169,7 @@ class Episode:
         asked: list[Pending] = []
         mend = None if not phase.setup.mends else Replayer(phase, stepped, updates)
         applied: list[Field] = []
-        for world, merged in zip(worlds, phase.given(acted), strict=True):
+        for world, merged in zip(worlds, phase.known.get(acted) or phase.given(acted), strict=True):
             if world.terminated or world.truncated:
                 world.rest()
                 continue
@@ -197,8 +196,9 @@ class Episode:
         if declared:
             phase.connect_rewards()
         phase.look()
+        earned = list(map(_EARNED, worlds))
         for actor in named:
-            actor.earn(worlds)
+            actor.earn(earned)
         self._record_step(stepped, applied)
         if phase.settle:
             self._settle(named)
@@ -308,8 +308,8 @@ class Episode:
                 decision.objective,
                 terminated,
                 truncated,
-                pack(statistics) if statistics else None,
-            ]
+            ],
+            pack(statistics) if statistics else None,
         )
         actor.decision = None
         if full:
@@ -351,8 +351,8 @@ class Episode:
                     world.earned,
                     world.terminated,
                     world.truncated,
-                    None if world.state is None else pack(world.state),
-                ]
+                ],
+                None if world.state is None else pack(world.state),
             )
             if full:
                 self._flush_steps(world.uid)
@@ -468,18 +468,17 @@ class Episode:
             self._flush_actions(actor.name)
 
     def _flush_steps(self, uid: str) -> None:
-        rows, self._rows[uid] = self._rows[uid], _Rows()
-        if rows.rows:
-            setup = self.phase.setup
-            record = ["steps", setup.phase, setup.mode, setup.worker, uid, self.number, rows.rows]
-            self.phase.records.add(record, len(rows.rows), rows.size_bytes)
+        self._hand_on("steps", uid, self._rows[uid])
 
     def _flush_actions(self, agent: str) -> None:
-        rows, self._action_rows[agent] = self._action_rows[agent], _Rows()
+        self._hand_on("actions", agent, self._action_rows[agent])
+
+    def _hand_on(self, table: str, name: str, rows: _Rows) -> None:
         if rows.rows:
             setup = self.phase.setup
-            record = ["actions", setup.phase, setup.mode, setup.worker, agent, self.number, rows.rows]
+            record = [table, setup.phase, setup.mode, setup.worker, name, self.number, rows.rows]
             self.phase.records.add(record, len(rows.rows), rows.size_bytes)
+            rows.begin()
 
     def _show(self, controller: Controller) -> None:
         controller.episode, controller.step = self.number, 0

@@ -582,10 +582,14 @@ class MuscleHost:
         """Return the decision that a proposal makes."""
         actuators, data = result if type(result) is tuple and len(result) == 2 else (result, None)
         given = type(actuators) is list and {*map(type, actuators)} == _ACTUATORS
-        values = self._own_layout.values_set(actuators) if given else None
-        if values is None:  # else the usual case: those that were offered, each set to a number
-            values, data = self._hooks.tolerate(hook, read, result)
-        setpoints = self._hooks.tolerate(hook, self._own_layout.field, [values])
+        layout = self._own_layout
+        values = layout.values_set(actuators) if given else None
+        if values is not None and layout.pack is not None:
+            setpoints = [layout.pack(*values)]  # the usual case: those that were offered, each set to a number
+        else:
+            if values is None:
+                values, data = self._hooks.tolerate(hook, read, result)
+            setpoints = self._hooks.tolerate(hook, layout.field, [values])
         frozen: Any = None
         blobs: Sequence[bytes] = ()
         if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,17 +44,24 @@ class Remember:
     def __call__(self, row: Row, think: Think) -> None:
         """Write a row, as its muscle sent it."""
         sensors, actuators, behind, reward = self._layouts
-        applied = behind.values(think.applied, "think.applied")
+        try:  # the usual case: a block of numbers each
+            readings, after = (list(sensors.unpack(*row.readings)), list(sensors.unpack(*row.next_readings)))
+            applied, rewards = list(behind.unpack(*think.applied)), list(reward.unpack(*row.rewards))
+        except (TypeError, struct.error):
+            readings = sensors.values(row.readings, "think.readings")
+            applied = behind.values(think.applied, "think.applied")
+            rewards = reward.values(row.rewards, "think.rewards")
+            after = sensors.values(row.next_readings, "think.next_readings")
         proposed = applied if think.proposed is None else actuators.values(row.proposed, "think.proposed")
         data = row.data
         self._memory.append(
             row.muscle,
-            sensor_readings=sensors.values(row.readings, "think.readings"),
+            sensor_readings=readings,
             actuator_setpoints=proposed,
             applied_setpoints=applied,
-            rewards=reward.values(row.rewards, "think.rewards"),
+            rewards=rewards,
             objective=row.objective,
-            next_readings=sensors.values(row.next_readings, "think.next_readings"),
+            next_readings=after,
             dones=row.terminated or row.truncated,
             terminated=row.terminated,
             truncated=row.truncated,

@@ -120,6 +120,7 @@ class World:
     An answer that cannot be taken is blamed on the environment, by CallFailed.
 
     Attributes:
+        program: Whether it brings its own class: it is a program, or was started from outside.
         blocks: Whether it is given blocks, since it said that it takes them.
         checks: Its layouts, to which its answers are held.
         update_s: The deadline of `environment.update`.
@@ -136,6 +137,7 @@ class World:
     static_model: dict[str, Any] | None = None
     readings: Field = field(default_factory=list)
     earned: Field = field(default_factory=list)
+    program: bool = False
     blocks: bool = False
     ticks: int | None = 0
     timestamp: str | None = None
@@ -145,11 +147,6 @@ class World:
     state: Any = None
     checks: Declared = field(default_factory=Declared)
     history: CommandHistory | None = None
-
-    @property
-    def program(self) -> bool:
-        """Say whether it brings its own class: it is a program, or was started from outside."""
-        return self.setup.get("plugin") is None
 
     @property
     def ended(self) -> bool:
@@ -166,6 +163,7 @@ class World:
         """Take the answer to `environment.start`."""
         self.sensors, self.actuators, self.rewards = declared.sensors, declared.actuators, declared.rewards
         self.static_model, self.blocks = declared.static_model, declared.blocks
+        self.program = self.setup.get("plugin") is None
         self.checks = Declared(self.program)
         try:
             self.checks.declare("sensors", self.sensors)
@@ -185,10 +183,23 @@ class World:
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
         """Take the answer to `environment.update`; says whether rewards were declared by it."""
+        checks, declared = self.checks, self.rewards is None
         try:
-            return self._update(answer, step)
+            if declared:
+                self.rewards = answer.reward_ids or []
+                checks.declare("rewards", self.rewards)
+            self.readings, self.earned = checks.fields(answer.readings, answer.rewards)
+            self.ticks = step if answer.ticks is None else answer.ticks
+            self.timestamp = answer.timestamp
+            if self.program:
+                checks.pass_time(self.ticks, self.timestamp)
+            if answer.terminated and answer.truncated:
+                raise RemoteProtocolError("terminated and truncated exclude each other")
         except RemoteProtocolError as error:
             raise self._blame("environment.update", error) from error
+        self.terminated, self.truncated = answer.terminated, answer.truncated
+        self.state = answer.world_state
+        return declared
 
     def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
         """Refuse declarations of a new object that are not those of the phase."""
@@ -211,23 +222,6 @@ class World:
         self.terminated = self.truncated = False
         self.checks.begin()
         self.checks.pass_time(ticks, timestamp)
-
-    def _update(self, answer: EnvironmentUpdated, step: int) -> bool:
-        checks, declared = self.checks, self.rewards is None
-        if declared:
-            self.rewards = answer.reward_ids or []
-            checks.declare("rewards", self.rewards)
-        self.readings = checks.field("sensors", answer.readings, "readings")
-        self.earned = checks.field("rewards", answer.rewards, "rewards")
-        self.ticks = step if answer.ticks is None else answer.ticks
-        self.timestamp = answer.timestamp
-        if self.program:
-            checks.pass_time(self.ticks, self.timestamp)
-        if answer.terminated and answer.truncated:
-            raise RemoteProtocolError("terminated and truncated exclude each other")
-        self.terminated, self.truncated = answer.terminated, answer.truncated
-        self.state = answer.world_state
-        return declared
 
     def _blame(self, call: str, error: RemoteProtocolError) -> CallFailed:
         return wrong_answer(self.peer, call, error)
@@ -290,12 +284,12 @@ class Actor:
     earned: Field = field(default_factory=list)
     act_s: float | None = None
 
-    def earn(self, worlds: Sequence[World]) -> None:
-        """Take the rewards of a step; the open decision keeps the first that it gets."""
+    def earn(self, earned: Sequence[Field]) -> None:
+        """Take the rewards of a step out of those of all environments; the open decision keeps the first it gets."""
         cut, decision = self.rewards, self.decision
         if cut is None:
             return
-        self.earned = cut([world.earned for world in worlds])
+        self.earned = cut(earned) if cut.whole is None else earned[cut.whole]
         if decision is not None and decision.rewards is None:
             decision.rewards = self.earned
 
@@ -308,7 +302,7 @@ class Actor:
         if decision is None or decision.settled:
             return None
         if decision.rewards is None:
-            self.earn(worlds)
+            self.earn(list(map(_EARNED, worlds)))
         return decision.rewards
 
     def tell(self, rewards: Field | None) -> tuple[Field, Field | None]:
@@ -349,7 +343,7 @@ class Given(NamedTuple):
 
 
 _NOTHING = Layout((), ())
-_READINGS, _SETPOINT_LAYOUT = attrgetter("readings"), attrgetter("actuators")
+_READINGS, _EARNED, _SETPOINT_LAYOUT = attrgetter("readings"), attrgetter("earned"), attrgetter("actuators")
 
 
 class Phase:
@@ -373,7 +367,7 @@ class Phase:
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
         self.tell_s = 0.0
         self.programs = False  # whether any muscle is a program, whose answers are checked
-        self._given: dict[tuple[str, ...], list[Given]] = {}
+        self.known: dict[tuple[str, ...], list[Given]] = {}  # what `given` has returned
         self._spans_s: dict[tuple[str, str], float | None] = {}
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
 
@@ -381,7 +375,7 @@ class Phase:
         """Take the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
-        self.programs, self._given = any(actor.program for actor in actors), {}
+        self.programs, self.known = any(actor.program for actor in actors), {}
         self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
         for world in self.worlds:
             world.update_s = self.span_s("environment.update", world.peer)
@@ -420,11 +414,10 @@ class Phase:
 
     def given(self, agents: tuple[str, ...]) -> list[Given]:
         """Return what each environment is given by these agents; the later agent in document order wins."""
-        if agents not in self._given:
-            actors = [self.by_name[name] for name in agents]
-            layouts = list(map(_SETPOINT_LAYOUT, actors))
-            self._given[agents] = [self._given_to(i, actors, layouts) for i in range(len(self.worlds))]
-        return self._given[agents]
+        actors = [self.by_name[name] for name in agents]
+        layouts = list(map(_SETPOINT_LAYOUT, actors))
+        found = self.known[agents] = [self._given_to(i, actors, layouts) for i in range(len(self.worlds))]
+        return found
 
     def _given_to(self, number: int, actors: Sequence[Actor], layouts: Sequence[Layout]) -> Given:
         found: dict[int, tuple[int, int]] = {}

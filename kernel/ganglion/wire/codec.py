@@ -368,12 +368,17 @@ class Codec(typing.Generic[M]):
         """Return the message that a map holds, or `data`; RemoteProtocolError names the field that is wrong."""
         if data is not None:  # the usual body is read here, by one call of msgpack
             if 0 < len(data) <= _SHORT_BYTES and data[:1] != b"{":
-                # Without one of these signs of msgpack there are no bytes in it, so that no key can be bytes.
-                hook = _text_keys if b"\xc4" in data or b"\xc5" in data or b"\xc6" in data else None
                 try:
-                    tree = _unpackb(data, object_hook=hook)
+                    tree = _unpackb(data)
                 except (ValueError, msgpack.UnpackException, RecursionError):
                     tree = None
+            # Without one of these signs of msgpack there are no bytes in it, so that no key can be bytes.
+            if type(tree) is dict and (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
+                flat = _TEXT.issuperset(map(type, tree))
+                for value in tree.values():  # blocks of values hold no map: their keys need no second look
+                    kind = type(value)
+                    flat = flat and kind is not dict and (kind is not list or _ATOMS.issuperset(map(type, value)))
+                tree = tree if flat else None
             if type(tree) is not dict:
                 tree = decode_map(data)  # what is large, in JSON, empty, or wrong
             elif len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
@@ -395,6 +400,7 @@ class Codec(typing.Generic[M]):
         return message
 
 
+_TEXT, _ATOMS = frozenset({str}), frozenset({types.NoneType, bool, int, float, str, bytes})
 _new, _pack, _MOST = object.__new__, msgpack.Packer().pack, INTEGER_MAX
 
 

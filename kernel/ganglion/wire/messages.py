@@ -6,9 +6,9 @@ from them when a class is first used. New fields go last and have a default; rec
 Values of sensors, actuators and rewards travel as *blocks* between our own participants: a list with one `bytes` for
 each maximal run of neighbouring ids of equal dtype, an array [bodies, columns], little-endian, in C order. Other
 programs may have *rows*: a list with one entry per body (one body is a batch of one), each entry a list in declared
-order, where a scalar is a number, and an array its little-endian bytes in C order, or a nested list of numbers. The type
-of the first element tells which it is. In rows receivers accept an int where a float is declared, and an integral float
-where an int is declared.
+order, where a scalar is a number, and an array its little-endian bytes in C order, or a nested list of numbers. The
+type of the first element tells which it is. In rows receivers accept an int where a float is declared, and an integral
+float where an int is declared.
 """
 
 from dataclasses import dataclass

@@ -148,7 +148,7 @@ class FakeWorldPeer:
     def start(self) -> EnvironmentDeclared:
         """Declare; with `late` rewards come with the first update."""
         self.step, self.told = 0, not self.late
-        rewards = None if self.late else [declared("r", Discrete(1000))]
+        rewards = None if self.late else [declared("r", Discrete(10_000))]
         actuators = [declared(uid, TEN, 0) for uid in self.actuators]
         return EnvironmentDeclared([declared(self.sensor, Discrete(1000))], actuators, [[0]], rewards)
 
@@ -157,7 +157,7 @@ class FakeWorldPeer:
         self.step += 1
         if self.step == self.fails_at:
             return Failure("author", "ValueError: no", "environment, hook update", "Traceback: here")
-        ids = None if self.told else [declared("r", Discrete(1000))]
+        ids = None if self.told else [declared("r", Discrete(10_000))]
         self.told = True
         flags = (self.step == self.ends, self.step == self.truncates)
         rows = ([[self.step]], [[10 * self.step]])

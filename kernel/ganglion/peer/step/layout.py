@@ -60,6 +60,7 @@ class Layout:
         runs: What describes the blocks; `dtypes` are theirs.
         sizes: The bytes of each block of one body.
         width: The columns of `matrix`.
+        pack, unpack: Where all values are numbers of one dtype, what makes the block of one body of them, and back.
         dtype: Of `matrix`: numpy's `result_type` of the spaces, so of integers only if all are.
     """
 
@@ -83,7 +84,9 @@ class Layout:
         self._bytes = [bytes] * len(self.runs)
         self.dtypes = [run.dtype for run in self.runs]
         self.dtype: np.dtype[Any] = np.result_type(*self.dtypes) if self.runs else np.dtype(np.float64)
-        self._numbers = self.runs[0].numbers if len(self.runs) == 1 else None
+        numbers = self.runs[0].numbers if len(self.runs) == 1 else None
+        self.pack: Any = None if numbers is None else numbers.pack
+        self.unpack: Any = None if numbers is None else numbers.unpack
 
     def _runs(self) -> Iterable[Run]:
         dtypes = [space.dtype.newbyteorder("<") for space in self.spaces]
@@ -209,9 +212,9 @@ class Layout:
     # -- fields -------------------------------------------------------------------------------------------------------
     def field(self, bodies: Sequence[Sequence[Any]]) -> Field:
         """Return contained values of each body as blocks; as rows, if one is missing."""
-        if self._numbers is not None and len(bodies) == 1:  # the usual case
+        if self.pack is not None and len(bodies) == 1:  # the usual case
             try:
-                return [self._numbers.pack(*bodies[0])]
+                return [self.pack(*bodies[0])]
             except struct.error:  # a value is missing, or of another type
                 pass
         if self._missing and any(value is None for values in bodies for value in values):
@@ -226,9 +229,9 @@ class Layout:
 
     def values(self, field: Field, what: str) -> list[Any]:
         """Return the values of one body, which its sender has checked; RemoteProtocolError if there are others."""
-        if self._numbers is not None and len(field) == 1 and type(field[0]) is bytes:  # the usual case
+        if self.unpack is not None and len(field) == 1 and type(field[0]) is bytes:  # the usual case
             try:
-                return list(self._numbers.unpack(field[0]))
+                return list(self.unpack(field[0]))
             except struct.error:
                 pass
         return self.bodies(field, what)[0]
