@@ -130,13 +130,15 @@ def _from_blocks(fields: Sequence[Any], declared: Sequence[Declared]) -> list[by
     rows: list[list[Any]] = [[] for _ in fields]
     runs = [(dtype, list(run)) for dtype, run in groupby(declared, lambda one: one.dtype)]
     for number, (name, run) in enumerate(runs):
+        sizes = [math.prod(one.shape) for one in run]
         try:
             dtype = np.dtype(name).newbyteorder("<")
-            sizes = [math.prod(one.shape) for one in run]
-            joined = b"".join([field[number] for field in fields])
-            matrix = np.frombuffer(joined, dtype).reshape(len(fields), sum(sizes))
-        except (TypeError, ValueError, IndexError) as error:
-            text = f"expected blocks of {len(run)} values of {name} from {run[0].id} on"
+            blocks = [field[number] for field in fields if len(field) == len(runs)]
+            if len(blocks) < len(fields) or {*map(len, blocks)} - {sum(sizes) * dtype.itemsize}:
+                raise ValueError
+            matrix = np.frombuffer(b"".join(blocks), dtype).reshape(len(fields), sum(sizes))
+        except (TypeError, ValueError) as error:
+            text = f"expected {len(runs)} blocks of values, one of {sum(sizes)} of {name} from {run[0].id} on"
             raise StoreError(f"{text}, found {fields[0]!r:.60}") from error
         if len(runs) == 1 and dtype.kind == "f" and all(one.shape == () for one in run):
             return _packed(matrix.astype(">f8"))
@@ -147,8 +149,8 @@ def _from_blocks(fields: Sequence[Any], declared: Sequence[Declared]) -> list[by
             values = part[:, 0].tolist() if one.shape == () else [vector.tobytes() for vector in part]
             for row, value in zip(rows, values, strict=True):
                 row.append(value)
-    if not all(len(field) == len(runs) for field in fields):
-        raise StoreError(f"expected {len(runs)} blocks of values as declared, found {fields[0]!r:.60}")
+    if not runs and any(fields):
+        raise StoreError(f"expected no values, since none are declared, found {next(filter(None, fields))!r:.60}")
     return [_pack(row) for row in rows]
 
 

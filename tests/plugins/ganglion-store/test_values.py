@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import struct
+from itertools import groupby
 from typing import Any
 
 import msgpack
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.sdk.store import StoreError
-from ganglion_store.values import Declared, named, sums
+from ganglion_store.values import Declared, named, sums, value_lists
 
 pack = msgpack.packb
 SCALARS = [Declared(f"g.{n}", "<f8", ()) for n in range(3)]
@@ -58,3 +59,39 @@ def test_sums() -> None:
     for row in ("text", ["text"], [1.0, 2.0, b"1234"]):
         with pytest.raises(StoreError):
             sums([pack(row)], rewards)
+
+
+DECLARED = [
+    Declared("g.x", "<f8", ()),
+    Declared("g.y", "<f8", ()),
+    Declared("g.n", "<i8", ()),
+    Declared("g.s", "<f4", ()),
+    Declared("g.v", "<f4", (2, 1)),
+    Declared("g.b", "|i1", (3,)),
+]
+
+
+@given(st.integers(0, 6), st.lists(st.tuples(st.floats(width=32), st.integers(-(2**53), 2**53)), max_size=20))
+def test_blocks_rest_as_rows(count: int, drawn: list[tuple[float, int]]) -> None:
+    """Blocks of any dtypes become the very bytes of a row, whole columns at once; rows and what rests stay."""
+    declared = DECLARED[:count]
+    fields, expected = [], []
+    for x, n in drawn:
+        vector, bits = struct.pack("<2f", x, 1.0), struct.pack("<3b", 1, 0, -1)
+        parts = [struct.pack("<d", x), struct.pack("<d", -x), struct.pack("<q", n), struct.pack("<f", x), vector, bits]
+        runs = groupby(range(count), lambda i: declared[i].dtype)
+        fields.append([b"".join(parts[i] for i in run) for _, run in runs])
+        expected.append(pack([x, -x, n, x, vector, bits][:count]))
+
+    assert expected == list(value_lists(fields, declared))
+    assert [*expected, pack([None]), None] == list(value_lists([*fields, [[None]], None], declared))
+    assert expected == list(value_lists(expected, declared))
+
+
+@pytest.mark.parametrize("field", [[b"1234567"], [bytes(16), b""], [bytes(24)], [bytes(16), 7], [[1.0], [2.0]], [7]])
+def test_blocks_that_are_not_as_declared_are_refused(field: list[Any]) -> None:
+    """Another number of bytes or of blocks, and what is no one row, is an error that says what was expected."""
+    with pytest.raises(StoreError, match="expected"):
+        value_lists([field], DECLARED[:2])
+    with pytest.raises(StoreError, match="expected"):
+        value_lists([field], DECLARED[:3])
