@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import index
 from typing import Any
@@ -366,15 +366,10 @@ class EnvironmentHost:
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
         """Return what is given as informations of all actuators, or of those that are named, in declared order."""
-        values = dict(zip(*self._given(update), strict=True))
-        row = [values.get(uid) for uid in self._setpoint_layout.ids]
-        filled = self._actuators.fill(row)
-        return [it for it in filled if it.uid in values]
-
-    def _given(self, update: EnvironmentUpdate) -> tuple[Sequence[str], list[Any]]:
-        """Return the ids that are given, and their values."""
         layout = self._given_layout(update)
-        return layout.ids, layout.values(update.setpoints, "update.setpoints")
+        given = dict(zip(layout.ids, layout.values(update.setpoints, "update.setpoints"), strict=True))
+        filled = self._actuators.fill([given.get(uid) for uid in self._setpoint_layout.ids])
+        return [it for it in filled if it.uid in given]
 
     def _given_layout(self, update: EnvironmentUpdate) -> Layout:
         layout, chosen = self._setpoint_layout, update.actuators
@@ -406,21 +401,7 @@ class EnvironmentHost:
 
     def _updated(self, environment: Environment, batch: StepBatch) -> EnvironmentUpdated:
         """Answer without an object per value."""
-        declared = None
-        if self._rewards is None:
-            self._rewards = self._read_batch(lambda: reward_layout(batch.rewards))
-            declared = [declaration(uid, space) for uid, space in self._rewards.pairs()]
-            self._reward_ids = declared
-        rewards = self._rewards
-        readings = self._read_batch(lambda: field_of("sensor", self._sensors, batch.readings))
-        earned = self._read_batch(lambda: field_of("reward", rewards, batch.rewards))
-        values = rewards.values(earned, "rewards") if rewards.open else ()
-        infinite = rewards.infinite(values)
-        if infinite is not None:
-            raise self._fault(f"reward {infinite!r}: expected a finite number, found {values!r:.80}")
-        terminated, truncated = self._read_batch(
-            lambda: resolve_flags(None, flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
-        )
+        readings, earned, declared, (terminated, truncated) = self._read_batch(lambda: self._fields(batch))
         environment.done = terminated or truncated
         ticks, timestamp = self._pass_time(batch.simtime)
         return EnvironmentUpdated(
@@ -432,6 +413,17 @@ class EnvironmentHost:
             timestamp=timestamp,
             reward_ids=declared,
         )
+
+    def _fields(self, batch: StepBatch) -> tuple[Field, Field, list[dict[str, Any]] | None, tuple[bool, bool]]:
+        """Return readings, rewards, the declarations of these if they were not declared before, and the flags."""
+        declared = None
+        if self._rewards is None:
+            self._rewards = reward_layout(batch.rewards)
+            declared = self._reward_ids = [declaration(uid, space) for uid, space in self._rewards.pairs()]
+        readings = field_of("sensor", self._sensors, batch.readings)
+        earned = field_of("reward", self._rewards, batch.rewards)
+        flags = (flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
+        return readings, earned, declared, resolve_flags(None, *flags)
 
     def _state(self, result: Any) -> EnvironmentState:
         if isinstance(result, EnvironmentState):

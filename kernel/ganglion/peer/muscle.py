@@ -130,7 +130,6 @@ class MuscleHost:
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
         self._tells_proposals = alike(self._own_layout, self._actuator_layout)
-        self._alike_blocks = self._own_layout.dtypes == self._actuator_layout.dtypes
         self._unset = (None,) * len(self._actuators)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
@@ -346,19 +345,15 @@ class MuscleHost:
         self._applied = (made.setpoints, made.told_setpoints)
         return Acted(
             setpoints=made.told_setpoints,
-            proposed=None if made.proposed is None else self._told_proposal(made.proposed),
+            proposed=None
+            if made.proposed is None or not self._tells_proposals
+            else self._own_layout.rows(made.proposed),
             objective=objective,
             signal=signal,
             statistics=muscle.pop_statistics() or None,
             excused=self._excused(thought) if self._tolerated_errors.due or (thought and thought.excused) else None,
             learned=learned,
         )
-
-    def _told_proposal(self, proposed: Field) -> Field | None:
-        """Return a proposal as it can stand in the table of setpoints; as rows, where its dtypes are others."""
-        if not self._tells_proposals:
-            return None
-        return proposed if self._alike_blocks else self._own_layout.rows(proposed)
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
         """Return what the brain noted, once there is a completed decision to whose row it can be added."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ganglion.errors import AuthorError, CallFailed, RemoteProtocolError, SpaceError
 from ganglion.limits import STEPS_REPORT_S
 from ganglion.peer.author import Hooks, wrong_answer
-from ganglion.peer.contract import Declared
+from ganglion.peer.contract import Declared, difference
 from ganglion.peer.lost import CommandHistory
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows
@@ -203,14 +203,10 @@ class World:
 
     def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
         """Refuse declarations of a new object that are not those of the phase."""
-        old = [(row["id"], row["space"]) for row in before]
-        new = [(row["id"], row["space"]) for row in getattr(self, what)]
-        if old != new:
-            ids = [uid for uid, _ in old]
-            other = [uid for uid, _ in new if uid not in ids] or [uid for uid in ids if uid not in dict(new)]
-            hint = other[0] if other else "their order or a space"
-            text = f"{what} changed between episodes: {hint}"
-            raise self._blame("environment.start", RemoteProtocolError(text))
+        old, new = ([(row["id"], row["space"]) for row in rows] for rows in (before, getattr(self, what)))
+        found = difference(old, new)
+        if found is not None:
+            raise self._blame("environment.start", RemoteProtocolError(f"{what} changed between episodes: {found}"))
 
     def rest(self) -> None:
         """Have no rewards in a step in which it waits for its reset."""

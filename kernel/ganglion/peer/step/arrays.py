@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from operator import attrgetter, methodcaller
 from typing import Any
@@ -56,7 +57,7 @@ def field_of(what: str, layout: Layout, given: Any, bodies: int = 1) -> Field:
         arrays = list(given.values())
         if {*map(type, arrays)} == {np.ndarray} and {*map(_SHAPE, arrays)} == {(1,)}:
             values = list(map(_ITEM, arrays))
-            if layout.holds(values):
+            if layout.holds(values) and (not layout.open or all(map(math.isfinite, values))):
                 return layout.field([values])
     strange = [uid for uid in given if uid not in layout.index]
     if strange:
@@ -74,12 +75,15 @@ def _values(what: str, uid: str, space: Space, given: Mapping[str, Any], bodies:
     if array.shape != shape:
         raise AuthorError(f"{what} {uid!r}: expected an array of shape {shape}, found {array.shape}")
     if space.kind in ("tuple", "dict"):
-        return [space.from_vector(vector) for vector in array]
-    values: list[Any] = array.tolist() if space.scalar else list(array)
+        values: list[Any] = [space.from_vector(vector) for vector in array]
+    else:
+        values = array.tolist() if space.scalar else list(array)
     for body, value in enumerate(values):
         if not space.contains(value):
             kind = SensorInformation if what == "sensor" else RewardInformation
             kind(value, space, uid if bodies == 1 else f"{uid} of body {body}")  # refuses it by its id
+    if what == "reward" and not np.isfinite(array).all():
+        raise AuthorError(f"reward {uid!r}: expected a finite number, found {array!r:.80}")
     return values
 
 

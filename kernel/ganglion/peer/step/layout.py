@@ -57,7 +57,7 @@ class Layout:
         scalar: Whether each value is a number.
         open: Where infinity may be contained.
         types: The type of each value in a row where all are numbers; None where they are not.
-        runs: What describes the blocks; `dtypes` are theirs.
+        runs: What describes the blocks.
         sizes: The bytes of each block of one body.
         width: The columns of `matrix`.
         pack, unpack: Where all values are numbers of one dtype, what makes the block of one body of them, and back.
@@ -82,8 +82,8 @@ class Layout:
         self.runs = list(self._runs())
         self.sizes = [run.size_bytes for run in self.runs]
         self._bytes = [bytes] * len(self.runs)
-        self.dtypes = [run.dtype for run in self.runs]
-        self.dtype: np.dtype[Any] = np.result_type(*self.dtypes) if self.runs else np.dtype(np.float64)
+        dtypes = [run.dtype for run in self.runs]
+        self.dtype: np.dtype[Any] = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
         numbers = self.runs[0].numbers if len(self.runs) == 1 else None
         self.pack: Any = None if numbers is None else numbers.pack
         self.unpack: Any = None if numbers is None else numbers.unpack
@@ -109,6 +109,13 @@ class Layout:
     def part(self, places: Sequence[int]) -> Layout:
         """Return the layout of some ids."""
         return Layout([self.ids[i] for i in places], [self.spaces[i] for i in places], self._missing)
+
+    def place(self, i: int) -> tuple[int, int, int, int]:
+        """Return where an id lies in blocks of one body: number of the block, begin and end in it, its size."""
+        number = next(k for k, run in enumerate(self.runs) if i < run.end)
+        run = self.runs[number]
+        begin = (self._offsets[i] - run.columns.start) * run.dtype.itemsize
+        return number, begin, begin + self.spaces[i].size * run.dtype.itemsize, run.size_bytes
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -241,9 +248,11 @@ class Layout:
         if not self.fits(field, count):
             if is_blocks(field) and field:
                 raise self._misfit(field, what, count)
-            if len(field) != count and (self.ids or len(field)):
-                raise self._rows_expected(field, what, count)
-            return [self.from_row(row, what) for row in field] if field else [[] for _ in range(count)]
+            if len(field) != count:
+                rows = "one row" if count == 1 else f"{count} rows"
+                text = f"expected {rows} of {len(self.ids)} values, found {len(field)} rows"
+                raise RemoteProtocolError(f"{what}: {text}")
+            return [self.from_row(row, what) for row in field]
         found: list[list[Any]] = [[] for _ in range(count)]
         for run, block in zip(self.runs, field, strict=True):
             matrix = run.matrix(block, count)
@@ -267,21 +276,8 @@ class Layout:
         return part.reshape(shape_of(space))
 
     def rows(self, field: Field, count: int = 1) -> Field:
-        """Return a field that fits as rows."""
-        if field and not is_blocks(field):
-            return field
-        found: Field = [[] for _ in range(count)]
-        for run, block in zip(self.runs, field, strict=True):
-            if run.numbers is not None:
-                for row, numbers in zip(found, run.numbers.iter_unpack(block), strict=True):
-                    row += numbers
-                continue
-            for body, row in enumerate(found):
-                for i in range(run.first, run.end):
-                    begin = body * run.size_bytes + (self._offsets[i] - run.columns.start) * run.dtype.itemsize
-                    part = block[begin : begin + self.spaces[i].size * run.dtype.itemsize]
-                    row.append(np.frombuffer(part, run.dtype).item() if self.spaces[i].scalar else part)
-        return found
+        """Return a field that has been checked as rows."""
+        return [self.to_row(values) for values in self.bodies(field, "values", count)]
 
     def checked(self, field: Field, what: str, finite: bool = False, count: int = 1) -> Field:
         """Return a field from outside as our own hosts would send it: blocks, or rows if a value is missing.
@@ -290,38 +286,29 @@ class Layout:
         languages leave equal results. RemoteProtocolError names the id whose value is not in its space, is NaN, or,
         with `finite`, infinite.
         """
-        if self.fits(field, count):
-            self._check_blocks(field, what, finite, count)
+        if self.fits(field, count) and self._contains(field, finite, count):
             return field
         found = self.bodies(field, what, count)
         for body, values in enumerate(found):
-            if not self.holds(values):
-                for i, value in enumerate(values):
-                    if not (value is None and self._missing) and not self.spaces[i].contains(value):
-                        raise self._outside(i, value, what, body, count)
+            of = f" of body {body}" if count > 1 else ""
+            for uid, space, value in zip(self.ids, self.spaces, values, strict=True):
+                if not (value is None and self._missing) and not space.contains(value):
+                    text = f"expected a value of {space}, found {value!r:.60}{of}"
+                    raise RemoteProtocolError(f"{what}.{uid}: {text}")
             infinite = self.infinite(values) if finite else None
             if infinite is not None:
-                raise RemoteProtocolError(f"{what}.{infinite}: expected a finite number{_of(body, count)}")
+                raise RemoteProtocolError(f"{what}.{infinite}: expected a finite number{of}")
         return self.field(found)
 
-    def _check_blocks(self, field: Field, what: str, finite: bool, count: int) -> None:
-        """Compare each block with the bounds of its ids, all bodies at once."""
+    def _contains(self, field: Field, finite: bool, count: int) -> bool:
+        """Compare each block with the bounds of its ids, all bodies at once; False says nothing."""
         for run, block, bounds in zip(self.runs, field, self._bounds, strict=True):
             matrix = run.matrix(block, count)
-            inside = bounds is not None and bool((bounds[0] <= matrix).all() and (matrix <= bounds[1]).all())
-            if inside and not (finite and run.dtype.kind == "f" and not np.isfinite(matrix).all()):
-                continue
-            for body, vector in enumerate(matrix):
-                for i in range(run.first, run.end):
-                    value = self._of_vector(i, vector, run, what)
-                    if not self.spaces[i].contains(value):
-                        raise self._outside(i, value, what, body, count)
-                    if finite and i in self.open and not np.isfinite(vector).all() and self._is_infinite(i, value):
-                        raise RemoteProtocolError(f"{what}.{self.ids[i]}: expected a finite number{_of(body, count)}")
-
-    def _is_infinite(self, i: int, value: Any) -> bool:
-        space = self.spaces[i]
-        return not np.isfinite(value if space.scalar else space.to_vector(value)).all()
+            if bounds is None or not ((bounds[0] <= matrix).all() and (matrix <= bounds[1]).all()):
+                return False
+            if finite and not np.isfinite(matrix).all():
+                return False
+        return True
 
     @cached_property
     def _bounds(self) -> list[tuple[Array, Array] | None]:
@@ -329,29 +316,18 @@ class Layout:
         found: list[tuple[Array, Array] | None] = []
         for run in self.runs:
             spaces: Any = self.spaces[run.first : run.end]
-            if any(space.kind in ("tuple", "dict") for space in spaces):
-                found.append(None)
-                continue
-            lows, highs = [space._lows for space in spaces], [space._highs for space in spaces]  # noqa: SLF001
-            found.append((_joined(lows), _joined(highs)))
+            plain = not any(space.kind in ("tuple", "dict") for space in spaces)
+            found.append((_joined(spaces, "_lows"), _joined(spaces, "_highs")) if plain else None)
         return found
 
     def _misfit(self, field: Field, what: str, count: int) -> RemoteProtocolError:
-        found = [len(block) if type(block) is bytes else type(block).__name__ for block in field]
-        for run, size, block in zip(self.runs, found, field, strict=False):
-            if size != run.size_bytes * count or type(block) is not bytes:
-                what += f".{self.ids[run.first]}" + (f" to {self.ids[run.end - 1]}" if run.end - run.first > 1 else "")
-                text = f"{run.size_bytes * count} bytes of {run.dtype.str} for {count} bodies"
-                return RemoteProtocolError(f"{what}: expected {text}, found {size}")
+        for run, block in zip(self.runs, field, strict=False):
+            found = len(block) if type(block) is bytes else type(block).__name__
+            if found != run.size_bytes * count:
+                ids = self.ids[run.first] + (f" to {self.ids[run.end - 1]}" if run.end - run.first > 1 else "")
+                text = f"expected {run.size_bytes * count} bytes of {run.dtype.str} for {count} bodies, found {found}"
+                return RemoteProtocolError(f"{what}.{ids}: {text}")
         return RemoteProtocolError(f"{what}: expected {len(self.runs)} blocks, found {len(field)}")
-
-    def _rows_expected(self, field: Field, what: str, count: int) -> RemoteProtocolError:
-        rows = "one row" if count == 1 else f"{count} rows"
-        return RemoteProtocolError(f"{what}: expected {rows} of {len(self.ids)} values, found {len(field)} rows")
-
-    def _outside(self, i: int, value: Any, what: str, body: int, count: int) -> RemoteProtocolError:
-        text = f"expected a value of {self.spaces[i]}, found {value!r:.60}{_of(body, count)}"
-        return RemoteProtocolError(f"{what}.{self.ids[i]}: {text}")
 
     # -- arrays -------------------------------------------------------------------------------------------------------
     def matrix(self, fields: Sequence[Field], what: str) -> Array:
@@ -423,34 +399,31 @@ class Cut:
         self.whole = first if whole else None
         self._parts = [self._parts_of(run) for run in self.layout.runs]
 
-    def _parts_of(self, run: Run) -> list[tuple[int, int, slice]]:
-        """Return of which bytes of which blocks of one body a block consists: source, number of the block, bytes."""
-        found: list[tuple[int, int, slice]] = []
+    def _parts_of(self, run: Run) -> list[tuple[int, int, int, int, int]]:
+        """Return of which bytes a block consists: source, number and size of its block, begin and end there."""
+        found: list[tuple[int, int, int, int, int]] = []
         for source, place in self._places[run.first : run.end]:
-            layout = self._sources[source]
-            number = next(k for k, one in enumerate(layout.runs) if place < one.end)
-            begin = (layout._offsets[place] - layout.runs[number].columns.start) * run.dtype.itemsize  # noqa: SLF001
-            end = begin + layout.spaces[place].size * run.dtype.itemsize
-            if found and found[-1][:2] == (source, number) and found[-1][2].stop == begin:
-                begin = found.pop()[2].start
-            found.append((source, number, slice(begin, end)))
+            number, begin, end, size = self._sources[source].place(place)
+            if found and found[-1][:2] == (source, number) and found[-1][4] == begin:
+                begin = found.pop()[3]
+            found.append((source, number, size, begin, end))
         return found
 
     def __call__(self, fields: Sequence[Field], count: int = 1) -> Field:
         """Return what is cut out of the fields of all sources, of so many bodies."""
         if self.whole is not None:
             return fields[self.whole]
+        bodies = range(count)
         if not all(is_blocks(fields[source]) for source, _ in self._places):
             rows = [layout.rows(field, count) for layout, field in zip(self._sources, fields, strict=True)]
-            return [[rows[source][body][place] for source, place in self._places] for body in range(count)]
-        if count == 1:
-            return [b"".join([fields[source][number][part] for source, number, part in parts]) for parts in self._parts]
+            return [[rows[source][body][place] for source, place in self._places] for body in bodies]
         return [
             b"".join(
-                fields[source][number][size * body + part.start : size * body + part.stop]
-                for body in range(count)
-                for source, number, part in parts
-                for size in (self._sources[source].sizes[number],)
+                [
+                    fields[k][n][size * body + begin : size * body + end]
+                    for body in bodies
+                    for k, n, size, begin, end in parts
+                ]
             )
             for parts in self._parts
         ]
@@ -479,8 +452,8 @@ def _vector(space: Space, value: Any) -> bytes:
     return vector.astype(vector.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def _joined(arrays: Sequence[Array]) -> Array:
-    return np.concatenate([array.reshape(-1) for array in arrays])
+def _joined(spaces: Sequence[Space], bounds: str) -> Array:
+    return np.concatenate([getattr(space, bounds).reshape(-1) for space in spaces])
 
 
 def _is_open(space: Space) -> bool:
@@ -488,10 +461,6 @@ def _is_open(space: Space) -> bool:
     if space.kind in ("tuple", "dict"):
         return space.dtype.kind == "f"
     return isinstance(space, Box) and not bool(np.isfinite([space.low, space.high]).all())
-
-
-def _of(body: int, count: int) -> str:
-    return f" of body {body}" if count > 1 else ""
 
 
 def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[str] | None = None) -> dict[str, Any]:
