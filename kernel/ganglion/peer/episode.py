@@ -24,6 +24,7 @@ from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 _ROWS_OPEN_MAX = 200
 _ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
 _ROW_BYTES = 64  # of numbers and flags beside the values
+_VALUES = {"steps": (4, 5, 6), "actions": (3, 4, 5, 6)}  # where fields of values stand in a row
 _ROW, _EARNED = attrgetter("row"), attrgetter("earned")
 _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
 
@@ -476,7 +477,12 @@ class Episode:
     def _hand_on(self, table: str, name: str, rows: _Rows) -> None:
         if rows.rows:
             setup = self.phase.setup
-            record = [table, setup.phase, setup.mode, setup.worker, name, self.number, rows.rows]
+            for row in rows.rows:
+                for place in _VALUES[table]:
+                    field = row[place]
+                    if field is not None and (not field or type(field[0]) is bytes):
+                        row[place] = b"".join(field)
+            record = [table, setup.phase, setup.mode, setup.worker, name, self.number, rows.rows, True]
             self.phase.records.add(record, len(rows.rows), rows.size_bytes)
             rows.begin()
 

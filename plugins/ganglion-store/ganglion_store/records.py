@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import ne
 from typing import Any
@@ -41,8 +41,8 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "run": _typed("run:map"),
     "declare": _typed("phase:count environment:text? agent:text? kind:text declarations:rows"),
     "phase": _typed("phase:count name:text mode:text status:text reason:text?"),
-    "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows"),
-    "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows"),
+    "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows blocks:flag"),
+    "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows blocks:flag"),
     "episode": _typed(
         f"{_EPISODE} environment:text? episode:count steps:count terminated:flag truncated:flag reason:text "
         "round:count inner:count"
@@ -62,8 +62,9 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "episode": (0,),
     "signal": (0, None),
+    "steps": (False,),
+    "actions": (False,),
 }  # of the last fields, for writers that do not know them
-Column = Sequence[Any]
 VALUES = {"sensors": "sensor", "setpoints": "actuator", "proposed": "actuator", "rewards": "reward"}
 """Columns of values, and the kind of declaration that says what these are."""
 KINDS = ("sensor", "actuator", "reward", "static_world_model")
@@ -149,16 +150,13 @@ class Rows:
     packed: memoryview
 
     @classmethod
-    def of(
-        cls, kind: RowKind, rows: Sequence[Sequence[Any]], resting: Callable[[str, Column], Column] | None = None
-    ) -> Rows:
+    def of(cls, kind: RowKind, rows: Sequence[Sequence[Any]]) -> Rows:
         """Check rows that came in and return them in canonical form.
 
-        `resting` returns a column of values, by the kind of their declaration, as value lists. Columns are compared by
-        type as wholes: a check of each value on its own takes longer than the insertion.
+        Columns are compared by type as wholes: a check of each value on its own takes longer than the insertion.
         """
         try:
-            columns: list[Column] = list(zip(*rows, strict=True))
+            columns = list(zip(*rows, strict=True))
         except (TypeError, ValueError) as error:
             raise StoreError(f"expected rows of equal length, found {rows!r:.100}") from error
         width = len(kind.columns)
@@ -167,11 +165,6 @@ class Rows:
         if len(columns) != width:  # fields of a newer writer, or not those of this one
             missing = [(None,) * len(rows)] * (width - len(columns))
             columns = [*columns[:width], *missing]
-            rows = list(zip(*columns, strict=True))
-        if resting is not None:
-            for position, name in enumerate(kind.columns):
-                if name in VALUES:
-                    columns[position] = resting(VALUES[name], columns[position])
             rows = list(zip(*columns, strict=True))
         for position, types in enumerate(kind.types):
             found = set(map(type, columns[position]))

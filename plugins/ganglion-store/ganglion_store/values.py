@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgpack
@@ -100,57 +99,47 @@ def named(declared: Sequence[Declared], blob: bytes, given_only: bool = False) -
 _pack = msgpack.Packer(autoreset=True).pack
 
 
-def value_lists(column: Sequence[Any], declared: Sequence[Declared]) -> Sequence[Any]:
-    """Return values as they came, blocks or rows, as they rest; what rests already, and None, stays.
+def value_lists(column: Sequence[Any], declared: Sequence[Declared]) -> tuple[Any, ...]:
+    """Return values as they came, the blocks of a row in one, or a list of one row, as they rest; None stays.
 
     Raises:
         StoreError: Blocks are not as declared, or it is no one row.
     """
-    places = [place for place, field in enumerate(column) if type(field) in _LISTS]
-    if not places:
-        return column
-    found = list(column)
-    blocks = [place for place in places if not column[place] or type(column[place][0]) is bytes]
-    for place in set(places).difference(blocks):
-        if len(column[place]) != 1 or type(column[place][0]) not in _LISTS:
-            raise StoreError(f"expected one row of values, found {column[place]!r:.60}")
-        found[place] = _pack(column[place][0])
-    for place, blob in zip(blocks, _from_blocks([column[place] for place in blocks], declared), strict=True):
-        found[place] = blob
-    return found
+    blocks = [values for values in column if type(values) is bytes]
+    resting = iter(_from_blocks(blocks, declared) if blocks else ())
+    return tuple(next(resting) if type(v) is bytes else v if v is None else _from_row(v) for v in column)
 
 
-_LISTS = frozenset({list, tuple})
+def _from_row(values: Any) -> bytes:
+    if type(values) not in (list, tuple) or len(values) != 1 or type(values[0]) not in (list, tuple):
+        raise StoreError(f"expected one row of values, found {values!r:.60}")
+    return _pack(values[0])
 
 
-def _from_blocks(fields: Sequence[Any], declared: Sequence[Declared]) -> list[bytes]:
+def _from_blocks(blocks: Sequence[bytes], declared: Sequence[Declared]) -> list[bytes]:
     """Return the blocks of many rows as value lists: whole columns at once."""
     import numpy as np  # late: readers of results do without
 
-    rows: list[list[Any]] = [[] for _ in fields]
-    runs = [(dtype, list(run)) for dtype, run in groupby(declared, lambda one: one.dtype)]
-    for number, (name, run) in enumerate(runs):
-        sizes = [math.prod(one.shape) for one in run]
-        try:
-            dtype = np.dtype(name).newbyteorder("<")
-            blocks = [field[number] for field in fields if len(field) == len(runs)]
-            if len(blocks) < len(fields) or {*map(len, blocks)} - {sum(sizes) * dtype.itemsize}:
-                raise ValueError
-            matrix = np.frombuffer(b"".join(blocks), dtype).reshape(len(fields), sum(sizes))
-        except (TypeError, ValueError) as error:
-            text = f"expected {len(runs)} blocks of values, one of {sum(sizes)} of {name} from {run[0].id} on"
-            raise StoreError(f"{text}, found {fields[0]!r:.60}") from error
-        if len(runs) == 1 and dtype.kind == "f" and all(one.shape == () for one in run):
-            return _packed(matrix.astype(">f8"))
-        begin = 0
-        for one, size in zip(run, sizes, strict=True):
-            part = matrix[:, begin : begin + size]
-            begin += size
-            values = part[:, 0].tolist() if one.shape == () else [vector.tobytes() for vector in part]
-            for row, value in zip(rows, values, strict=True):
-                row.append(value)
-    if not runs and any(fields):
-        raise StoreError(f"expected no values, since none are declared, found {next(filter(None, fields))!r:.60}")
+    try:
+        dtypes = [np.dtype(one.dtype).newbyteorder("<") for one in declared]
+    except TypeError as error:
+        raise StoreError(f"expected dtypes of what was declared, found {declared!r:.200}") from error
+    sizes = [math.prod(one.shape) * dtype.itemsize for one, dtype in zip(declared, dtypes, strict=True)]
+    if {*map(len, blocks)} != {sum(sizes)}:
+        found = next(block for block in blocks if len(block) != sum(sizes))
+        raise StoreError(f"expected {sum(sizes)} bytes of {len(declared)} values as declared, found {len(found)}")
+    matrix = np.frombuffer(b"".join(blocks), np.uint8).reshape(len(blocks), sum(sizes))
+    if len({*dtypes}) == 1 and dtypes[0].kind == "f" and all(one.shape == () for one in declared):
+        return _packed(matrix.view(dtypes[0]).astype(">f8"))
+    rows: list[list[Any]] = [[] for _ in blocks]
+    begin = 0
+    for one, dtype, size in zip(declared, dtypes, sizes, strict=True):
+        part = matrix[:, begin : begin + size]
+        begin += size
+        scalar = one.shape == ()
+        values = np.ascontiguousarray(part).view(dtype)[:, 0].tolist() if scalar else [row.tobytes() for row in part]
+        for row, value in zip(rows, values, strict=True):
+            row.append(value)
     return [_pack(row) for row in rows]
 
 

@@ -339,14 +339,16 @@ class Worker:
         """Return the records of a kind that went to the store, with their values decoded."""
         found = [record for batch in self.batches for record in batch.records if record[0] == kind]
         if kind in ("steps", "actions"):
-            return [[*record[:-1], [[_plain(v) for v in row] for row in record[-1]]] for record in found]
+            return [[*record[:-2], [[_plain(v) for v in row] for row in record[-2]]] for record in found]
         return found
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, list):  # of integers, as all values here are
-        return np.frombuffer(b"".join(value), "<i8").tolist() if value and isinstance(value[0], bytes) else value[0]
-    return msgpack.unpackb(value) if isinstance(value, bytes) and value else value
+    if isinstance(value, list):  # a row in which a value is missing
+        return value[0]
+    if isinstance(value, bytes) and len(value) % 8 == 0:  # blocks, of integers as all values here are
+        return np.frombuffer(value, "<i8").tolist()
+    return msgpack.unpackb(value) if isinstance(value, bytes) else value
 
 
 class AtOnce(Controller):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import struct
-from itertools import groupby
 from typing import Any
 
 import msgpack
@@ -73,25 +72,22 @@ DECLARED = [
 
 @given(st.integers(0, 6), st.lists(st.tuples(st.floats(width=32), st.integers(-(2**53), 2**53)), max_size=20))
 def test_blocks_rest_as_rows(count: int, drawn: list[tuple[float, int]]) -> None:
-    """Blocks of any dtypes become the very bytes of a row, whole columns at once; rows and what rests stay."""
+    """Blocks of any dtypes become the very bytes of a row, whole columns at once; a row is packed, None stays."""
     declared = DECLARED[:count]
-    fields, expected = [], []
+    column, expected = [], []
     for x, n in drawn:
         vector, bits = struct.pack("<2f", x, 1.0), struct.pack("<3b", 1, 0, -1)
         parts = [struct.pack("<d", x), struct.pack("<d", -x), struct.pack("<q", n), struct.pack("<f", x), vector, bits]
-        runs = groupby(range(count), lambda i: declared[i].dtype)
-        fields.append([b"".join(parts[i] for i in run) for _, run in runs])
+        column.append(b"".join(parts[:count]))
         expected.append(pack([x, -x, n, x, vector, bits][:count]))
 
-    assert expected == list(value_lists(fields, declared))
-    assert [*expected, pack([None]), None] == list(value_lists([*fields, [[None]], None], declared))
-    assert expected == list(value_lists(expected, declared))
+    assert expected == list(value_lists(column, declared))
+    assert [pack([None]), *expected, None] == list(value_lists([[[None]], *column, None], declared))
 
 
-@pytest.mark.parametrize("field", [[b"1234567"], [bytes(16), b""], [bytes(24)], [bytes(16), 7], [[1.0], [2.0]], [7]])
-def test_blocks_that_are_not_as_declared_are_refused(field: list[Any]) -> None:
-    """Another number of bytes or of blocks, and what is no one row, is an error that says what was expected."""
-    with pytest.raises(StoreError, match="expected"):
-        value_lists([field], DECLARED[:2])
-    with pytest.raises(StoreError, match="expected"):
-        value_lists([field], DECLARED[:3])
+@pytest.mark.parametrize("values", [b"1234567", bytes(17), b"", [[1.0], [2.0]], [7], 7])
+def test_blocks_that_are_not_as_declared_are_refused(values: Any) -> None:
+    """Another number of bytes, and what is no one row, is an error that says what was expected."""
+    for declared in (DECLARED[:2], DECLARED[:3], [Declared("g.a", "nonsense", ())]):
+        with pytest.raises(StoreError, match="expected"):
+            value_lists([values], declared)
