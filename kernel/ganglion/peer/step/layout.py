@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, groupby, pairwise
@@ -81,7 +82,7 @@ class Layout:
         self.width = self._offsets[-1]
         self.runs = list(self._runs())
         self.sizes = [run.size_bytes for run in self.runs]
-        self._bytes = [bytes] * len(self.runs)
+        self._bytes, self._firsts = [bytes] * len(self.runs), [run.first for run in self.runs]
         dtypes = [run.dtype for run in self.runs]
         self.dtype: np.dtype[Any] = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
         numbers = self.runs[0].numbers if len(self.runs) == 1 else None
@@ -112,7 +113,7 @@ class Layout:
 
     def place(self, i: int) -> tuple[int, int, int, int]:
         """Return where an id lies in blocks of one body: number of the block, begin and end in it, its size."""
-        number = next(k for k, run in enumerate(self.runs) if i < run.end)
+        number = bisect_right(self._firsts, i) - 1
         run = self.runs[number]
         begin = (self._offsets[i] - run.columns.start) * run.dtype.itemsize
         return number, begin, begin + self.spaces[i].size * run.dtype.itemsize, run.size_bytes
