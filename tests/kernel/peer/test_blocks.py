@@ -104,6 +104,14 @@ def test_all_columns_of_one_source_are_its_own_field() -> None:
     assert Cut(["w.s"], [layout], [(0, 0)]).whole is None
 
 
+def test_columns_that_follow_one_another_in_two_sources_stay_apart() -> None:
+    """The first column of one environment and the second of another are no two columns of one."""
+    layout = Layout(["s", "t"], [UNIT, UNIT])
+    cut = Cut(["v.s", "w.t"], [layout, layout], [(0, 0), (1, 1)])
+
+    assert layout.field([[0.25, -0.5]]) == cut([layout.field([[0.25, 0.5]]), layout.field([[-0.25, -0.5]])])
+
+
 @given(counts.filter(bool), st.data())
 def test_where_a_value_is_missing_there_are_rows(bodies: int, data: st.DataObject) -> None:
     """A field without one of its values travels as rows, is cut as rows, and has NaN in a matrix."""

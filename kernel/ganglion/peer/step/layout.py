@@ -84,7 +84,7 @@ class Layout:
         self.sizes = [run.size_bytes for run in self.runs]
         self._bytes, self._firsts = [bytes] * len(self.runs), [run.first for run in self.runs]
         dtypes = [run.dtype for run in self.runs]
-        self.dtype: np.dtype[Any] = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+        self.dtype: np.dtype[Any] = np.result_type(*set(dtypes)) if dtypes else np.dtype(np.float64)
         numbers = self.runs[0].numbers if len(self.runs) == 1 else None
         self.pack: Any = None if numbers is None else numbers.pack
         self.unpack: Any = None if numbers is None else numbers.unpack
