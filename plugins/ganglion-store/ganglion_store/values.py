@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgpack
@@ -106,7 +107,10 @@ def value_lists(column: Sequence[Any], declared: Sequence[Declared]) -> tuple[An
         StoreError: Blocks are not as declared, or it is no one row.
     """
     blocks = [values for values in column if type(values) is bytes]
-    resting = iter(_from_blocks(blocks, declared) if blocks else ())
+    found = _from_blocks(blocks, declared) if blocks else []
+    if len(found) == len(column):
+        return tuple(found)
+    resting = iter(found)
     return tuple(next(resting) if type(v) is bytes else v if v is None else _from_row(v) for v in column)
 
 
@@ -133,14 +137,14 @@ def _from_blocks(blocks: Sequence[bytes], declared: Sequence[Declared]) -> list[
         return _packed(matrix.view(dtypes[0]).astype(">f8"))
     rows: list[list[Any]] = [[] for _ in blocks]
     begin = 0
-    for one, dtype, size in zip(declared, dtypes, sizes, strict=True):
-        part = matrix[:, begin : begin + size]
-        begin += size
-        scalar = one.shape == ()
-        values = np.ascontiguousarray(part).view(dtype)[:, 0].tolist() if scalar else [row.tobytes() for row in part]
-        for row, value in zip(rows, values, strict=True):
-            row.append(value)
-    return [_pack(row) for row in rows]
+    kinds = zip(dtypes, sizes, [one.shape == () for one in declared], strict=True)
+    for (dtype, scalar), run in groupby(kinds, lambda kind: (kind[0], kind[2])):
+        for size in [sum(size for _, size, _ in run)] if scalar else [size for _, size, _ in run]:
+            part = np.ascontiguousarray(matrix[:, begin : begin + size])
+            begin += size
+            values = part.view(dtype).tolist() if scalar else [[vector.tobytes()] for vector in part]
+            rows = [row + found for row, found in zip(rows, values, strict=True)]
+    return list(map(_pack, rows))
 
 
 def _packed(numbers: Any) -> list[bytes]:
@@ -148,11 +152,16 @@ def _packed(numbers: Any) -> list[bytes]:
     import numpy as np
 
     count, width = numbers.shape
-    opening = msgpack.Packer().pack_array_header(width)
-    cells = np.empty((count, width, 9), np.uint8)
-    cells[:, :, 0] = 0xCB
-    cells[:, :, 1:] = np.ascontiguousarray(numbers).view(np.uint8).reshape(count, width, 8)
-    return [opening + row.tobytes() for row in cells]
+    opening = np.frombuffer(msgpack.Packer().pack_array_header(width), np.uint8)
+    begin, size = len(opening), len(opening) + 9 * width
+    cells = np.empty((count, size), np.uint8)
+    cells[:, :begin] = opening
+    doubles = cells[:, begin:].reshape(count, width, 9)  # a copy
+    doubles[:, :, 0] = 0xCB
+    doubles[:, :, 1:] = np.ascontiguousarray(numbers).view(np.uint8).reshape(count, width, 8)
+    cells[:, begin:] = doubles.reshape(count, 9 * width)
+    whole = cells.tobytes()
+    return [whole[place : place + size] for place in range(0, len(whole), size)]
 
 
 def sums(blobs: Sequence[bytes], declared: Sequence[Declared]) -> list[float | None]:
