@@ -366,19 +366,14 @@ class Codec(typing.Generic[M]):
 
     def from_map(self, tree: Any, path: str = "", data: bytes | None = None) -> M:
         """Return the message that a map holds, or `data`; RemoteProtocolError names the field that is wrong."""
+        short = nested = False
         if data is not None:  # the usual body is read here, by one call of msgpack
             if 0 < len(data) <= _SHORT_BYTES and data[:1] != b"{":
+                short = True
                 try:
                     tree = _unpackb(data)
                 except (ValueError, msgpack.UnpackException, RecursionError):
                     tree = None
-            # Without one of these signs of msgpack there are no bytes in it, so that no key can be bytes.
-            if type(tree) is dict and (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
-                flat = _TEXT.issuperset(map(type, tree))
-                for value in tree.values():  # blocks of values hold no map: their keys need no second look
-                    kind = type(value)
-                    flat = flat and kind is not dict and (kind is not list or _ATOMS.issuperset(map(type, value)))
-                tree = tree if flat else None
             if type(tree) is not dict:
                 tree = decode_map(data)  # what is large, in JSON, empty, or wrong
             elif len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
@@ -391,16 +386,23 @@ class Codec(typing.Generic[M]):
             if name in checks:
                 usual, check = checks[name]
                 found = type(value)
+                if found is dict or (found is list and not _ATOMS.issuperset(map(type, value))):
+                    nested = True  # else it holds no map, as a list of blocks
                 if usual is not None and (found not in usual or (found is int and not -_MOST <= value <= _MOST)):
                     value = check(value, f"{path or self._word}.{name}")
                 setattr(message, name, value)
+            else:
+                nested = True
+        # Without one of these signs of msgpack there are no bytes in a body, so that no key can be bytes.
+        if short and nested and data is not None and (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
+            decode_map(data)  # which refuses such a key
         if not self._required <= tree.keys():
             missing = next(name for name in self.names if name in self._required and name not in tree)
             raise RemoteProtocolError(f"{path or self._word}.{missing}: expected a value, found nothing")
         return message
 
 
-_TEXT, _ATOMS = frozenset({str}), frozenset({types.NoneType, bool, int, float, str, bytes})
+_ATOMS = frozenset({types.NoneType, bool, int, float, str, bytes})
 _new, _pack, _MOST = object.__new__, msgpack.Packer().pack, INTEGER_MAX
 
 
