@@ -20,7 +20,6 @@ UNJOINED_MESSAGE_FRAMES = 3  # to, head, body
 WRONG_TOKEN_SPAN_S = 1.0  # a peer with wrong tokens is answered, and logged, once in so long
 WRONG_TOKEN_ORIGINS = 1024  # processes or addresses of which that is known; the oldest is forgotten
 GREETING_BYTES = 64  # fixed by ZMTP 3
-GREETING_PAUSE_S = 1.0  # the end of our greeting waits so long for a version: one of 2.0 would misread it
 COMMAND_BYTES = 1024  # READY, PING, PONG, ERROR need less
 COMMANDS_PER_S = 64  # more is noise
 METADATA_PROPERTIES = 8  # libzmq sends two
@@ -121,7 +120,18 @@ LINE_ANSWER_S = 3600.0  # of a program behind a pipe; the caller has a deadline 
 PAUSE_ANSWER_S = 20.0  # then a PAUSE is answered with the workers that have paused; below the deadline of the call
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
 STEPS_REPORT_S = 1.0  # a worker says how far its open episode is: observers need no more, and it costs nothing
+STEPS_REPORT_FIRST_S = 0.1  # so often in the beginning of a phase, where its steps are measured
+STEPS_REPORT_FIRST_SPAN_S = 5.0  # which is so long: three pairs of windows take half of it
 ATTACH_WAIT_REPORT_S = 1.0  # a person must act: reported sooner
+
+# -- placement --------------------------------------------------------------------------------------------------------
+PLACEMENT_WINDOW_S = 0.3  # workers are free for so long, then kept together: some hundred steps of the fast ones
+PLACEMENT_SETTLE_S = 0.05  # after a change, before steps count: threads that sleep move when they wake up
+PLACEMENT_PATIENCE_S = 3.0  # a window that is not full then belongs to slow steps, to which placement means nothing
+PLACEMENT_FASTER = 1.05  # so much faster are workers that are kept together, or they are left free
+PLACEMENT_VOTES = 2  # equal votes of pairs of windows that decide: one pair may fall into the beginning of learning
+PLACEMENT_WATCH_S = 5.0  # workers that were slower than free for so long are measured anew; doubled each time
+PLACEMENT_LOOK_S = 1.0  # new threads and children of kept processes are looked for so often
 
 # -- leaving ----------------------------------------------------------------------------------------------------------
 LEAVE_EPISODE_S = 30.0  # an interrupted run finishes its episodes, then they are cut: one may never end by itself
@@ -180,6 +190,8 @@ assert WORLD_STATE_VALUES <= BODY_KEYS <= BODY_CONTAINERS
 assert 8 * PARCEL_BYTES < BODY_BYTES < PLAN_BYTES < MESSAGE_BYTES - BODY_BYTES // 2
 assert OPEN_CALLS <= OPEN_CALLS_CONTROL
 assert BEAT_AFTER_SILENCE_S < BEAT_ANSWER_S
+assert STEPS_REPORT_FIRST_S < PLACEMENT_WINDOW_S < PLACEMENT_PATIENCE_S
+assert 3 * 2 * (PLACEMENT_WINDOW_S + STEPS_REPORT_FIRST_S + PLACEMENT_SETTLE_S) < STEPS_REPORT_FIRST_SPAN_S
 assert STREAM_CREDIT_BYTES <= QUEUE_MARK_BYTES
 assert PROCESSES_PER_RUN < PROCESSES_PER_RUN_MAX < PEERS
 assert SPACE_ELEMENTS <= FRAME_BYTES

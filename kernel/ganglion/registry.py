@@ -12,8 +12,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.machinery import ModuleSpec, PathFinder
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -156,11 +156,7 @@ def _tables() -> Iterator[tuple[Entry, Mapping[str, Any]]]:
     """Yield the tables of the alias plugins; their modules hold data and import nothing."""
     for entry in entries("alias"):
         if not _blocked(entry):
-            module, _, attribute = entry.value.partition(":")
-            try:
-                yield entry, getattr(importlib.import_module(module), attribute)
-            except (ImportError, AttributeError) as error:
-                raise _invalid(entry, f"cannot be imported: {error}") from error
+            yield entry, _object(entry)
 
 
 def alias(kind: str, name: str) -> Alias | None:
@@ -304,27 +300,14 @@ def _beside(top: str, folder: str) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-class _Folder:
-    """Find the modules of a document's folder, after everything else: they shadow nothing that is installed."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the spec of a top-level module beside the document."""
-        if path is not None or _beside(name, self.folder) is None:
-            return None
-        return PathFinder.find_spec(name, [self.folder])
-
-
 def _import(module: str, folder: str) -> ModuleType:
-    """Import a module; one that lies beside the document is taken from there."""
+    """Import a module; one that lies beside the document is taken from there, and finds its neighbours."""
     top = module.partition(".")[0]
     place = _beside(top, folder)
     if place is None:
         return importlib.import_module(module)
-    if not any(isinstance(finder, _Folder) and finder.folder == folder for finder in sys.meta_path):
-        sys.meta_path.append(_Folder(folder))
+    if folder not in sys.path:
+        sys.path.append(folder)  # behind everything else: modules there shadow nothing that is installed
     loaded = sys.modules.get(top)
     if loaded is None:
         spec = PathFinder.find_spec(top, [folder])
@@ -352,16 +335,18 @@ def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> A
             distribution and its version.
     """
     entry = locate(kind, name, folder, allow)
-    module, _, attribute = entry.value.partition(":")
-    try:
-        target: Any = _import(module, folder)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-    except (ImportError, AttributeError) as error:
-        raise _invalid(entry, f"cannot be imported: {error}") from error
+    target = _object(entry, folder)
     if GROUPS[kind].base:
         _check_class(entry, target, GROUPS[kind].base)
     return target
+
+
+def _object(entry: Entry, folder: str = "") -> Any:
+    module, _, attribute = entry.value.partition(":")
+    try:
+        return functools.reduce(getattr, attribute.split("."), _import(module, folder))
+    except (ImportError, AttributeError) as error:
+        raise _invalid(entry, f"cannot be imported: {error}") from error
 
 
 def _invalid(entry: Entry, message: str) -> PluginInvalid:
@@ -387,11 +372,6 @@ def distribution_of(cls: type[Any]) -> str | None:
     """Return `distribution version` of the distribution with plugins from whose package a class comes, else None."""
     owner = _shipped(_top(cls.__module__))
     return None if owner is None else owner.origin
-
-
-def describe(entry: Entry) -> dict[str, str]:
-    """Return an entry as plain values with stable keys."""
-    return {"object" if name == "value" else name: value for name, value in asdict(entry).items()}
 
 
 def deep_check(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -438,11 +418,5 @@ def fault(at: str, message: str, severity: str = "error") -> dict[str, Any]:
     """Return a fault, or a warning, at the place `file:line:column: path` of a plan."""
     found = _AT.match(at)
     assert found is not None
-    return {
-        "severity": severity,
-        "file": found["file"],
-        "line": int(found["line"] or 0),
-        "column": int(found["column"] or 0),
-        "path": found["path"] or "",
-        "message": message,
-    }
+    place = {"file": found["file"], "line": int(found["line"] or 0), "column": int(found["column"] or 0)}
+    return {"severity": severity, **place, "path": found["path"] or "", "message": message}

@@ -1,4 +1,4 @@
-"""Learning over the bus: three tasks that must be mastered, and PPO against Stable-Baselines3 without any bus."""
+"""Learning over the bus: three tasks that must be mastered, and PPO with and without a bus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from measure import Options, Row, compare, interleave, placed, python
 
-GATE = 0.5  # of the reference's steps per second: at most twice its wall time, processes and store included
+GATE = 0.6  # of the reference's steps per second in whole wall time, processes and store included
 EPISODES = 300  # about 20 000 steps
 ROUNDS_MAX = 3  # a round is a whole training
 TASKS = {"PPO_CARTPOLE": 475.0, "DQN_CARTPOLE": 475.0, "SAC_PENDULUM": -200.0}  # example -> least mean return
@@ -30,8 +30,8 @@ schedule:
       environments: [{{environment: {{uid: field, name: gymnasium, params: {{id: CartPole-v1}}}}}}]
       agents:
         - name: scout
-          brain: ppo
-          muscle: ppo
+          brain: LEARNER
+          muscle: LEARNER
           objective: aggregate_rewards
           sensors: [field.*]
           actuators: [field.*]
@@ -48,7 +48,8 @@ def rows(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ganglion-bench-") as text:
         folder = Path(text)
         found = [_task(folder, name, least) for name, least in TASKS.items()]
-        return [*found, *(_against_sb3(folder, options, alone) for alone in (True, False))]
+        pairs = [(learner, alone) for learner in ("sb3", "ppo") for alone in (False, True)]
+        return [*found, *(_against_sb3(folder, options, learner, alone) for learner, alone in pairs)]
 
 
 def _task(folder: Path, name: str, least: float) -> Row:
@@ -72,25 +73,28 @@ def _return(event: Mapping[str, Any]) -> float:
     return float(next(iter(event["returns"].values())))
 
 
-def _against_sb3(folder: Path, options: Options, alone: bool) -> Row:
+def _against_sb3(folder: Path, options: Options, learner: str, alone: bool) -> Row:
     """Train PPO with and without the bus in turns; `alone`: each side on one processor, which is all that one needs.
+
+    The learner over the bus is `ppo`, ours, or `sb3`, the same code as without the bus.
 
     In lockstep with one worker exactly one process has something to do at any moment: kept together, none of them has
     to be woken on another processor.
     """
     where = "on one processor" if alone else "free"
-    name = f"learn, PPO on CartPole-v1 over the bus, x Stable-Baselines3, both {where}"
+    name = f"learn, PPO of {learner} on CartPole-v1, x PPO.learn of SB3, both {where}"
     words = ("--cpus", str(max(os.sched_getaffinity(0)))) if alone else ()
     if importlib.util.find_spec("stable_baselines3") is None:
         note = "needs Stable-Baselines3: scripts/setup --with stable-baselines3"
         return Row(name, None, GATE, note=note)
-    (folder / "ppo.yml").write_text(DOCUMENT)
+    document = f"{learner}.yml"
+    (folder / document).write_text(DOCUMENT.replace("LEARNER", learner))
     steps = 0
 
     def ours() -> float:
         nonlocal steps
         began_s = time.perf_counter()
-        events = _run(folder, "ppo.yml", *words)
+        events = _run(folder, document, *words)
         wall_s = time.perf_counter() - began_s
         steps = sum(event["steps"] for event in events if event.get("event") == "episode.ended")
         return steps / wall_s
@@ -103,7 +107,7 @@ def _against_sb3(folder: Path, options: Options, alone: bool) -> Row:
         return made / (time.perf_counter() - began_s)
 
     rates = interleave({"ours": ours, "theirs": theirs}, min(options.rounds, ROUNDS_MAX))
-    return compare(name, rates["ours"], rates["theirs"], GATE if alone else None, f"{steps} steps, whole wall time")
+    return compare(name, rates["ours"], rates["theirs"], GATE, f"{steps} steps, whole wall time")
 
 
 def _run(folder: Path, document: str, *words: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bench_run import DOCUMENT, meter
+from bench_run import document, meter
 from measure import Options, Row, compare, interleave, placed
 
 ROUNDS = 5  # a round is a whole run: start, thousands of steps, end
@@ -20,7 +20,7 @@ def rows(options: Options) -> list[Row]:
         folder = Path(text)
         modes, words = ("test", "train"), ("recover", "fail")
         meters = {
-            f"{mode} {word}": meter(folder / word, mode, True, DOCUMENT + RECOVERY.replace("{}", word))
+            f"{mode} {word}": meter(folder / word, mode, True, document() + RECOVERY.replace("{}", word))
             for mode in modes
             for word in words
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,12 +12,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench_steps import bare_loop
-from measure import Options, Row, compare, interleave, placed
+from measure import HERE, Options, Row, compare, interleave, placed
 
-EPISODES = 9  # the first one warms up
+EPISODES = 25  # the first ten or so are those in which placement is measured
+EPISODES_PLACED = 75  # where these count, too: some ten seconds
+EPISODES_LEAST = 5  # of which a rate is taken
 STEPS = 400
 ROUNDS_MAX = 5  # a round is a whole run: start, thousands of steps, end
 GATES = {("test", True): 0.5, ("train", True): 0.35}  # mode, store; the others are for information
+LEARN_EVERY = 64
+CLASSES = HERE / "classes"  # on the path of what is measured
+SCALARS = "name: dummy, params: {{max_iter: {steps}, discrete: false}}"
 
 DOCUMENT = """\
 uid: bench
@@ -25,12 +31,17 @@ version: "0.1"
 schedule:
   - steps:
       environments:
-        - environment: {{uid: world, name: dummy, params: {{max_iter: {steps}, discrete: false}}}}
+        - environment: {{uid: world, ENVIRONMENT}}
       agents:
-        - {{name: one, brain: dummy, muscle: dummy, objective: dummy, sensors: [world.*], actuators: [world.*]}}
+        - {{name: one, brain: BRAIN, muscle: MUSCLE, objective: dummy, sensors: [world.*], actuators: [world.*]}}
       phase_config: {{mode: {mode}, episodes: {episodes}}}
 run_config: {{condition: {{name: vanilla}}}}
 """
+
+
+def document(environment: str = SCALARS, muscle: str = "dummy", brain: str = "dummy") -> str:
+    """Return a document with these classes, to be filled in with mode, steps and episodes."""
+    return DOCUMENT.replace("ENVIRONMENT", environment).replace("MUSCLE", muscle).replace("BRAIN", brain)
 
 
 def rows(options: Options) -> list[Row]:
@@ -41,6 +52,15 @@ def rows(options: Options) -> list[Row]:
         bare = stack.enter_context(bare_loop(folder))
         cases = [(mode, store) for mode in ("test", "train") for store in (True, False)]
         meters = {f"{mode} {store}": meter(folder, mode, store) for mode, store in cases}
+        rare = document(brain="'bench_classes:Rare'")
+        images = document("name: 'bench_classes:Images', params: {{max_iter: {steps}}}", "'bench_classes:Constant'")
+        meters["rare"] = meter(folder / "rare", "train", True, rare)
+        meters["images"] = meter(folder / "images", "test", True, images)
+        placements = {
+            cpus: meter(folder / cpus, "test", True, words=("--cpus", cpus), episodes=EPISODES_PLACED)
+            for cpus in ("auto", "free", str(max(os.sched_getaffinity(0))))
+        }
+        meters |= placements
         meters["bare"] = lambda: bare(options.round_s)
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
         for mode, store in cases:
@@ -48,28 +68,52 @@ def rows(options: Options) -> list[Row]:
             found.append(compare(name, rates[f"{mode} {store}"], rates["bare"], GATES.get((mode, store))))
         name = "run, test mode, store on, x store off"
         found.append(compare(name, rates["test True"], rates["test False"], None))
+        name = f"run, train mode, learn_every = {LEARN_EVERY}, x test mode"
+        found.append(compare(name, rates["rare"], rates["test True"], 0.85))
+        better = list(map(max, *(rates[cpus] for cpus in placements if cpus != "auto")))
+        name = "run, default placement, with its measuring, x the better of free and kept together"
+        found.append(compare(name, rates["auto"], better, 0.95))
+        name = "run, observation 84 x 84 x 4 uint8, x ten scalars"
+        found.append(compare(name, rates["images"], rates["test True"], 0.5))
     return found
 
 
-def meter(folder: Path, mode: str, store: bool, document: str = DOCUMENT) -> Callable[[], float]:
-    """Return what runs a document once, in a folder of its own, and gives its steps per second."""
+def meter(
+    folder: Path, mode: str, store: bool, text: str = document(), words: tuple[str, ...] = (), episodes: int = EPISODES
+) -> Callable[[], float]:
+    """Return what runs a document once, in a folder of its own, and gives its steps per second.
+
+    With `words` of the command the whole run counts, else what comes after its placement has been measured.
+    """
     folder.mkdir(exist_ok=True)
     file = folder / f"{mode}.yml"
-    file.write_text(document.format(mode=mode, steps=STEPS, episodes=EPISODES))
+    file.write_text(text.format(mode=mode, steps=STEPS, episodes=episodes))
     results = folder / f"results-{mode}-{store}"
-    argv = [str(Path(sys.executable).with_name("ganglion")), "--results", str(results), "--json", "run", str(file)]
+    argv = [
+        str(Path(sys.executable).with_name("ganglion")),
+        "--results",
+        str(results),
+        "--json",
+        "run",
+        str(file),
+        *words,
+    ]
     if not store:
         argv += ["--store", "none"]
-    return lambda: _rate(argv)
+    return lambda: _rate(argv, episodes, whole=bool(words))
 
 
-def _rate(argv: list[str]) -> float:
-    """Run once; return steps per second from the end of the first episode to that of the last."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+def _rate(argv: list[str], episodes: int, whole: bool) -> float:
+    """Run once; return steps per second from the end of an episode, the first one or that of the placement, on."""
+    path = os.pathsep.join([str(CLASSES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "GANGLION_ALLOW": "bench_classes"}
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr[-2000:]}")
-    times = [
-        event["time_s"] for event in map(json.loads, done.stdout.splitlines()) if event.get("event") == "episode.ended"
-    ]
-    assert len(times) == EPISODES, f"expected {EPISODES} episodes, found {len(times)}"
-    return (EPISODES - 1) * STEPS / (times[-1] - times[0])
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    ended = [event["time_s"] for event in events if event.get("event") == "episode.ended"]
+    assert len(ended) == episodes, f"expected {episodes} episodes, found {len(ended)}"
+    placed_s = [event["time_s"] for event in events if event.get("event") == "phase.placed" and not whole]
+    behind = [moment_s for moment_s in ended if moment_s > max(placed_s, default=0.0)]
+    times = behind if len(behind) >= EPISODES_LEAST else ended  # the end comes soon: nothing is to be gained
+    return (len(times) - 1) * STEPS / (times[-1] - times[0])

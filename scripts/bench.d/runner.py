@@ -56,7 +56,7 @@ def _print(rows: list[Row]) -> None:
             print(f"{row.name:58} {'SKIPPED':>8} {gate:>6}  {row.note}")
             continue
         mark = " MISSED" if row.missed else ""
-        print(f"{row.name:58} {row.ratio:8.2f} {gate:>6}  {row.ours:10.0f}/s {row.reference:10.0f}/s{mark} {row.note}")
+        print(f"{row.name:58} {row.ratio:8.2f} {gate:>6}  {row.ours:10.4g}/s {row.reference:10.4g}/s{mark} {row.note}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from typing import Any
 import msgpack
 import pytest
 
-from ganglion.cli.results import results_digest
 from ganglion.errors import GanglionError
 from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Told
@@ -21,6 +20,7 @@ from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head
 from ganglion.wire.messages import RecordAck, RecordBatch
 from ganglion.wire.verb import Verb
+from ganglion_store.command import results_digest
 from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
 

@@ -12,7 +12,7 @@ from ganglion.broker.link import TRANSITIONS, Admission, Close, Effect, Link, No
 from ganglion.broker.rights import allowed, bit, calls, may_publish, open_calls
 from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.wire.codec import Content, codec_of, openings
-from ganglion.wire.envelope import Head, decode_head, encode_head, packed_call, packed_serial
+from ganglion.wire.envelope import Head, decode_head, encode_head, packed
 from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
@@ -313,13 +313,13 @@ class Broker:
         if not route.allowed & bit(verb):
             return self._forbidden(link, head, f"{peer.role} may not say {verb.name} to {_show(to)}", now_s)
         if verb is _CALL:
-            if packed_call(head.call) not in route.calls:
+            if packed(head.call) not in route.calls:
                 text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
                 return self._forbidden(link, head, text, now_s)
             if len(route.open) >= route.limit or route.target.queued_bytes > limits.QUEUE_MARK_BYTES:
                 text = f"{_show(to)} has {len(route.open)} open calls of yours, {route.target.queued_bytes} bytes wait"
                 return [self._again(link, head.serial, text)]
-            route.open.append(packed_serial(head.serial))
+            route.open.append(packed(head.serial))
         elif verb in _ANSWERS:
             serials = [] if route.back is None else route.back.open
             serial = next((one for one in serials if int.from_bytes(one[len(one) > 1 :]) == head.serial), None)
@@ -358,7 +358,7 @@ class Broker:
         awaited = self.register.awaited(name) if name not in self.joined else None
         if awaited is None:
             return [self._error(link, head.serial, "unreachable", f"nobody named {_show(to)} has joined")]
-        if packed_call(head.call) not in calls(peer, Peer.of(awaited)):
+        if packed(head.call) not in calls(peer, Peer.of(awaited)):
             text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
             return self._forbidden(link, head, text, now_s)
         return [self._again(link, head.serial, f"{name} is absent and will return", {"absent": True})]
@@ -440,7 +440,7 @@ class Broker:
         if len(route.back.open) >= open_calls(peer):
             return [self._again(link, head.serial, "too many open calls to the kernel")]
         route.allowed |= bit(Verb.REPLY) | bit(Verb.ERROR)  # the supervisor may answer a peer that asked the kernel
-        route.back.open.append(packed_serial(head.serial))
+        route.back.open.append(packed(head.serial))
         return [Send(supervisor, (peer.name.encode(), encode_head(head), *frames[2:]))]
 
     def _info(self, link: Link, request: Any, now_s: float) -> tuple[Info, list[Effect]]:

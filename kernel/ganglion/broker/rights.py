@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ganglion.broker.link import Peer
 from ganglion.limits import OPEN_CALLS, OPEN_CALLS_CONTROL
-from ganglion.wire.envelope import packed_call
+from ganglion.wire.envelope import packed
 from ganglion.wire.messages import CALLS
 from ganglion.wire.name import Role, safe
 from ganglion.wire.verb import Verb
@@ -51,9 +51,7 @@ RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
 """What a source may say to a target of its own accord. REPLY and ERROR pass where the reverse CALL does."""
 
 _CALLS = {
-    (caller, callee): frozenset(
-        packed_call(call.name) for call in CALLS if call.callee is callee and caller in call.callers
-    )
+    (caller, callee): frozenset(packed(call.name) for call in CALLS if call.callee is callee and caller in call.callers)
     for caller, callee in RIGHTS
 }
 _PUBLISHERS = frozenset(Role) - {Role.OPERATOR, Role.OBSERVER}

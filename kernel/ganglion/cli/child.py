@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import Any
 
 from ganglion import registry
@@ -108,7 +108,7 @@ def _ask(question: dict[str, Any], task: str = "imports plugins") -> Any:
 # -- what commands ask ------------------------------------------------------------------------------------------------
 def find_misfits(entries: Sequence[registry.Entry]) -> dict[tuple[str, str, str], str]:
     """Return what is wrong with plugins by (group, distribution, name); those that fit are left out."""
-    return {(group, distribution, name): message for group, distribution, name, message in _rows("misfits", entries)}
+    return {(group, distribution, name): fault for group, distribution, name, fault, _ in _imported(entries) if fault}
 
 
 def parameters(groups: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -117,15 +117,18 @@ def parameters(groups: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
     A name is also there as `distribution:name`.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {group: {} for group in groups}
-    entries = [entry for group in groups for entry in registry.entries(group)]
-    for group, distribution, name, form in _rows("forms", entries):
-        found[group].setdefault(name, form)
-        found[group][f"{distribution}:{name}"] = form
+    for group, distribution, name, fault, form in _imported([e for kind in groups for e in registry.entries(kind)]):
+        if fault:
+            sys.stderr.write(f"{fault}\n")
+        else:
+            found[group].setdefault(name, form)
+            found[group][f"{distribution}:{name}"] = form
     return found
 
 
-def _rows(key: str, entries: Sequence[registry.Entry]) -> list[list[Any]]:
-    found: list[list[Any]] = _ask({key: [[entry.group, entry.distribution, entry.name] for entry in entries]})
+def _imported(entries: Sequence[registry.Entry]) -> list[list[Any]]:
+    """Return group, distribution, name, fault if there is one, and the form of the parameters of each plugin."""
+    found: list[list[Any]] = _ask({"plugins": [[entry.group, entry.distribution, entry.name] for entry in entries]})
     return found
 
 
@@ -181,38 +184,30 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
         pairs: Filled with the brains of agents whose spaces are known by then, and with these, as questions.
     """
     wrong = [_place(fault) for fault in faults]
-    orders: dict[str, dict[str, Any]] = {}
-    tree = {**plan.to_map(), "document": ""}
+    orders: dict[str, tuple[PhasePlan, EnvironmentPlan, int]] = {}
     for phase in plan.phases:
         for environment in phase.environments:
             parts = (environment.plugin, environment.reward, environment.transformer)
             places = [_place(registry.fault(part.at, "")) for part in parts if part is not None]
-            if environment.plugin is None or any(place in wrong for place in places):
-                continue
-            for worker in _variants(phase, environment):
-                order = {"phase": phase.index, "environment": environment.uid, "worker": worker}
-                orders.setdefault(_key(environment, worker), {"plan": tree, **order})
-    answers = dict(zip(orders, _answers(plan, list(orders.values())), strict=True))
+            if environment.plugin is not None and not any(place in wrong for place in places):
+                for worker in _variants(phase, environment):
+                    orders.setdefault(_key(environment, worker), (phase, environment, worker))
+    children, tree = Children(), {**plan.to_map(), "document": ""}
+    with ThreadPoolExecutor(min(_AT_ONCE_MAX, os.cpu_count() or 1)) as pool:
+        try:
+            found = pool.map(lambda order: _try(children, tree, *order), orders.values())
+            answers = dict(zip(orders, found, strict=True))
+        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not hear it
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.end()
+            raise
     for answer in answers.values():
         if answer.get("traceback"):
             sys.stderr.write(f"{answer['traceback']}\n")
     return [registry.fault(at, text) for at, text in _faults(plan, answers, [] if pairs is None else pairs)]
 
 
-def _place(fault: Mapping[str, Any]) -> list[Any]:
-    return [fault[key] for key in ("file", "line", "column", "path")]
-
-
-def _answers(plan: Plan, orders: Sequence[Mapping[str, Any]]) -> Rows:
-    """Return what the children say, in the order of their orders."""
-    children = Children()
-    with ThreadPoolExecutor(min(_AT_ONCE_MAX, os.cpu_count() or 1)) as pool:
-        try:
-            return list(pool.map(lambda order: _try(children, plan, order), orders))
-        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not hear it
-            pool.shutdown(wait=False, cancel_futures=True)
-            children.end()
-            raise
+_place = itemgetter("file", "line", "column", "path")
 
 
 def _variants(phase: PhasePlan, environment: EnvironmentPlan) -> range:
@@ -228,15 +223,16 @@ def _key(environment: EnvironmentPlan, worker: int) -> str:
     return json.dumps([environment.uid, plugins], sort_keys=True)
 
 
-def _try(children: Children, plan: Plan, order: Mapping[str, Any]) -> dict[str, Any]:
+def _try(
+    children: Children, tree: Mapping[str, Any], phase: PhasePlan, environment: EnvironmentPlan, worker: int
+) -> dict[str, Any]:
     """Return what a child found, or what its end says."""
-    phase = plan.phases[order["phase"]]
-    environment = next(e for e in phase.environments if e.uid == order["environment"])
     table = (environment.recovery or phase).deadlines_s
     start_s, shutdown_s = (  # a call that may take for ever gets the usual time
         span_s(f"environment.{word}", table) or DEADLINES_S.get(word) or DEADLINE_OTHER_S
         for word in ("start", "shutdown")
     )
+    order = {"plan": tree, "phase": phase.index, "environment": environment.uid, "worker": worker}
     answer = children.ask(_MODULE, {"trial": order}, start_s + shutdown_s + _DEADLINE_S)
     if answer.status == 0:
         found: dict[str, Any] = json.loads(answer.text)
@@ -247,8 +243,7 @@ def _try(children: Children, plan: Plan, order: Mapping[str, Any]) -> dict[str, 
         text = f"its process gave no answer within {start_s + shutdown_s + _DEADLINE_S:g} s"
     else:
         text = f"its process ended while it was started: {exit_text(answer.status)}"
-    where = f"environment {order['environment']} (worker {order['worker']})"
-    return {"message": f"{where}: {text}", "traceback": answer.text}
+    return {"message": f"environment {environment.uid} (worker {worker}): {text}", "traceback": answer.text}
 
 
 def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> Iterator[tuple[str, str]]:
@@ -278,30 +273,22 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
 
 
 # -- in the child -----------------------------------------------------------------------------------------------------
-def _loaded(rows: Sequence[Sequence[str]]) -> Iterator[tuple[Sequence[str], Any]]:
-    """Yield each plugin with its class, or with the PluginInvalid that says why it has none."""
-    for row in rows:
-        group, distribution, name = row
+def _import(rows: Sequence[Sequence[str]]) -> Iterator[list[Any]]:
+    """Yield each plugin with what is wrong with it, and the form of its parameters where it is a class that fits."""
+    for group, distribution, name in rows:
         try:
-            yield row, registry.load(group, f"{distribution}:{name}")
+            found = registry.load(group, f"{distribution}:{name}")
         except PluginInvalid as error:
-            yield row, error
-
-
-def _forms(rows: Sequence[Sequence[str]]) -> list[list[Any]]:
-    found = []
-    for row, cls in _loaded(rows):
-        if isinstance(cls, PluginInvalid):
-            sys.stderr.write(f"{cls}\n")
+            yield [group, distribution, name, str(error), None]
         else:
-            found.append([*row, form_of(cls)])
-    return found
+            form = form_of(found) if registry.GROUPS[group].base else None
+            yield [group, distribution, name, None, form]
 
 
 def _unfit(question: dict[str, Any]) -> Rows:
     """Return what brains say against the sensors and actuators of their agents, as maps of faults."""
     from ganglion.sdk import ActuatorInformation, SensorInformation
-    from ganglion.sdk.spaces.text import space_from_wire
+    from ganglion.sdk.spaces import space_from_wire
 
     found = []
     for pair in question["pairs"]:
@@ -344,28 +331,15 @@ def form_of(cls: type[Any]) -> dict[str, Any]:
     return found if is_open else {**found, "additionalProperties": False}
 
 
-_SIMPLE = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-_LISTS = (list, tuple, set, frozenset, Sequence)
-_MAPS = (dict, Mapping)
-
-
 def schema_of(hint: Any) -> dict[str, Any]:
-    """Return what a type accepts; of what is neither plain nor made of plain types nothing is said."""
-    if hint in _SIMPLE:
-        return {"type": _SIMPLE[hint]}
-    origin, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
-    if origin is typing.Literal:
-        return {"enum": list(parts)} if all(_is_plain(part) for part in parts) else {}
-    if origin in (typing.Union, types.UnionType):
-        choices = [schema_of(part) for part in parts]
-        return {"anyOf": choices} if all(choices) else {}
-    if origin in _LISTS:
-        item = schema_of(parts[0]) if parts and (origin is not tuple or parts[1:] == (...,)) else {}
-        return {"type": "array", "items": item} if item else {"type": "array"}
-    if origin in _MAPS:
-        value = schema_of(parts[1]) if len(parts) == 2 else {}
-        return {"type": "object", "additionalProperties": value} if value else {"type": "object"}
-    return {}
+    """Return what a type accepts; nothing is said of one that JSON cannot describe, so that it is not refused."""
+    from pydantic import TypeAdapter
+
+    try:
+        found = TypeAdapter(hint).json_schema()
+    except Exception:  # noqa: BLE001 - authors' types may raise anything
+        return {}
+    return {} if "$defs" in found else found  # references would lead nowhere within another schema
 
 
 def _is_plain(value: object) -> bool:
@@ -382,21 +356,13 @@ def _child() -> None:
     os.dup2(2, 1)
     question = json.load(sys.stdin)
 
-    def trial(order: dict[str, Any]) -> Any:
-        from ganglion.peer.trial import try_out
-
-        return try_out(order, answer)
-
-    def plan(tree: dict[str, Any]) -> Any:
-        from ganglion.supervisor.check import inspect
-
-        return inspect(tree)
+    from ganglion.peer.trial import try_out
+    from ganglion.supervisor import check
 
     answers: dict[str, Callable[[Any], Any]] = {
-        "plan": plan,
-        "trial": trial,
-        "misfits": lambda rows: [[*r, str(it)] for r, it in _loaded(rows) if isinstance(it, PluginInvalid)],
-        "forms": _forms,
+        "plan": check.inspect,
+        "trial": lambda order: try_out(order, answer),
+        "plugins": lambda rows: list(_import(rows)),
         "seeds": _seeds,
         "pairs": lambda pairs: _unfit(question),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ganglion.document.config import config_schema
 from ganglion.document.fault import Fault, gathered, nearest, report, settle, summary
 from ganglion.document.schema import PARAMETERISED, with_parameters
 from ganglion.errors import DocumentError, UsageError
-from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
+from ganglion.run.plan import PhasePlan, Plan, PluginPlan, ProgramPlan
 
 
 @click.command("check")
@@ -27,55 +27,42 @@ from ganglion.run.plan import AgentPlan, PhasePlan, Plan, PluginPlan, ProgramPla
 @click.option("--deep", is_flag=True, help="import the plugins in child processes and start each environment once")
 @click.option("--strict", is_flag=True, help="warnings count as errors")
 @click.option("--resolved", "whole", is_flag=True, help="print the document after cascade and defaults")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), help="json: as --json [text]")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="set a value before checking")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
-def check(
-    settings: Settings, /, files: tuple[str, ...], deep: bool, strict: bool, whole: bool, form: str | None, **more: Any
-) -> int:
-    """Check run documents and print all faults at once, importing no plugin unless asked to."""
-    rows: list[tuple[str, Plan | None, list[Fault]]] = []
+def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: bool, whole: bool, **more: Any) -> int:
+    """Check run documents and print all faults at once, importing no plugin unless asked to.
+
+    Beside resolved documents the faults go to standard error.
+    """
+    rows: list[dict[str, Any]] = []
+    severities: set[str] = set()
     for file in map(document_file, files):
         notes: list[Fault] = []
+        row: dict[str, Any] = {}
         try:
             plan, faults = load_document(file, plugins=registry, notes=notes, **more)
+            row = {"resolved": resolved(plan)} if whole else {}
+            if deep:
+                from ganglion.cli.child import check_deeply
+
+                faults = settle([*faults, *check_deeply(plan)])
         except DocumentError as error:
-            rows.append((file, None, list(error.faults)))
-        else:
-            rows.append((file, plan, _deeply(plan, faults) if deep else faults))
+            faults = list(error.faults)
         if notes and settings.verbosity > 0:
             click.echo(gathered(notes), err=True)
-    _print(rows, settings.json if form is None else form == "json", whole)
-    severities = {fault.severity for _, _, faults in rows for fault in faults}
+        errors = sum(fault.severity == "error" for fault in faults)
+        head = {"file": file, "faults": [fault.to_map() for fault in faults]}
+        rows.append({**head, "errors": errors, "warnings": len(faults) - errors, **row})
+        severities |= {fault.severity for fault in faults}
+        if not settings.json:
+            if faults or not whole:
+                click.echo(report(faults) if faults else f"{file}: {summary(faults)}", err=whole)
+            if row:
+                click.echo(("---\n" if len(files) > 1 else "") + row["resolved"], nl=False)
+    if settings.json:
+        click.echo(json.dumps(rows, indent=2))
     return 2 if "error" in severities or (strict and severities) else 0
-
-
-def _deeply(plan: Plan, faults: list[Fault]) -> list[Fault]:
-    from ganglion.cli.child import check_deeply
-
-    return settle([*faults, *check_deeply(plan)])
-
-
-def _print(rows: list[tuple[str, Plan | None, list[Fault]]], as_json: bool, whole: bool) -> None:
-    """Print what was found; beside resolved documents the faults go to stderr."""
-    if as_json:
-        click.echo(json.dumps([_row(file, plan if whole else None, faults) for file, plan, faults in rows], indent=2))
-        return
-    for file, plan, faults in rows:
-        if faults:
-            click.echo(report(faults), err=whole)
-        elif not whole:
-            click.echo(f"{file}: {summary(faults)}")
-        if whole and plan is not None:
-            click.echo(("---\n" if len(rows) > 1 else "") + resolved(plan), nl=False)
-
-
-def _row(file: str, plan: Plan | None, faults: list[Fault]) -> dict[str, Any]:
-    row: dict[str, Any] = {"file": file, "faults": [fault.to_map() for fault in faults]}
-    row["errors"] = sum(fault.severity == "error" for fault in faults)
-    row["warnings"] = len(faults) - row["errors"]
-    return row if plan is None else {**row, "resolved": resolved(plan)}
 
 
 @click.command("schema")
@@ -119,29 +106,16 @@ def _schema(kind: str, plugins: bool) -> dict[str, Any]:
 
 
 # -- graph ------------------------------------------------------------------------------------------------------------
-_MERMAID = {
-    '"': "#quot;",
-    "#": "#35;",
-    "&": "#amp;",
-    "<": "#lt;",
-    ">": "#gt;",
-    "`": "#96;",
-    "\\": "#92;",
-    "\n": "<br/>",
-}
-_DOT = {'"': '\\"', "\\": "\\\\", "\n": "\\n"}
-
-
 @dataclass(slots=True)
 class Graph:
-    """Hold a directed graph: groups of nodes in order, and edges between nodes.
+    """Hold a directed graph: groups of nodes in order, and edges between nodes, each once.
 
     Labels are any text, also of several lines; nodes are named by number, so that no label can be taken for a name.
     """
 
     groups: dict[str, list[int]] = field(default_factory=dict)  # a group without a title stands in no frame
     labels: list[str] = field(default_factory=list)
-    edges: list[tuple[int, int, str, bool]] = field(default_factory=list)  # from, to, label, dotted
+    edges: dict[tuple[int, int, str, bool], None] = field(default_factory=dict)  # from, to, label, dotted
 
     def node(self, label: str, group: str = "") -> int:
         """Add a node; return its number."""
@@ -149,55 +123,66 @@ class Graph:
         self.groups.setdefault(group, []).append(len(self.labels) - 1)
         return len(self.labels) - 1
 
-    def edge(self, source: int, target: int, label: str = "", dotted: bool = False) -> None:
-        """Add an edge; the same one twice is one."""
-        if (source, target, label, dotted) not in self.edges:
-            self.edges.append((source, target, label, dotted))
+    def edge(self, source: int, target: int, label: str, dotted: bool = False) -> None:
+        """Add an edge."""
+        self.edges[source, target, label, dotted] = None
 
 
-def _escaped(text: str, table: dict[str, str]) -> str:
-    """Return a label for a quoted text; what cannot be printed is shown, not obeyed."""
-    return "".join(table.get(c, c) for c in visible(text, "\n")) or " "  # Mermaid takes no empty label
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """Hold the lines of a format as templates, and what stands for a character between quotes."""
+
+    quoted: dict[str, str]
+    begin: str
+    frame: str
+    node: str
+    close: str
+    edge: str
+    dotted: str
+    end: str = ""
 
 
-def _mermaid(graph: Graph) -> Iterator[str]:
-    yield "flowchart LR"
+FORMATS = {
+    "mermaid": _Format(
+        {'"': "#quot;", "#": "#35;", "&": "#amp;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\\": "#92;", "\n": "<br/>"},
+        begin="flowchart LR\n",
+        frame='  subgraph g{0}["{1}"]\n',
+        node='n{0}["{1}"]\n',
+        close="  end\n",
+        edge='  n{0} -->|"{2}"| n{1}\n',
+        dotted='  n{0} -.->|"{2}"| n{1}\n',
+    ),
+    "dot": _Format(
+        {'"': '\\"', "\\": "\\\\", "\n": "\\n"},
+        begin="digraph ganglion {\n  rankdir=LR;\n  node [shape=box];\n",
+        frame='  subgraph cluster_{0} {{\n    label="{1}";\n',
+        node='n{0} [label="{1}"];\n',
+        close="  }\n",
+        edge='  n{0} -> n{1} [label="{2}"];\n',
+        dotted='  n{0} -> n{1} [label="{2}", style=dashed];\n',
+        end="}\n",
+    ),
+}
+
+
+def drawn(graph: Graph, form: str) -> Iterator[str]:
+    """Yield the lines of a graph in one of `FORMATS`; what cannot be printed in a label is shown, not obeyed."""
+    to = FORMATS[form]
+
+    def quoted(text: str) -> str:
+        return "".join(to.quoted.get(c, c) for c in visible(text, "\n")) or " "  # Mermaid takes no empty label
+
+    yield to.begin
     for number, (title, nodes) in enumerate(graph.groups.items()):
-        indent = "    " if title else "  "
         if title:
-            yield f'  subgraph g{number}["{_escaped(title, _MERMAID)}"]'
+            yield to.frame.format(number, quoted(title))
         for node in nodes:
-            yield f'{indent}n{node}["{_escaped(graph.labels[node], _MERMAID)}"]'
+            yield ("    " if title else "  ") + to.node.format(node, quoted(graph.labels[node]))
         if title:
-            yield "  end"
+            yield to.close
     for source, target, label, dotted in graph.edges:
-        arrow = "-.->" if dotted else "-->"
-        text = f'|"{_escaped(label, _MERMAID)}"|' if label else ""
-        yield f"  n{source} {arrow}{text} n{target}"
-
-
-def _dot(graph: Graph) -> Iterator[str]:
-    yield "digraph ganglion {"
-    yield "  rankdir=LR;"
-    yield "  node [shape=box];"
-    for number, (title, nodes) in enumerate(graph.groups.items()):
-        indent = "    " if title else "  "
-        if title:
-            yield f"  subgraph cluster_{number} {{"
-            yield f'    label="{_escaped(title, _DOT)}";'
-        for node in nodes:
-            yield f'{indent}n{node} [label="{_escaped(graph.labels[node], _DOT)}"];'
-        if title:
-            yield "  }"
-    for source, target, label, dotted in graph.edges:
-        parts = [f'label="{_escaped(label, _DOT)}"'] if label else []
-        parts += ["style=dashed"] if dotted else []
-        options = f" [{', '.join(parts)}]" if parts else ""
-        yield f"  n{source} -> n{target}{options};"
-    yield "}"
-
-
-FORMATS: dict[str, Callable[[Graph], Iterator[str]]] = {"mermaid": _mermaid, "dot": _dot}
+        yield (to.dotted if dotted else to.edge).format(source, target, quoted(label))
+    yield to.end
 
 
 @click.command("graph")
@@ -208,28 +193,17 @@ FORMATS: dict[str, Callable[[Graph], Iterator[str]]] = {"mermaid": _mermaid, "do
 @click.pass_obj
 def graph(settings: Settings, source: str, form: str, phases: bool, allow: tuple[str, ...]) -> None:
     """Print the processes of a document or of a run that was carried out, and who asks whom."""
-    plan = _plan(settings, source, allow)
-    click.echo("\n".join(FORMATS[form](phases_graph(plan) if phases else process_graph(plan))))
-
-
-class _AnyPlugin:
-    """Know every plugin: what was carried out once is drawn also where it could not be carried out again."""
-
-    def locate(self, kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> Any:
-        """Refuse nothing."""
-
-    def alias(self, kind: str, name: str) -> None:
-        """Know no names of other projects: a resolved document has ours."""
-
-
-def _plan(settings: Settings, source: str, allow: Sequence[str]) -> Plan:
-    """Return the plan of a file that there is, else of a stored run."""
     if source == "-" or Path(source).is_file() or source.endswith((".yml", ".yaml")):
-        return load_document(source, plugins=registry, allow=allow)[0]
-    from ganglion.cli.stores import RESOLVED, find_stored
+        plan = load_document(source, plugins=registry, allow=allow)[0]
+    else:  # a run is drawn by its plan, whatever is installed now
+        from ganglion.cli.stores import newest_folder
+        from ganglion.supervisor.folder import read_manifest, read_origin
 
-    found = find_stored(settings, source)
-    return load_document(found.folder / RESOLVED, plugins=_AnyPlugin(), text=found.text(RESOLVED))[0]
+        folder = newest_folder(settings.results, source)
+        if folder is None:
+            raise UsageError(f"expected a document, or a run in {settings.results}, found no {source!r}")
+        plan = read_origin(folder, read_manifest(folder)[0].get("plan"))[0]
+    click.echo("".join(drawn(phases_graph(plan) if phases else process_graph(plan), form)), nl=False)
 
 
 def process_graph(plan: Plan) -> Graph:
@@ -238,33 +212,33 @@ def process_graph(plan: Plan) -> Graph:
     governor, store = graph.node("governor"), graph.node("store")
     graph.edge(governor, store, "records")
     for phase in plan.phases:
-        _phase(graph, phase, governor, store)
+        group = f"phase {phase.index}: {phase.name} ({phase.mode}, {phase.sync})"
+        copies = f"\n{phase.workers} workers" if phase.workers > 1 else ""
+        copies += "\nand as many that evaluate" if phase.evaluates else ""
+        controller = graph.node(f"controller\n{phase.controller.name}{copies}", group)
+        graph.edge(governor, controller, "start")
+        graph.edge(controller, governor, "episode, boundary")
+        graph.edge(controller, store, "records")
+        environments = {}
+        for environment in phase.environments:
+            kind = f"environment {environment.uid}\n{_form(environment.plugin, environment.program)}"
+            environments[environment.uid] = graph.node(f"{kind}{copies}", group)
+            graph.edge(controller, environments[environment.uid], "update")
+        for agent in phase.agents:
+            filters = "".join(f"\nfilter {part.name}" for part in agent.filters)
+            muscle = graph.node(f"muscle {agent.name}\n{_form(agent.muscle, agent.program)}{filters}{copies}", group)
+            graph.edge(controller, muscle, "act")
+            # What an agent sees and sets is passed on by the controller, and its owner is the environment.
+            for uid, number in _by_owner(agent.sensors, environments).items():
+                graph.edge(environments[uid], muscle, f"{number} sensors", dotted=True)
+            for uid, number in _by_owner(agent.actuators, environments).items():
+                graph.edge(muscle, environments[uid], f"{number} actuators", dotted=True)
+            if agent.brain is not None:
+                brain = graph.node(f"brain {agent.name}\n{agent.brain.name}", group)
+                if phase.mode == "train":
+                    graph.edge(muscle, brain, "think")
+                graph.edge(governor, brain, "store")
     return graph
-
-
-def _phase(graph: Graph, phase: PhasePlan, governor: int, store: int) -> None:
-    group = f"phase {phase.index}: {phase.name} ({phase.mode}, {phase.sync})"
-    copies = f"\n{phase.workers} workers" if phase.workers > 1 else ""
-    copies += "\nand as many that evaluate" if phase.evaluates else ""
-    controller = graph.node(f"controller\n{phase.controller.name}{copies}", group)
-    graph.edge(governor, controller, "start")
-    graph.edge(controller, governor, "episode, boundary")
-    graph.edge(controller, store, "records")
-    environments = {}
-    for environment in phase.environments:
-        kind = f"environment {environment.uid}\n{_form(environment.plugin, environment.program)}"
-        environments[environment.uid] = graph.node(f"{kind}{copies}", group)
-        graph.edge(controller, environments[environment.uid], "update")
-    for agent in phase.agents:
-        filters = "".join(f"\nfilter {part.name}" for part in agent.filters)
-        muscle = graph.node(f"muscle {agent.name}\n{_form(agent.muscle, agent.program)}{filters}{copies}", group)
-        graph.edge(controller, muscle, "act")
-        _body(graph, agent, muscle, environments)
-        if agent.brain is not None:
-            brain = graph.node(f"brain {agent.name}\n{agent.brain.name}", group)
-            if phase.mode == "train":
-                graph.edge(muscle, brain, "think")
-            graph.edge(governor, brain, "store")
 
 
 def _form(plugin: PluginPlan | None, program: ProgramPlan | None) -> str:
@@ -274,23 +248,13 @@ def _form(plugin: PluginPlan | None, program: ProgramPlan | None) -> str:
     return "attach" if command is None else f"command {command[0]}"
 
 
-def _body(graph: Graph, agent: AgentPlan, muscle: int, environments: dict[str, int]) -> None:
-    """Add what an agent sees and sets; it is passed on by the controller, and its owner is the environment."""
-    for uid, node in environments.items():
-        sensors, actuators = (_of(ids, uid, environments) for ids in (agent.sensors, agent.actuators))
-        if sensors:
-            graph.edge(node, muscle, f"{sensors} sensors", dotted=True)
-        if actuators:
-            graph.edge(muscle, node, f"{actuators} actuators", dotted=True)
-
-
-def _of(ids: Sequence[str], uid: str, uids: Collection[str]) -> str:
-    """Return how many ids are of an environment in words, empty for none; `*` is `all`: its number is not known yet.
+def _by_owner(ids: Sequence[str], uids: Collection[str]) -> dict[str, int | str]:
+    """Return how many ids each environment owns; `*` is `all`: its number is not known yet.
 
     Of two environments that could own an id it is the one with the longer uid.
     """
-    found = [full for full in ids if max((u for u in uids if full.startswith(f"{u}.")), key=len, default="") == uid]
-    return "all" if f"{uid}.*" in found else str(len(found) or "")
+    owners = [max((uid for uid in uids if full.startswith(f"{uid}.")), key=len, default="") for full in ids]
+    return {uid: "all" if f"{uid}.*" in ids else owners.count(uid) for uid in uids if uid in owners}
 
 
 def phases_graph(plan: Plan) -> Graph:
@@ -299,9 +263,10 @@ def phases_graph(plan: Plan) -> Graph:
     nodes = [graph.node(_title(phase)) for phase in plan.phases]
     nodes.append(graph.node("end"))
     for phase, node, following in zip(plan.phases, nodes, nodes[1:], strict=False):
-        episode = list(dict.fromkeys(c.name for c in (*phase.episode_conditions, *phase.phase_conditions)))
+        ends = dict.fromkeys(condition.name for condition in phase.phase_conditions)
+        episode = dict.fromkeys([*(condition.name for condition in phase.episode_conditions), *ends])
         graph.edge(node, node, "episode: " + ", ".join(episode), dotted=True)
-        graph.edge(node, following, ", ".join(dict.fromkeys(c.name for c in phase.phase_conditions)))
+        graph.edge(node, following, ", ".join(ends))
     return graph
 
 

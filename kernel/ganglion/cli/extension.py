@@ -1,6 +1,7 @@
 """What commands of plugins may use of the kernel beside `ganglion.sdk`: settings, documents, stores, sessions.
 
-Nothing else behind the command line is promised to them. Importing this imports no numpy and starts nothing.
+Nothing else behind the command line is promised but `settings`, `stores` and `table`, which are quick to import.
+Importing this imports no numpy and starts nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from ganglion.cli.session import Session
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, store_class, store_uri
 from ganglion.cli.table import json_text, write
+from ganglion.cli.unsealed import open_episodes
 from ganglion.document.cascade import Nowhere, path_of, put
 from ganglion.document.compile import written
 from ganglion.document.fault import Fault, nearest, placed, report, settle, summary
@@ -19,17 +21,21 @@ from ganglion.document.model import Count, Expect, Flag, Form, Name, Seed, Versi
 from ganglion.document.reader import Tree, load_tree, read_tree
 from ganglion.document.schema import cleaned, schema
 from ganglion.document.spelling import component, normalise, walk
-from ganglion.errors import DocumentError, GanglionError, UsageError
-from ganglion.run.plan import Plan
+from ganglion.errors import CallFailed, DeadlineExceeded, DocumentError, GanglionError, PeerLost, UsageError
+from ganglion.run.plan import PhasePlan, Plan
+from ganglion.supervisor.connection import find_connections, find_run
+from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, read_origin
 from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
-from ganglion.wire.messages import RunEvent
+from ganglion.wire.messages import RunEvent, RunRequest
 
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
 __all__ += ["Launcher", "Outcome", "Plan", "RunEvent", "Session", "Settings", "loop"]
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
+__all__ += ["MANIFEST", "Files", "PhasePlan", "open_episodes", "read_manifest", "read_origin"]  # beside a store
+__all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
 # documents: faults, nodes with their places, forms of keys, run documents
 __all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_tree", "node_of", "path_of", "put", "read_tree"]

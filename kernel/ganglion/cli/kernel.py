@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shlex
 import sys
@@ -14,14 +13,15 @@ import click
 
 from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, pin_processors
-from ganglion.cli.settings import Settings
+from ganglion.cli.session import Session, bind_options, check_name, checked_bind, confine, document_file
+from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import store_of
+from ganglion.cli.table import tell
 from ganglion.errors import CallFailed, DocumentError, UsageError
 from ganglion.limits import DEADLINES_S
 from ganglion.supervisor import event
 from ganglion.supervisor.connection import Operator, find_kernel
-from ganglion.supervisor.output import printable, without_password
+from ganglion.supervisor.output import printable
 from ganglion.wire.messages import Nothing, RunEvent, RunRequest, Submit
 
 
@@ -34,8 +34,7 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
     if context.invoked_subcommand is not None:
         return 0
     where = checked_bind(bind, no_curve)
-    pin_processors(context.obj)
-    os.umask(context.obj.mask)
+    confine(context.obj)
     from ganglion.transport import loop
 
     return loop.run(_serve(context.obj, parallel, where))
@@ -106,15 +105,12 @@ def status(settings: Settings) -> None:
     with Operator(connection) as operator:
         info = operator.ask("kernel.info", Nothing())
         runs = operator.ask("kernel.runs", RunRequest()).rows
-    if settings.json:
-        row: dict[str, object] = {"endpoint": connection.endpoint, "tcp": connection.tcp, "connection_file": str(path)}
-        row |= {"version": info.version, "pid": connection.pid, "peers": info.peers, "uptime_s": info.uptime_s}
-        click.echo(json.dumps({**row, "runs": runs}, indent=2))
-        return
-    click.echo(f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers")
-    click.echo(f"endpoint {connection.endpoint}\nconnection file {path}")
-    for run in runs:
-        click.echo(f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {printable(run['reason'] or '')}".rstrip())
+    row: dict[str, object] = {"endpoint": connection.endpoint, "tcp": connection.tcp, "connection_file": str(path)}
+    row |= {"version": info.version, "pid": connection.pid, "peers": info.peers, "uptime_s": info.uptime_s}
+    head = f"kernel {info.version} · process {connection.pid} · up {info.uptime_s:.0f} s · {info.peers} peers"
+    lines = [f"{run['run']}  {run['status']}  {run['age_s']:.0f} s  {run['reason'] or ''}".rstrip() for run in runs]
+    places = [f"endpoint {connection.endpoint}", f"connection file {path}"]
+    tell(settings, {**row, "runs": runs}, [head, *places, *lines])
 
 
 @command.command("env")
@@ -149,17 +145,9 @@ def stop(settings: Settings, now: bool) -> None:
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="seed in place of the documents' own")
 @click.option("--name", metavar="ID", help="id of the run [UID-NUMBER]")
 @click.pass_obj
-def submit(
-    settings: Settings,
-    files: tuple[str, ...],
-    wait: bool,
-    overrides: tuple[str, ...],
-    seed: int | None,
-    name: str | None,
-) -> int:
+def submit(settings: Settings, /, files: tuple[str, ...], wait: bool, **more: Any) -> int:
     """Hand documents to the kernel and print the ids of their runs."""
-    if name is not None and len(files) > 1:
-        raise UsageError(f"--name: expected one document for one name, found {len(files)}")
+    check_name(more["name"], files)
     documents = []
     for file in map(document_file, files):
         try:
@@ -168,19 +156,17 @@ def submit(
             raise UsageError(f"{file}: cannot be read: {error}") from error
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
-        runs = [_submit(operator, f, t, overrides, seed, name) for f, t in documents]
+        runs = [_submit(operator, *document, **more) for document in documents]
         if not wait:
-            click.echo(json.dumps(runs) if settings.json else "\n".join(runs))
+            tell(settings, runs, runs)
             return 0
         progress = make_progress(settings)
         return max((_follow(operator, run, progress) for run in runs), key=(0, 1, INTERRUPTED).index)
 
 
-def _submit(
-    operator: Operator, file: str, text: str, overrides: tuple[str, ...], seed: int | None, name: str | None
-) -> str:
+def _submit(operator: Operator, file: str, text: str, overrides: tuple[str, ...], **more: Any) -> str:
     folder = str(Path(file).absolute().parent)
-    request = Submit(text, file, folder, seed, name, list(overrides) or None)
+    request = Submit(text, file, folder, overrides=list(overrides) or None, **more)
     try:
         run: str = operator.ask("kernel.submit", request, (DEADLINES_S["setup"] or 60.0) + 5.0).run
     except CallFailed as error:
@@ -199,17 +185,14 @@ def _follow(operator: Operator, run: str, progress: Progress) -> int:
     row: dict[str, Any] = {}
 
     def over() -> bool:
-        nonlocal row
         progress.refresh()
-        rows = operator.ask("kernel.runs", RunRequest()).rows
-        row = next((r for r in rows if r["run"] == run), {})
+        row.update(next((r for r in operator.ask("kernel.runs", RunRequest()).rows if r["run"] == run), {}))
         return row.get("exit_status") is not None
 
     progress.begin(run, "of the document", run)
     operator.follow(run, lambda news: progress.event(run, news), over)
     story = [str(line) for line in row.get("story") or ()]
     outcome = Outcome(run, str(row["status"]), str(row["reason"]), int(row["exit_status"]), story, float(row["age_s"]))
-    store = operator.connection.store
-    progress.end(outcome, f" in {without_password(store)}" if store else "")
+    progress.end(outcome, operator.connection.store)
     progress.close()
     return outcome.exit_status

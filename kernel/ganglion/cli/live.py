@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.table import aligned
+from ganglion.cli.table import aligned, tell
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, RECONNECT_S, RETRY_S
 from ganglion.supervisor.connection import (
@@ -23,7 +22,6 @@ from ganglion.supervisor.connection import (
     find_run,
     read_connection,
 )
-from ganglion.supervisor.output import printable
 from ganglion.wire.messages import RunRequest, RunSignal, Signalled
 
 
@@ -36,12 +34,8 @@ def ps(settings: Settings, run: str) -> None:
     for operator in _operators(settings, run):
         with operator:
             rows += operator.ask("kernel.processes", RunRequest(run)).rows
-    if settings.json:
-        click.echo(json.dumps(rows, indent=2))
-        return
-    cells = [[_cell(row, column) for column in _COLUMNS] for row in rows]
-    for line in aligned([[name.upper() for name in _COLUMNS], *cells]):
-        click.echo(line)
+    cells = [[_cell(row, *column) for column in _COLUMNS.values()] for row in rows]
+    tell(settings, rows, aligned([[name.upper() for name in _COLUMNS], *cells]))
 
 
 def _operators(settings: Settings, run: str) -> list[Operator]:
@@ -58,20 +52,18 @@ def _operators(settings: Settings, run: str) -> list[Operator]:
     return found
 
 
-_COLUMNS: dict[str, Callable[[Any], str]] = {
-    **dict.fromkeys(("run", "name", "role", "worker", "pid", "state"), str),
-    "heard": lambda heard_ms: f"{heard_ms / 1000:.1f} s",
-    "waiting for": ", ".join,
-    "cpu": lambda cpu_s: f"{cpu_s:.1f} s",
-    "memory": lambda memory_bytes: f"{memory_bytes / 2**20:.0f} MB",
-    **dict.fromkeys(("restarts", "excused"), str),
+_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {  # title -> key of the row, its text
+    **{name: (name, str) for name in ("run", "name", "role", "worker", "pid", "state")},
+    "heard": ("heard_ms", lambda heard_ms: f"{heard_ms / 1000:.1f} s"),
+    "waiting for": ("waiting_for", ", ".join),
+    "cpu": ("cpu_s", lambda cpu_s: f"{cpu_s:.1f} s"),
+    "memory": ("memory_bytes", lambda memory_bytes: f"{memory_bytes / 2**20:.0f} MB"),
+    **{name: (name, str) for name in ("restarts", "excused", "placement")},
 }
-_KEYS = {"heard": "heard_ms", "waiting for": "waiting_for", "cpu": "cpu_s", "memory": "memory_bytes"}
 
 
-def _cell(row: dict[str, Any], column: str) -> str:
-    value = row.get(_KEYS.get(column, column))
-    return "-" if value in (None, "", []) else _COLUMNS[column](value)
+def _cell(row: dict[str, Any], key: str, text: Callable[[Any], str]) -> str:
+    return "-" if row.get(key) in (None, "", []) else text(row[key])
 
 
 _run = click.argument("run", metavar="RUN")
@@ -141,10 +133,7 @@ def stop(settings: Settings, run: str, now: bool, reason: str) -> int:
 
 
 def _say(settings: Settings, answer: Signalled) -> int:
-    if settings.json:
-        click.echo(json.dumps({"accepted": answer.accepted, "text": answer.text}))
-    else:
-        click.echo("\n".join(printable(line) for line in answer.text.split("\n")))
+    tell(settings, {"accepted": answer.accepted, "text": answer.text}, [answer.text])
     return 0 if answer.accepted else 1
 
 
@@ -171,22 +160,18 @@ def attach(
 
     allowed = [*allow, *filter(None, [os.environ.get("GANGLION_ALLOW")])]
     told_s = until_s = 0.0
-    joined = False
-
-    def on_join() -> None:
-        nonlocal joined
-        joined = True
-
+    joined: list[bool] = []
     while True:
         reason = f"no kernel is running; looked below {settings.results} and the runtime folder"
         for connection in _connections(settings):
             try:
                 variables = _variables(connection, role, name, uid or name, run)
-                return serve({**variables, "GANGLION_ALLOW": ",".join(allowed)}, on_join)
+                return serve({**variables, "GANGLION_ALLOW": ",".join(allowed)}, lambda: joined.append(True))
             except (PeerLost, RemoteProtocolError, CallFailed) as error:
                 reason = str(error)
                 if joined:  # a broker that is lost is replaced, and the run waits for this environment
-                    joined, until_s = False, time.monotonic() + RECONNECT_S
+                    joined.clear()
+                    until_s = time.monotonic() + RECONNECT_S
         now_s = time.monotonic()
         if not wait and now_s >= until_s:
             raise RemoteProtocolError(reason)

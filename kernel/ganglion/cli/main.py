@@ -9,6 +9,7 @@ import io
 import json
 import os
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +17,10 @@ from typing import Any
 import click
 
 from ganglion import __version__
-from ganglion.cli.settings import Settings, options
+from ganglion.cli.settings import INTERRUPTED, Settings, options
 from ganglion.errors import GanglionError
 from ganglion.supervisor.output import printable
 
-INTERRUPTED = 130
 _ESCAPED = "ganglion.escaped"
 
 # name -> (module:attribute, line of the help); a command is imported when it is called
@@ -31,11 +31,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("ganglion.cli.documents:graph", "Draw the processes or the phases of a document."),
     "schema": ("ganglion.cli.documents:print_schema", "Print the JSON Schema of documents."),
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
-    "runs": ("ganglion.cli.results:runs", "List runs."),
-    "show": ("ganglion.cli.stores:show", "Show one run and its documents."),
-    "verify": ("ganglion.cli.results:verify", "Recompute what protects results; print digests."),
-    "results": ("ganglion.cli.results:command", "Print the tables of results."),
-    "store": ("ganglion.cli.results:store", "Look after the store of results."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),
     "submit": ("ganglion.cli.kernel:submit", "Hand documents to the daemon."),
     "attach": ("ganglion.cli.live:attach", "Join a plugin to a kernel as a process of its own."),
@@ -84,7 +79,11 @@ class Commands(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their lines of help, importing none of them."""
         rows = [(name, line) for name, (_, line) in COMMANDS.items()]
-        rows += [(n, f"{e.summary} ({e.origin})") for n, e in _of_plugins().items() if n not in COMMANDS]
+        from ganglion.cli.plugins import manual  # late: reads their sources, where no other command has to
+
+        for name, entry in _of_plugins().items():
+            said = textwrap.shorten((manual(entry) or entry.summary).partition("\n")[0], 60, placeholder=" ...")
+            rows += [] if name in COMMANDS else [(name, f"{said} ({entry.distribution})")]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
-import json
 import os
 import resource
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from ganglion import registry
 from ganglion.cli.child import find_misfits
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
-from ganglion.cli.table import aligned
+from ganglion.cli.table import aligned, tell
 from ganglion.document.fault import nearest
 from ganglion.errors import GanglionError, UsageError
 from ganglion.limits import PEERS
@@ -77,17 +75,11 @@ def command(settings: Settings, name: str | None, check: bool) -> int:
     rows: list[dict[str, Any]] = []
     for entry in entries:
         said = manual(entry)
-        rows.append({**registry.describe(entry), "summary": (said or entry.summary).partition("\n")[0]})
+        row = {key: getattr(entry, key) for key in ("name", "group", "distribution", "version")}
+        rows.append({**row, "object": entry.value, "summary": (said or entry.summary).partition("\n")[0]})
         rows[-1] |= {"manual": said} if named else {}
         rows[-1] |= {"fault": wrong.get((entry.group, entry.distribution, entry.name))} if check else {}
-    if settings.json:
-        click.echo(json.dumps(rows, indent=2))
-    else:
-        _table(rows, check)
-        for row in rows if named else ():
-            click.echo(f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})")
-            for line in (row["manual"] or "says nothing of itself").splitlines():
-                click.echo(f"    {line}".rstrip())
+    tell(settings, rows, _lines(rows, check, named))
     return 1 if wrong else 0
 
 
@@ -111,17 +103,20 @@ def _group(name: str) -> str | None:
     return next((g for g in registry.GROUPS if name in (g, f"{g}s", registry.GROUPS[g].entry_points)), None)
 
 
-def _table(rows: list[dict[str, Any]], check: bool) -> None:
-    """Print aligned columns; a misfit stands below its plugin."""
+def _lines(rows: list[dict[str, Any]], check: bool, named: bool) -> Iterator[str]:
+    """Yield aligned columns, a misfit below its plugin, then the manuals of those that were named."""
     columns = ("group", "name", "distribution", "version", "summary")
     head, *lines = aligned([[column.upper() for column in columns], *([row[c] for c in columns] for row in rows)])
-    click.echo(head)
+    yield head
     for row, line in zip(rows, lines, strict=True):
-        click.echo(line)
+        yield line
         if row.get("fault"):
-            click.echo(f"    does not fit: {row['fault']}")
+            yield f"    does not fit: {row['fault']}"
     if check and not any(row["fault"] for row in rows):
-        click.echo(f"all {len(rows)} fit")
+        yield f"all {len(rows)} fit"
+    for row in rows if named else ():
+        yield f"\n{registry.GROUPS[row['group']].noun} {row['name']} ({row['object']})"
+        yield from (f"    {line}".rstrip() for line in (row["manual"] or "says nothing of itself").splitlines())
 
 
 # -- doctor ------------------------------------------------------------------------------------------------------------
@@ -131,155 +126,120 @@ _ROLES = ("environment", "muscle", "brain", "objective", "controller", "conditio
 _FILES = PEERS + 64  # what the broker needs at most
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Say what was looked at, how it is (`ok`, `warn`, `fail`), and what cures it."""
-
-    what: str
-    state: str
-    text: str
-    cure: str = ""
-
-
 @click.command("doctor")
 @click.pass_obj
 def doctor(settings: Settings) -> int:
     """Look at Python, packages, limits, folders, store, kernel, plugins; exit status 1 if one fails."""
-    findings = list(examine(settings))
-    if settings.json:
-        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
-        for finding in findings:
-            cure = f"; {finding.cure}" if finding.cure else ""
-            click.echo(f"{finding.state:<4}  {finding.what:<10}  {finding.text}{cure}")
-    return 1 if any(finding.state == "fail" for finding in findings) else 0
+    found = list(_examined(settings))
+    rows = [{"what": what, "state": state, "text": text, "cure": "".join(cure)} for what, state, text, *cure in found]
+    tell(settings, rows, (f"{state:<4}  {what:<10}  {'; '.join(said)}" for what, state, *said in found))
+    return 1 if any(row["state"] == "fail" for row in rows) else 0
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Yield one finding after the other."""
+_Found = (
+    str | list[tuple[str, ...]]
+)  # what is well, or of each thing its state, a text, and where there is one the cure
+
+
+def _examined(settings: Settings) -> Iterator[tuple[str, ...]]:
+    """Yield what each check has found, or what it means that it raised something."""
     for check in _CHECKS:
-        yield from (Finding(check.__name__.removeprefix("_"), *found) for found in check(settings))
-
-
-_Found = Iterator[tuple[str, ...]]  # state, text, and where there is one the cure
+        try:
+            found = check(settings)
+        except (OSError, ImportError, GanglionError) as error:
+            state, text, *cure = _RAISED.get(check, ("fail", "cannot be told"))
+            found = [(state, f"{text}: {error}", *cure)]
+        for row in [("ok", found)] if isinstance(found, str) else found:
+            yield check.__name__.removeprefix("_"), *row
 
 
 def _python(settings: Settings) -> _Found:
     system = os.uname()  # `platform.platform()` would start a program to find out more
     where = f"{sys.version.split()[0]} at {sys.executable}, ganglion {ganglion.__version__}"
     where += f" on {system.sysname} {system.release}"
-    new = sys.version_info >= _PYTHON
-    yield ("ok", where) if new else ("fail", where, "install Python 3.11 or newer")
+    return where if sys.version_info >= _PYTHON else [("fail", where, "install Python 3.11 or newer")]
 
 
 def _packages(settings: Settings) -> _Found:
     there = {str(it.metadata["Name"]).lower(): it.version for it in importlib.metadata.distributions()}
     missing = [name for name in _PACKAGES if name not in there]
     if missing:
-        yield "fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
-    else:
-        yield "ok", ", ".join(f"{name} {there[name]}" for name in _PACKAGES)
+        return [("fail", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}")]
+    return ", ".join(f"{name} {there[name]}" for name in _PACKAGES)
 
 
 def _processes(settings: Settings) -> _Found:
     if not LINUX:
-        yield "warn", "no warm parent and no child subreaper on this system: processes start by exec, in 0.2 s each"
-    elif not hasattr(os, "pidfd_open"):
-        yield "fail", "this Python has no pidfd_open", "use a Python built for Linux 5.3 or newer"
-    else:
-        try:
-            os.close(os.pidfd_open(os.getpid()))
-        except OSError as error:
-            yield "fail", f"pidfd_open: {error.strerror}", "Linux 5.3 or newer is needed"
-        else:
-            soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-            yield "ok", f"warm parent, subreaper, pidfd; at most {_number(soft)} processes"
+        return [
+            ("warn", "no warm parent and no child subreaper on this system: processes start by exec, in 0.2 s each")
+        ]
+    if not hasattr(os, "pidfd_open"):
+        return [("fail", "this Python has no pidfd_open", "use a Python built for Linux 5.3 or newer")]
+    os.close(os.pidfd_open(os.getpid()))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    return f"warm parent, subreaper, pidfd; at most {_number(soft)} processes"
 
 
 def _ipc(settings: Settings) -> _Found:
+    folder, endpoint = endpoint_folder(f"doctor-{os.getpid()}")
+    path = endpoint.removeprefix("ipc://")
     try:
-        folder, endpoint = endpoint_folder(f"doctor-{os.getpid()}")
-        path = endpoint.removeprefix("ipc://")
-        try:
-            with socket.socket(socket.AF_UNIX) as listener:
-                listener.bind(path)
-        finally:
-            Path(path).unlink(missing_ok=True)
-            folder.rmdir()
-    except (OSError, GanglionError) as error:
-        yield "fail", f"cannot bind a socket: {error}", "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path"
-    else:
-        yield "ok", f"sockets in {folder.parent}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+    finally:
+        Path(path).unlink(missing_ok=True)
+        folder.rmdir()
+    return f"sockets in {folder.parent}"
 
 
 def _curve(settings: Settings) -> _Found:
-    try:
-        new_pair()
-    except (ImportError, GanglionError) as error:
-        yield "warn", f"no other machine can be let in: {error}", "pip install --force-reinstall pyzmq"
-    else:
-        yield "ok", "keys can be made; other machines may be let in by --bind"
+    new_pair()
+    return "keys can be made; other machines may be let in by --bind"
 
 
 def _files(settings: Settings) -> _Found:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"{_number(soft)} open files, at most {_number(hard)}"
     if hard != resource.RLIM_INFINITY and hard < _FILES:
-        yield "warn", text, f"`ulimit -n {_FILES}` serves {PEERS} peers; fewer are served now"
-    else:
-        yield "ok", text
+        return [("warn", text, f"`ulimit -n {_FILES}` serves {PEERS} peers; fewer are served now")]
+    return text
 
 
 def _results(settings: Settings) -> _Found:
     there = settings.results
     while not there.exists():
         there = there.absolute().parent
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except OSError as error:
-        text = f"{settings.results} cannot be written: {error.strerror}"
-        yield "fail", text, "choose another folder with --results DIR"
-    else:
-        yield "ok", str(settings.results.absolute())
+    with tempfile.TemporaryFile(dir=there):
+        return str(settings.results.absolute())
 
 
 def _store(settings: Settings) -> _Found:
     uri = store_of(settings)
     if uri is None:
-        yield "warn", "none: nothing is kept"
-        return
+        return [("warn", "none: nothing is kept")]
     scheme = uri.partition(":")[0]
-    try:
-        yield "ok", f"{scheme} of {registry.find('store', scheme).origin}"
-    except GanglionError as error:
-        yield "fail", str(error)
+    return f"{scheme} of {registry.find('store', scheme).origin}"
 
 
 def _kernel(settings: Settings) -> _Found:
     living = []
-    for path, connection in find_connections(settings.results):
-        try:
-            with Operator(connection) as operator:
-                info = operator.ask("kernel.info", Nothing())
-        except GanglionError as error:
-            yield "warn", f"{path} does not answer: {error}", f"is process {connection.pid} stopped?"
-            return
+    for _, connection in find_connections(settings.results):
+        with Operator(connection) as operator:
+            info = operator.ask("kernel.info", Nothing())
         living.append(f"{connection.run or 'daemon'} ({info.peers} peers, process {connection.pid})")
-    yield "ok", ", ".join(living) or "none is running"
+    return ", ".join(living) or "none is running"
 
 
 def _plugins(settings: Settings) -> _Found:
     entries = [entry for group in registry.GROUPS for entry in registry.entries(group)]
-    wrong = find_misfits(entries)
-    for (group, distribution, name), fault in wrong.items():
-        yield "fail", f"{group} {name} of {distribution}: {fault}", f"update or remove {distribution}"
+    found: list[tuple[str, ...]] = [
+        ("fail", f"{group} {name} of {distribution}: {fault}", f"update or remove {distribution}")
+        for (group, distribution, name), fault in find_misfits(entries).items()
+    ]
     lacking = [role for role in _ROLES if not registry.entries(role)]
     if lacking:
-        yield "fail", f"none for: {', '.join(lacking)}", registry.STANDARD
-    if not wrong and not lacking:
-        count = len({entry.distribution for entry in entries})
-        yield "ok", f"{len(entries)} of {count} distributions, all fit"
+        found.append(("fail", f"none for: {', '.join(lacking)}", registry.STANDARD))
+    return found or f"{len(entries)} of {len({entry.distribution for entry in entries})} distributions, all fit"
 
 
 def _number(limit: int) -> str:
@@ -288,3 +248,10 @@ def _number(limit: int) -> str:
 
 # each is named for what it looks at
 _CHECKS = (_python, _packages, _processes, _ipc, _curve, _files, _results, _store, _kernel, _plugins)
+_RAISED: dict[Callable[[Settings], _Found], tuple[str, ...]] = {  # state, text and cure where a check raises something
+    _processes: ("fail", "pidfd_open", "Linux 5.3 or newer is needed"),
+    _ipc: ("fail", "cannot bind a socket", "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path"),
+    _curve: ("warn", "no other machine can be let in", "pip install --force-reinstall pyzmq"),
+    _results: ("fail", "cannot be written", "choose another folder with --results DIR"),
+    _kernel: ("warn", "a kernel does not answer", "is its process stopped?"),
+}

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ganglion import __version__
-from ganglion.cli.settings import Settings
+from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.supervisor import event
-from ganglion.supervisor.output import printable
+from ganglion.supervisor.output import printable, without_password
 
 if TYPE_CHECKING:
     from ganglion.supervisor.runs import Outcome
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 16
 _EPISODES_PER_S = 20  # more than that become one line per second
-_INTERRUPTED = 130
-_QUIET = (event.PEER_JOINED, event.STEPS_TAKEN)  # shown with -v
+_QUIET = (event.PEER_JOINED, event.STEPS_TAKEN, event.PHASE_PLACED)  # shown with -v
 
 
 def plain_line(news: RunEvent) -> str:
@@ -86,8 +85,8 @@ class Progress:
         """Show a sentence that belongs to no event."""
         _put(self.err, text + "\n")
 
-    def end(self, outcome: Outcome, store: str) -> None:
-        """Show how a run ended; `store` says in words where its rows are."""
+    def end(self, outcome: Outcome, store: str | None) -> None:
+        """Show how a run ended; `store` is where its rows are, None where nothing was stored."""
 
     def close(self) -> None:
         """Stop showing."""
@@ -100,15 +99,16 @@ class Progress:
         head = f"{outcome.status}: " if outcome.status == "failed" else ""
         _put(self.err, "\n".join([f"{head}{first}", *(f"  {line}" for line in rest)]) + "\n")
 
-    def _ending(self, outcome: Outcome, store: str) -> Iterator[str]:
-        """Yield how a run ended, and what a person may do next; `store` is empty where nothing was stored."""
+    def _ending(self, outcome: Outcome, store: str | None) -> Iterator[str]:
+        """Yield how a run ended, and what a person may do next."""
         steps = self.steps.get(outcome.run, 0)
         reason = f" ({outcome.reason})" if outcome.status == "interrupted" else ""
-        yield f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{store}"
+        where = f" in {without_password(store)}" if store else ""
+        yield f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{where}"
         if outcome.status == "finished":
             if store:
                 yield f"next: ganglion results episodes {outcome.run} · ganglion runs"
-        elif outcome.resumable and outcome.exit_status in (1, _INTERRUPTED):
+        elif outcome.resumable and outcome.exit_status in (1, INTERRUPTED):
             yield f"next: ganglion resume {outcome.run}"
 
 
@@ -137,7 +137,7 @@ class PlainProgress(Progress):
             return
         self._write(plain_line(news))
 
-    def end(self, outcome: Outcome, store: str) -> None:
+    def end(self, outcome: Outcome, store: str | None) -> None:
         """Write what went wrong, then the end."""
         self._story(outcome)
         if self.settings.verbosity >= 0:
@@ -178,7 +178,7 @@ class JsonProgress(Progress):
         if news.event != event.RUN_ENDED:
             self._write({"event": news.event, "time_s": round(news.time_s, 3), "run": run, **news.fields})
 
-    def end(self, outcome: Outcome, store: str) -> None:
+    def end(self, outcome: Outcome, store: str | None) -> None:
         """Write the end."""
         row: dict[str, Any] = {"event": event.RUN_ENDED, "time_s": round(time.time(), 3)}
         row |= {key: getattr(outcome, key) for key in ("run", "status", "reason", "exit_status")}

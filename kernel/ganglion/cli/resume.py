@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from ganglion.cli.progress import make_progress
 from ganglion.cli.run import Options, RunSession
-from ganglion.cli.session import bind_options, checked_bind, pin_processors
+from ganglion.cli.session import bind_options, checked_bind, warmed
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
@@ -35,7 +34,6 @@ from ganglion.supervisor.folder import (
     read_process_table,
     remove_connection,
 )
-from ganglion.supervisor.launcher import Launcher
 from ganglion.supervisor.output import without_password
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
@@ -66,11 +64,7 @@ def command(
     table = read_process_table(folder.path)
     if table is not None and table.ended is not None and table.ended.status == _FINISHED:
         return _complete(settings, folder, manifest, table, table.ended)
-    pin_processors(settings)
-    os.umask(settings.mask)
-    launcher = Launcher()
-    launcher.warm_up()  # its imports run while we look at what is there
-    try:
+    with warmed(settings) as launcher:
         others = _other_installation(manifest, accept)
         plan, allowed = read_origin(folder.path, manifest.get("plan"))
         programs = [e.uid for phase in plan.phases for e in phase.environments if e.command]
@@ -78,9 +72,6 @@ def command(
             raise UsageError(f"environment {programs[0]}: documents start no programs here (commands: deny)")
         settings = replace(settings, store=_store(settings, manifest))
         recovery = _recovery_plan(settings, folder, manifest, plan)
-    except BaseException:
-        launcher.abandon()
-        raise
     options = Options(allow=(*allowed, *allow), where=where)
     return loop.run(_resume(RunSession(settings, options, launcher), plan, folder, recovery, others))
 
@@ -109,8 +100,7 @@ def _complete(
     progress = make_progress(settings)
     progress.begin(folder.run, str(manifest.get("seed")), str(folder.path))
     progress.note(f"resuming {folder.run}: it had finished; its manifest is complete now")
-    store = manifest.get("store")
-    progress.end(Outcome(folder.run, ended.status, ended.reason, 0), f" in {store}" if store else "")
+    progress.end(Outcome(folder.run, ended.status, ended.reason, 0), manifest.get("store"))
     return 0
 
 

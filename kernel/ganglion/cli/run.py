@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
-import os
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import INTERRUPTED, Session, bind_options, checked_bind, document_file, pin_processors
-from ganglion.cli.settings import Settings
-from ganglion.cli.table import counted
-from ganglion.errors import DocumentError, UsageError
+from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, warmed
+from ganglion.cli.settings import INTERRUPTED, Settings
+from ganglion.cli.stores import FILE
+from ganglion.cli.table import counted, tell
+from ganglion.errors import DocumentError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
 from ganglion.supervisor.launcher import Launcher
-from ganglion.supervisor.output import printable, without_password
 from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
@@ -61,22 +59,17 @@ def _start(process: Process, phase: PhasePlan) -> str:
     return f"plugin: {phase.controller.name}"
 
 
-def print_plans(plans: Sequence[Plan], as_json: bool) -> None:
-    """Print what would be started; nothing is."""
-    rows = [plan_rows(plan) for plan in plans]
-    if as_json:
-        click.echo(json.dumps(rows, indent=2))
-        return
+def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield what would be started as text."""
     for row in rows:
-        click.echo(f"{printable(row['uid'])} · seed {row['seed']} · {printable(row['source'])}")
+        yield f"{row['uid']} · seed {row['seed']} · {row['source']}"
         for phase in row["phases"]:
-            click.echo(
-                f"phase {phase['phase']} {printable(phase['name'])}: {phase['mode']}, {phase['sync']}, "
-                f"{counted(phase['workers'], 'worker')}, episodes {phase['episodes'] or 'until a condition ends it'}"
-            )
-            click.echo("  broker, governor, store")
+            workers, episodes = counted(phase["workers"], "worker"), phase["episodes"] or "until a condition ends it"
+            head = f"phase {phase['phase']} {phase['name']}: {phase['mode']}, {phase['sync']}"
+            yield f"{head}, {workers}, episodes {episodes}"
+            yield "  broker, governor, store"
             for process in phase["processes"]:
-                click.echo(f"  {process['name']:<40} seed {process['seed']:>19}  {printable(process['starts'])}")
+                yield f"  {process['name']:<40} seed {process['seed']:>19}  {process['starts']}"
 
 
 _REDRAW_S = 0.5
@@ -118,20 +111,13 @@ def command(
     A FILE may also be the name of a plugin's document (`ganglion plugins documents`), or `-` for standard input.
     """
     options = Options(**more, where=checked_bind(bind, no_curve))
-    if options.name is not None and len(files) > 1:
-        raise UsageError(f"--name: expected one document for one name, found {len(files)}")
+    check_name(options.name, files)
     if only_plan:
-        print_plans(load(files, options, settings.verbosity > 0), settings.json)
+        rows = [plan_rows(plan) for plan in load(files, options, settings.verbosity > 0)]
+        tell(settings, rows, _lines(rows))
         return 0
-    pin_processors(settings)
-    os.umask(settings.mask)
-    launcher = Launcher()
-    launcher.warm_up()  # its imports run while we read the documents
-    try:
+    with warmed(settings) as launcher:
         plans = load(files, options, settings.verbosity > 0)
-    except BaseException:
-        launcher.abandon()
-        raise
     from ganglion.transport import loop
 
     return loop.run(RunSession(settings, options, launcher).carry_out(plans))
@@ -166,13 +152,6 @@ def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[
     return plans
 
 
-def store_text(settings: Settings) -> str:
-    """Return in words where the rows of a run are."""
-    if settings.store == "none":
-        return ""
-    return f" in {without_password(settings.store or str(settings.results / 'ganglion.db'))}"
-
-
 class RunSession:
     """Carry out the runs of one command line with one session, and show them."""
 
@@ -189,10 +168,19 @@ class RunSession:
         """Carry out all plans; return the exit status of the command."""
         from ganglion.supervisor.folder import reserve
 
-        first = reserve(self.settings.results, plans[0].uid, self.options.name)
+        first = reserve(self.settings.results, plans[0].uid, self.options.name)  # has the broker's log, too
         self.progress.begin(first.run, plans[0].seed, str(first.path))
+        gate = asyncio.Semaphore(self.options.parallel)
+
+        async def work() -> None:
+            folders = itertools.chain([first], itertools.repeat(None))
+            runs = (self._run(gate, plan, folder) for plan, folder in zip(plans, folders, strict=False))
+            for result in await asyncio.gather(*runs, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
+
         try:
-            return await self.attend(first, plans, lambda: self._run_all(plans, first))
+            return await self.attend(first, plans, work)
         finally:
             if first.run not in self.session.supervisor.runs:
                 first.release()
@@ -200,17 +188,9 @@ class RunSession:
     async def attend(self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]]) -> int:
         """Do some work between the start of a session and its end; return the exit status of the command."""
         where = self.options.where
-        self.session = Session(
-            self.settings,
-            first.run,
-            first.logs,
-            self.launcher,
-            "bind" in where or any(plan.needs_tcp for plan in plans),
-            self.progress.event,
-            self.progress.note,
-            allow=self.options.allow,
-            where=where,
-        )
+        tcp = "bind" in where or any(plan.needs_tcp for plan in plans)
+        place = (self.settings, first.run, first.logs, self.launcher, tcp, self.progress.event, self.progress.note)
+        self.session = Session(*place, allow=self.options.allow, where=where)
         drawing = asyncio.create_task(self._redraw())
         try:
             async with self.session:
@@ -224,10 +204,15 @@ class RunSession:
             drawing.cancel()
         return self._status(len(plans))
 
-    async def execute(self, plan: Plan, folder: RunFolder, recovery: RecoveryPlan | None = None) -> None:
-        """Carry out one run that has been checked, and show how it ended."""
-        outcome = await self.session.supervisor.execute(plan, folder, self.session.store, recovery)
-        self.progress.end(outcome, store_text(self.settings))
+    async def execute(self, plan: Plan, folder: RunFolder | None, recovery: RecoveryPlan | None = None) -> None:
+        """Carry out one run that has been checked, and show how it ended; the begin of one with a folder was shown."""
+
+        def begin(run: str) -> None:
+            if folder is None:
+                self.progress.begin(run, plan.seed, str(self.settings.results / run))
+
+        outcome = await self.session.execute(plan, begin, folder, recovery)
+        self.progress.end(outcome, self.session.store and (self.settings.store or str(self.settings.results / FILE)))
         self.statuses.append(outcome.exit_status)
 
     async def _redraw(self) -> None:
@@ -236,36 +221,19 @@ class RunSession:
             await asyncio.sleep(_REDRAW_S)
             self.progress.refresh()
 
-    async def _run_all(self, plans: Sequence[Plan], first: RunFolder) -> None:
-        gate = asyncio.Semaphore(self.options.parallel)
-        folders = itertools.chain([first], itertools.repeat(None))
-        runs = (self._run(gate, plan, folder) for plan, folder in zip(plans, folders, strict=False))
-        for result in await asyncio.gather(*runs, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
-
-    async def _run(self, gate: asyncio.Semaphore, plan: Plan, first: RunFolder | None) -> None:
-        """Check and carry out a plan; the folder of the first run holds the broker's log, and stays until the end."""
-        from ganglion.document.fault import placed, report, settle
-        from ganglion.supervisor.folder import reserve
+    async def _run(self, gate: asyncio.Semaphore, plan: Plan, folder: RunFolder | None) -> None:
+        """Check and carry out a plan."""
+        from ganglion.document.fault import report, settle
 
         async with gate:
             if self.session.interrupts:
                 return
-            folder = first or reserve(self.settings.results, plan.uid)
-            if first is None:
-                self.progress.begin(folder.run, plan.seed, str(folder.path))
-            try:
-                lines = plan.document.split("\n")
-                found = settle(placed(fault, plan.source, lines) for fault in await self.session.check(plan))
-                if any(fault.severity == "error" for fault in found):
-                    raise DocumentError(report(found), found)
-                for warning in found:
-                    self.progress.note(str(warning))
-                await self.execute(plan, folder)
-            finally:
-                if first is None and folder.run not in self.session.supervisor.runs:
-                    folder.release()
+            found = settle(await self.session.check(plan))
+            if any(fault.severity == "error" for fault in found):
+                raise DocumentError(report(found), found)
+            for warning in found:
+                self.progress.note(str(warning))
+            await self.execute(plan, folder)
 
     def _status(self, planned: int) -> int:
         """Return what the command ends with: interruption before failure before what was left behind."""

@@ -127,7 +127,7 @@ class LiveProgress(Progress):
         """Print a sentence above the bars."""
         self._console.print(Text(text))
 
-    def end(self, outcome: Outcome, store: str) -> None:
+    def end(self, outcome: Outcome, store: str | None) -> None:
         """Leave the bars of a run as they are and print the end below them."""
         self._leave([key for key in self._phases if key[0] == outcome.run])
         self._story(outcome)

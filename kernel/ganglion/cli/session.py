@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -19,10 +19,13 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
 from ganglion.errors import LaunchError, UsageError
 from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.placement import AUTO, FREE
 
 if TYPE_CHECKING:
     from ganglion.document.fault import Fault
     from ganglion.run.plan import Plan
+    from ganglion.supervisor.checkpoints import RecoveryPlan
+    from ganglion.supervisor.folder import RunFolder
     from ganglion.supervisor.runs import Outcome
     from ganglion.supervisor.service import Service
     from ganglion.wire.messages import RunEvent
@@ -42,6 +45,12 @@ def document_file(word: str) -> str:
 
     found = [entry for entry in registry.entries("document") if entry.name == word]
     return str(registry.load("document", word)) if found or _NAME.fullmatch(word) else word
+
+
+def check_name(name: str | None, files: Sequence[str]) -> None:
+    """Refuse one id for several runs."""
+    if name is not None and len(files) > 1:
+        raise UsageError(f"--name: expected one document for one name, found {len(files)}")
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -81,7 +90,8 @@ def checked_bind(bind: str | None, no_curve: bool) -> dict[str, str]:
 def processors(text: str, there: set[int]) -> set[int]:
     """Return the processors of a list like `0`, `0,2` or `1-3`; UsageError if it is none, or one is not `there`."""
     if _PROCESSORS.match(text) is None:
-        raise UsageError(f"cpus: expected a list of processors, as in `0`, `0,2` or `1-3`, found {text[:80]!r}")
+        wanted = "auto, free or a list of processors, as in `0`, `0,2` or `1-3`"
+        raise UsageError(f"cpus: expected {wanted}, found {text[:80]!r}")
     found: set[int] = set()
     for first, _, last in (part.partition("-") for part in text.split(",")):
         if int(last or first) > max(there):  # before a range of any length is made
@@ -93,16 +103,29 @@ def processors(text: str, there: set[int]) -> set[int]:
     return found
 
 
-def pin_processors(settings: Settings) -> None:
-    """Keep this process, and what it will start, on the processors of the settings; without any do nothing."""
-    if settings.cpus is None:
+def confine(settings: Settings) -> None:
+    """Keep this process, and what it will start, on the processors and to the rights of files of the settings."""
+    os.umask(settings.mask)
+    if settings.cpus in (AUTO, FREE):
         return
     if not hasattr(os, "sched_setaffinity"):
         raise UsageError("cpus: this system keeps no process on processors of one's choice")
     os.sched_setaffinity(0, processors(settings.cpus, os.sched_getaffinity(0)))
 
 
-INTERRUPTED = 130
+@contextlib.contextmanager
+def warmed(settings: Settings) -> Iterator[Launcher]:
+    """Yield a launcher whose imports run while the block looks at what is to start; it is ended if that raises."""
+    confine(settings)
+    launcher = Launcher()
+    launcher.warm_up()
+    try:
+        yield launcher
+    except BaseException:
+        launcher.abandon()
+        raise
+
+
 _WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")
 
 
@@ -156,7 +179,9 @@ class Session:
         service = service or Service()
         argv = tuple(sys.argv)
         self.supervisor = service.supervisor = Supervisor(
-            SupervisorSettings(settings.results, self.store, name, tcp, logs, allow, argv, service.handlers(), **where),
+            SupervisorSettings(
+                settings.results, self.store, name, tcp, logs, allow, argv, service.handlers(), settings.cpus, **where
+            ),
             report,
             launcher,
         )
@@ -214,18 +239,29 @@ class Session:
 
     async def check(self, plan: Plan) -> list[Fault]:
         """Return what is wrong with a plan that only its plugins can tell; one check at a time."""
-        from ganglion.document.fault import Fault
+        from ganglion.document.fault import Fault, placed
 
-        return [Fault(**row) for row in await self.supervisor.check(plan)]
+        lines = plan.document.split("\n")
+        return [placed(Fault(**row), plan.source, lines) for row in await self.supervisor.check(plan)]
 
-    async def execute(self, plan: Plan, begin: Callable[[str], None] = lambda run: None) -> Outcome:
-        """Carry out a run that has been checked, to its end; `begin` is called with its id before its start."""
+    async def execute(
+        self,
+        plan: Plan,
+        begin: Callable[[str], None] = lambda run: None,
+        folder: RunFolder | None = None,
+        recovery: RecoveryPlan | None = None,
+    ) -> Outcome:
+        """Carry out a run that has been checked, to its end.
+
+        `begin` is called with its id before its start, `folder` is one that was reserved for it, `recovery` says how
+        it goes on if it does.
+        """
         from ganglion.supervisor.folder import reserve
 
-        folder = reserve(self._results, plan.uid)
+        folder = folder or reserve(self._results, plan.uid)
         try:
             begin(folder.run)
-            return await self.supervisor.execute(plan, folder, self.store)
+            return await self.supervisor.execute(plan, folder, self.store, recovery)
         finally:
             if folder.run not in self.supervisor.runs:
                 folder.release()

@@ -17,6 +17,9 @@ import click
 from ganglion.errors import UsageError
 from ganglion.limits import JOURNAL_BEGIN_BYTES, PROCESSES_PER_RUN
 
+INTERRUPTED = 130
+"""The exit status of a command that was interrupted."""
+
 BUILT_IN = "built in"
 _NUMBERS = ("processes_per_run", "journal_begin_bytes")
 KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers", *_NUMBERS)
@@ -34,11 +37,11 @@ class Settings:
     """Hold the options that are taken before and after a command's name; `@click.pass_obj` gives them to a command.
 
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
-    newest of this user. `bind` is an endpoint for other machines, `cpus` a list of processors, `allow` names packages
-    that import paths may lead into, `block` plugins or distributions that nobody may use, `commands` is `allow` or
-    `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process whose journal is longer than
-    `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0, or the number of `-v`.
-    `origins` says where each setting is from, if it is not built in.
+    newest of this user. `bind` is an endpoint for other machines, `cpus` is `auto`, `free` or a list of processors,
+    `allow` names packages that import paths may lead into, `block` plugins or distributions that nobody may use,
+    `commands` is `allow` or `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process
+    whose journal is longer than `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0,
+    or the number of `-v`. `origins` says where each setting is from, if it is not built in.
     """
 
     results: Path = Path("results")
@@ -48,7 +51,7 @@ class Settings:
     json: bool = False
     plain: bool = False
     bind: str | None = None
-    cpus: str | None = None
+    cpus: str = "auto"
     allow: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     commands: str = "allow"
@@ -69,7 +72,10 @@ class Settings:
         home = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
         for path in (Path("/etc/ganglion/config.yml"), home / "ganglion" / "config.yml", Path(".ganglion.yml")):
             if path.is_file():
-                settings._read(path)
+                from ganglion.document.config import read_config
+
+                for key, node in read_config(path).items():
+                    settings._set(key, node.plain(), f"{node.source.name}:{node.line + 1}")
         for key in KEYS:
             text = os.environ.get(f"GANGLION_{key.upper()}")
             if text:
@@ -78,37 +84,24 @@ class Settings:
 
     def export_variables(self) -> None:
         """Put into variables what other processes take from there."""
-        for name, value in (
-            ("ALLOW", ",".join(self.allow)),
-            ("BLOCK", ",".join(self.block)),
-            ("COMMANDS", "" if self.commands == "allow" else self.commands),
-            ("READERS", "" if self.readers == "owner" else self.readers),
-            ("BIND", self.bind or ""),
-            *((name.upper(), str(getattr(self, name)) if name in self.origins else "") for name in _NUMBERS),
-        ):
-            if value or f"GANGLION_{name}" in os.environ:
-                os.environ[f"GANGLION_{name}"] = value
+        for key in ("allow", "block", "commands", "readers", "bind", *_NUMBERS):
+            value, name = getattr(self, key), f"GANGLION_{key.upper()}"
+            if key in self.origins or name in os.environ:
+                text = ",".join(value) if key in _LISTS else str(value or "")
+                os.environ[name] = text if key in self.origins else ""
 
     @property
     def mask(self) -> int:
         """Return the umask of runs, by which their files may be read or not."""
         return _CHOICES["readers"][self.readers]
 
-    def origin(self, key: str) -> str:
-        """Return where a setting comes from."""
-        return self.origins.get(key, BUILT_IN)
-
-    def _read(self, path: Path) -> None:
-        from ganglion.document.config import read_config
-
-        for key, node in read_config(path).items():
-            self._set(key, node.plain(), f"{node.source.name}:{node.line + 1}")
-
     def _set(self, key: str, value: Any, origin: str) -> None:
         if key == "results":
             self.results = Path(value or "results").expanduser()
         elif key == "kernel":
             self.kernel = Path(value).expanduser() if value else None
+        elif key == "cpus":
+            self.cpus = value or "auto"
         else:
             setattr(self, key, tuple(value) if key in _LISTS else value or None)
         self.origins[key] = origin
@@ -121,14 +114,14 @@ def _value(key: str, text: str) -> Any:
         from ganglion.document.config import NUMBERS
 
         low, high = NUMBERS[key]
-        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-            wanted = f"an integer from {low} to {high}"
-            raise UsageError(f"variable GANGLION_{key.upper()}: expected {wanted}, found {text[:80]!r}")
-        return int(text)
-    known = _CHOICES.get(key)
-    if known is not None and text not in known:
-        raise UsageError(f"variable GANGLION_{key.upper()}: expected one of {', '.join(known)}, found {text[:80]!r}")
-    return text
+        if text.isascii() and text.isdigit() and low <= int(text) <= high:
+            return int(text)
+        wanted = f"an integer from {low} to {high}"
+    elif key not in _CHOICES or text in _CHOICES[key]:
+        return text
+    else:
+        wanted = f"one of {', '.join(_CHOICES[key])}"
+    raise UsageError(f"variable GANGLION_{key.upper()}: expected {wanted}, found {text[:80]!r}")
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -156,7 +149,7 @@ def options(hidden: bool) -> list[click.Option]:
         option("--results", metavar="DIR", help="folder of the results [results]"),
         option("--store", metavar="URI", help="store of the results [DIR/ganglion.db]"),
         option("--kernel", metavar="FILE", help="connection file of the kernel to talk to"),
-        option("--cpus", metavar="LIST", help="processors that a run is kept on, as in 0 or 0,2 [all]"),
+        option("--cpus", metavar="LIST", help="auto, free, or processors that a run is kept on, as in 0,2 [auto]"),
         option("-v", "--verbose", count=True, help="say more; twice: everything"),
         option("-q", "--quiet", is_flag=True, help="say what went wrong only"),
         option("--json", is_flag=True, help="print JSON"),
@@ -172,21 +165,13 @@ def config(settings: Settings) -> None:
     Files are /etc/ganglion/config.yml, ~/.config/ganglion/config.yml and .ganglion.yml of the working folder; the later
     one wins, key by key. `ganglion schema config` describes them.
     """
-    from ganglion.cli.table import aligned  # late, as all that but one command needs: every command has settings
-    from ganglion.supervisor.output import printable
+    from ganglion.cli.table import aligned, tell  # late, as all that but one command needs
 
-    rows: list[tuple[str, Any, str]] = [(key, _shown(settings, key), settings.origin(key)) for key in KEYS]
-    if settings.json:
-        import json
-
-        tree = {name: {"value": value, "origin": origin} for name, value, origin in rows}
-        click.echo(json.dumps(tree, indent=2))
-        return
-    for line in aligned([(key, printable(_joined(value)) or "-", printable(origin)) for key, value, origin in rows]):
-        click.echo(line)
+    rows = {key: {"value": _shown(settings, key), "origin": settings.origins.get(key, BUILT_IN)} for key in KEYS}
+    tell(settings, rows, aligned([(key, _text(row["value"]) or "-", row["origin"]) for key, row in rows.items()]))
 
 
-def _joined(value: Any) -> str:
+def _text(value: Any) -> str:
     return ", ".join(value) if isinstance(value, list) else str(value or "")
 
 
@@ -196,7 +181,7 @@ def _shown(settings: Settings, key: str) -> Any:
     from ganglion.supervisor.output import without_password
 
     value = getattr(settings, key)
-    if key == "store" and value is None and settings.origin(key) == BUILT_IN:
+    if key == "store" and value is None and key not in settings.origins:
         value = default_uri(settings.results)
     if isinstance(value, tuple):
         return list(value)

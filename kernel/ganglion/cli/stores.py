@@ -1,32 +1,25 @@
-"""Stores and what is in them: which one is meant, what is known of a run; `ganglion show`."""
+"""Stores and folders of runs: which ones are meant."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.table import json_text, write
-from ganglion.errors import CallFailed, DeadlineExceeded, PeerLost, StoreError, UsageError
-from ganglion.supervisor.output import printable, without_password
-from ganglion.wire.messages import RunRequest
+from ganglion.errors import UsageError
+from ganglion.supervisor.output import without_password
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import Store, StoreReader
 
 
-_FILE = "ganglion.db"
+FILE = "ganglion.db"
+"""The store of a results folder, unless another one was named."""
 
 
 def default_uri(results: Path) -> str:
     """Return the URI of the store that lies in a results folder unless something else was said."""
-    return f"sqlite:///{results.absolute() / _FILE}"
+    return f"sqlite:///{results.absolute() / FILE}"
 
 
 def store_of(settings: Settings) -> str | None:
@@ -48,7 +41,7 @@ def store_class(uri: str) -> type[Store]:
 
     scheme, colon, _ = uri.partition("://")
     if not colon:
-        raise UsageError(f"expected a store URI such as sqlite:///results/{_FILE}, found {without_password(uri)!r}")
+        raise UsageError(f"expected a store URI such as sqlite:///results/{FILE}, found {without_password(uri)!r}")
     loaded: type[Store] = registry.load("store", scheme)
     return loaded
 
@@ -59,202 +52,13 @@ def open_reader(settings: Settings) -> StoreReader:
     return store_class(uri).reader(uri)
 
 
-DOCUMENT, RESOLVED = "document.yml", "resolved.yml"
-
-
-class StoredRun:
-    """Hold what is known of a run.
-
-    `row` are the columns of table `runs` (`status` and `reason` None where no store knows the run), `phases` and
-    `brains` those of their tables; a phase also has `workers`, `episodes` (how many are stored) and `limit` (how many
-    the document allows), None where that is not known.
-    """
-
-    def __init__(self, folder: Path, row: Mapping[str, Any], reader: StoreReader | None) -> None:
-        from ganglion.supervisor.folder import read_manifest
-
-        self.run: str = row["run"]
-        self.folder = folder
-        self.row = dict(row)
-        self.manifest = read_manifest(folder)[0]
-        self.phases = self._phases(reader)
-        self.brains = [] if reader is None else list(reader.rows("brains", [self.run]))
-
-    def text(self, name: str) -> str:
-        """Return a document of the run's folder: as it was given, or resolved; UsageError if there is none."""
-        try:
-            return (self.folder / name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{self.folder / name}: cannot be read: {error.strerror}") from error
-
-    def files(self) -> list[dict[str, Any]]:
-        """Return path (below the folder) and size of every file of the run, by path."""
-        found = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        return [{"path": path.relative_to(self.folder).as_posix(), "bytes": path.stat().st_size} for path in found]
-
-    def _phases(self, reader: StoreReader | None) -> list[dict[str, Any]]:
-        """Return the phases that have begun, and behind them those that have not."""
-        rows = [] if reader is None else list(reader.rows("phases", [self.run]))
-        told = [] if reader is None else reader.rows("episodes", [self.run], columns=["phase", "mode"])
-        done = Counter((row["phase"], row["mode"]) for row in told)
-        planned = self._planned()
-        begun = {row["phase"] for row in rows}
-        for index, (name, config) in enumerate(planned):
-            if index not in begun:
-                row = {"run": self.run, "phase": index, "name": name, "mode": config["mode"]}
-                rows.append({**row, "status": None, "reason": None})
-        for row in rows:
-            config = planned[row["phase"]][1] if row["phase"] < len(planned) else {}
-            row["workers"], limit = config.get("worker"), config.get("episodes")
-            row["episodes"] = None if reader is None else done[row["phase"], row["mode"]]
-            # Of evaluations within a phase there are as many as fall due.
-            bounded = limit is not None and row["workers"] is not None and row["mode"] == config.get("mode")
-            row["limit"] = limit * row["workers"] if bounded else None
-        return rows
-
-    def _planned(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return (name, configuration) of each phase of the resolved document."""
-        from ganglion.document.marks import Source, compose  # late: not every run has a document
-
-        try:
-            text = self.text(RESOLVED)
-        except UsageError:
-            return []
-        root, _ = compose(Source(RESOLVED, text), text)
-        schedule = [] if root is None or "schedule" not in root.map else root.map["schedule"].plain()
-        return [(name, phase["phase_config"]) for entry in schedule for name, phase in entry.items()]
-
-
-def find_stored(settings: Settings, run: str) -> StoredRun:
-    """Return the run that is meant: of the store, or one that nothing was stored of, by its folder.
-
-    UsageError if there is none.
-    """
-    try:
-        if settings.store == "none":
-            raise StoreError("none was asked for")
-        reader = open_reader(settings)
-    except StoreError as error:
-        return _of_folder(settings.results, run, f"there is no store to look into: {error}")
-    with reader:
-        try:
-            identity = reader.resolve(run)
-        except UsageError as error:
-            return _of_folder(settings.results, run, str(error))
-        [row] = reader.rows("runs", [identity])
-        return StoredRun(settings.results / identity, with_live_status(settings, row), reader)
-
-
-def _of_folder(results: Path, run: str, why: str) -> StoredRun:
-    """Return a run of which there is a folder only; `why` says why it is not stored."""
-    from ganglion.supervisor.folder import read_manifest
-
-    folder = newest_folder(results, run)
-    manifest = {} if folder is None else read_manifest(folder)[0]
-    if folder is None or manifest.get("run") != folder.name:
-        raise UsageError(f"{why}; in {results} there is no folder of such a run either")
-    keys = ("run", "uid", "experiment", "seed", "started")
-    row = {key: manifest.get(key) for key in keys} | {"status": None, "reason": None, "ended": None}
-    return StoredRun(folder, row, None)
-
-
 def newest_folder(results: Path, run: str) -> Path | None:
-    """Return the folder of a run by its id, else the newest of a run with that uid; None if there is neither."""
+    """Return the folder of a run by its id, else the newest with that uid, or of all for `last`; None without any."""
     from ganglion.supervisor.folder import MANIFEST, read_manifest
 
     if Path(run).name == run and (results / run / MANIFEST).is_file():
         return results / run
     told = {path.parent: read_manifest(path.parent)[0] for path in results.glob(f"*/{MANIFEST}")}
-    meant = [folder for folder, row in told.items() if row.get("uid") == run and row.get("run") == folder.name]
+    own = {folder: row for folder, row in told.items() if row.get("run") == folder.name}
+    meant = [folder for folder, row in own.items() if run in (row.get("uid"), "last")]
     return max(meant, key=lambda folder: str(told[folder].get("started")), default=None)
-
-
-_OPEN = frozenset({"queued", "running", "paused"})
-
-
-def carrier_of(settings: Settings, row: Mapping[str, Any]) -> str:
-    """Return the process that may carry out a run whose status is open; empty if there is none."""
-    if row["status"] not in _OPEN:
-        return ""
-    from ganglion.supervisor.connection import find_connections  # late: most runs have ended
-
-    for path, connection in find_connections(settings.results):
-        if connection.run in (row["run"], None):
-            return f"process {connection.pid}, {path}"
-    return ""
-
-
-def with_live_status(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a run with the status that its kernel tells; lost, where no kernel carries it out."""
-    if row["status"] not in _OPEN:
-        return row
-    from ganglion.supervisor.connection import find_run  # late: most runs have ended
-
-    if not carrier_of(settings, row):
-        return {**row, "status": "lost"}
-    try:
-        with find_run(settings.results, None, row["run"]) as operator:
-            [live] = operator.ask("kernel.runs", RunRequest(row["run"])).rows
-    except (PeerLost, CallFailed, DeadlineExceeded):
-        return row  # it begins or ends at this moment
-    return {**row, "status": live["status"]} if live["status"] in _OPEN else row
-
-
-_PHASES = ("phase", "name", "mode", "status", "reason", "workers", "episodes")
-_BRAINS = ("phase", "agent", "tag", "episode", "updates", "bytes", "sha256", "path")
-_FILES = ("bytes", "path")
-
-
-@click.command("show")
-@click.argument("run", metavar="RUN")
-@click.option("--document", is_flag=True, help="print the document as it was given")
-@click.option("--plan", is_flag=True, help="print the document as it was carried out: after cascade and defaults")
-@click.pass_obj
-def show(settings: Settings, run: str, document: bool, plan: bool) -> None:
-    """Show a run: identity, status and reason, phases, brains and files.
-
-    RUN is a run's id, a document's uid (its newest run), a beginning of either, or `last`.
-    """
-    if document and plan:
-        raise UsageError("expected one of --document and --plan, found both")
-    found = find_stored(settings, run)
-    if document or plan:
-        text = found.text(DOCUMENT if document else RESOLVED)
-        name = "document" if document else "plan"
-        click.echo(json.dumps({"run": found.run, name: text}) if settings.json else text, nl=settings.json)
-    elif settings.json:
-        click.echo(json_text(_value(found)))
-    else:
-        _print(found, sys.stdout.isatty() and not settings.plain)
-
-
-def _value(found: StoredRun) -> dict[str, Any]:
-    """Return all that is shown as one plain value."""
-    versions = {key: found.manifest.get(key) for key in ("ganglion", "python", "packages", "git")}
-    phases, brains = (
-        [{key: value for key, value in row.items() if key != "run"} for row in rows]
-        for rows in (found.phases, found.brains)
-    )
-    more = {"versions": versions, "phases": phases, "brains": brains, "files": found.files()}
-    return {**found.row, "folder": str(found.folder), **more}
-
-
-def _print(found: StoredRun, terminal: bool) -> None:
-    row = found.row
-    status = row["status"] or "unknown: nothing was stored"
-    reason = f" ({row['reason']})" if row["reason"] else ""
-    shown = {**row, "status": f"{status}{reason}", "ganglion": found.manifest.get("ganglion"), "folder": found.folder}
-    for name in ("run", "uid", "experiment", "seed", "status", "started", "ended", "ganglion", "folder"):
-        if shown[name] is not None:
-            click.echo(f"{name:<11}{printable(str(shown[name]))}")
-    phases = [{**phase, "episodes": _progress(phase)} for phase in found.phases]
-    tables = (("phases", _PHASES, phases), ("brains", _BRAINS, found.brains), ("files", _FILES, found.files()))
-    for title, columns, rows in tables:
-        if rows:
-            click.echo(f"\n{title}")
-            write(sys.stdout, "table", columns, rows, terminal)
-
-
-def _progress(phase: dict[str, Any]) -> str:
-    done = "?" if phase["episodes"] is None else str(phase["episodes"])
-    return done if phase["limit"] is None else f"{done} of {phase['limit']}"

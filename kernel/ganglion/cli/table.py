@@ -5,42 +5,47 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
 
 from ganglion.errors import UsageError
+from ganglion.supervisor.output import printable as printable
+from ganglion.supervisor.output import without_password as without_password
+
+if TYPE_CHECKING:
+    from ganglion.cli.settings import Settings
 
 Row = Mapping[str, Any]
 
 _WHOLE, _LEAST = 24, 10  # on a screen a column so wide is never cut, and a wider one never to less than that
 _UTC = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|\+00:00)$")  # a screen does without fractions
 _WIDTH_ROWS = 200  # rows that decide how wide the columns of a plain table are
-_INFINITY = "\x00infinity\x00"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+_FINITE = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Any, **form: Any) -> str:
     """Return a plain value as JSON; NaN is null and an infinity 1e999, which every reader takes for one."""
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_marked(value), ensure_ascii=False)
-        mark = json.dumps(_INFINITY)
-        return text.replace(json.dumps("-" + _INFINITY), "-1e999").replace(mark, "1e999")
+    text = json.dumps(value, **{"ensure_ascii": False, **form})
+    if "NaN" not in text and "Infinity" not in text:
+        return text
+    return _TOKEN.sub(lambda found: _FINITE.get(found[0], found[0]), text)
 
 
-def _marked(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else _INFINITY if value > 0 else "-" + _INFINITY
-    if isinstance(value, Mapping):
-        return {key: _marked(element) for key, element in value.items()}
-    if isinstance(value, list | tuple):
-        return [_marked(element) for element in value]
-    return value
+def tell(settings: Settings, value: Any, lines: Iterable[str]) -> None:
+    """Print a value with `--json`, else lines, of which a terminal obeys nothing."""
+    if settings.json:
+        click.echo(json_text(value, ensure_ascii=True, indent=2))
+        return
+    for line in lines:
+        for part in line.split("\n"):
+            click.echo(printable(part))
 
 
 def cell(value: Any) -> str:

@@ -37,10 +37,9 @@ def open_episodes(settings: Settings, runs: Sequence[str]) -> Iterator[StoreRead
         uri = default_uri(Path(folder))
         with open_reader(settings) as stored:
             for run in dict.fromkeys(stored.resolve(run) for run in runs or ["last"]):
-                batches = _batches(_journal(settings.results, run))
+                heard = _batches(_journal(settings.results, run))
                 with store_class(uri).writer(uri, run) as writer:
-                    writer.apply("", list(_declared(stored, run)))
-                    writer.apply("", list(_open(batches)))
+                    writer.apply("", [*_declared(stored, run), *_open(heard)])
         with store_class(uri).reader(uri) as reader:
             yield reader
 

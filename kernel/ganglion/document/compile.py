@@ -98,28 +98,23 @@ def _environment(entry: Node, own: Recovery | None) -> EnvironmentPlan:
     return EnvironmentPlan(
         uid=str(node.map["uid"].value),
         plugin=_plugin(node) if node.text("name") else None,
-        command=_value(node, "command"),
         attach=_value(node, "attach", False),
-        params=_value(node, "params", {}),
         per_worker=_value(node, "per_worker", []),
         reward=_plugin(entry.map.get("reward")),
         transformer=_plugin(entry.map.get("state_transformer")),
-        cwd=_value(node, "cwd"),
-        variables=_value(node, "variables", {}),
-        speaks=_value(node, "speaks", "bus"),
         recovery=own,
+        **_program(node),
     )
+
+
+def _program(node: Node) -> dict[str, Any]:
+    """Return what stands in place of a plugin, or beside it, in an environment or a muscle."""
+    defaults: dict[str, Any] = {"command": None, "cwd": None, "variables": {}, "params": {}, "speaks": "bus"}
+    return {key: _value(node, key, default) for key, default in defaults.items()}
 
 
 def _agent(node: Node, own: Recovery | None) -> AgentPlan:
     muscle = node.map["muscle"]
-    program = ProgramPlan(
-        command=_value(muscle, "command"),
-        cwd=_value(muscle, "cwd"),
-        variables=_value(muscle, "variables", {}),
-        params=_value(muscle, "params", {}),
-        speaks=_value(muscle, "speaks", "bus"),
-    )
     acts = bool(muscle.text("name"))  # a plugin, and no program
     sensors, actuators, rewards, replay = map(node.entries, ("sensors", "actuators", "rewards", "replay"))
     return AgentPlan(
@@ -141,7 +136,7 @@ def _agent(node: Node, own: Recovery | None) -> AgentPlan:
         replay_at=[_at(item) for item in replay],
         models_at=_at(node.map.get("models", node)),
         recovery=own,
-        program=None if acts else program,
+        program=None if acts else ProgramPlan(**_program(muscle)),
     )
 
 

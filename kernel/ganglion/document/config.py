@@ -31,7 +31,11 @@ class Config(Form):
     store: Text = Field("", description="URI of the store; default: ganglion.db in the results folder")
     kernel: Text = Field("", description="connection file of the kernel to talk to")
     bind: Text = Field("", description="endpoint for programs on other machines, encrypted")
-    cpus: Text = Field("", description="processors that runs are kept on, as in `0`, `0,2` or `1-3`; default: all")
+    cpus: Text = Field(
+        "auto",
+        description="`auto`: a worker is kept on one processor where that is measured to be faster; `free`: the system "
+        "places all processes; or the processors that runs are kept on, as in `0`, `0,2` or `1-3`",
+    )
     allow: Names = Field([], description="packages that import paths in documents may name")
     block: Names = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Literal["allow", "deny"] = Field("allow", description="whether documents may start programs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
@@ -63,15 +64,10 @@ def _is_directory(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value != "store" and "://" not in value)
 
 
-def _unbuilt(words: str) -> Any:
-    """Return the type of a key that this version does not carry out: it takes nothing but null and what is empty."""
-
-    def check(value: Any) -> Any:
-        if value in (None, [], {}):
-            return value
-        raise PydanticCustomError("unbuilt", "{words}", {"words": words})
-
-    return PlainValidator(check, json_schema_input_type=Any)
+def _nothing(value: Any) -> Any:
+    if value in (None, [], {}):
+        return value
+    raise PydanticCustomError("unbuilt", "unbuilt")
 
 
 _ABSENT: Any = None  # the default of a key that, when it is given, may not be null
@@ -99,6 +95,7 @@ Directory = Annotated[str | None, Expect(_FOLDER, _is_directory, _NULLABLE_TEXT)
 PhaseReference = Annotated[str | Annotated[int, Field(ge=0)] | None, Expect("an index or the name of a phase or null")]
 Version = Annotated[str | int | float, Expect("text")]  # of a number is warned
 Params = dict[str, Any]
+Unbuilt = Annotated[Any, PlainValidator(_nothing, json_schema_input_type=Any)]  # only null and what is empty
 Maps = Annotated[list[dict[str, Any]], Expect("a list of maps")]
 Variables = Annotated[dict[str, str], Expect("a map of text")]
 Command = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1), Expect("a list of text, not empty")]
@@ -200,16 +197,10 @@ class Entry(Form):
     state_transformer: Plugin | None = Field(None, description="has the last word on each state")
     remove: Flag = Field(False, description="take an inherited environment out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this environment")
-    clock: Annotated[Any, _unbuilt("a clock of an environment")] = Field(
-        None, description="decision clock of the environment"
-    )
-    budget: Annotated[Any, _unbuilt("a budget of an environment")] = Field(
-        None, description="episodes or steps of the environment"
-    )
-    max_steps: Annotated[Any, _unbuilt("a bound on the episodes of one environment")] = Field(
-        None, description="bound on one episode of this environment"
-    )
-    episode_end: Annotated[Any, _unbuilt("`episode_end`")] = Field(None, description="which bodies end an episode")
+    clock: Unbuilt = Field(None, description="a clock of an environment")
+    budget: Unbuilt = Field(None, description="a budget of an environment")
+    max_steps: Unbuilt = Field(None, description="a bound on the episodes of one environment")
+    episode_end: Unbuilt = Field(None, description="which bodies end an episode")
 
 
 def _none_if_false(value: Any) -> Any:
@@ -248,11 +239,9 @@ class Replay(Form):
         description="ids, spaces and whole episodes have to fit what the agent sees and sets; `false`: what fits is "
         "taken, the rest is a warning",
     )
-    path: Annotated[Any, _unbuilt("pre-training out of files")] = Field(None, description="a file of recorded episodes")
-    format: Annotated[Any, _unbuilt("pre-training out of files")] = Field(None, description="format of `path`")
-    table: Annotated[Any, _unbuilt("pre-training out of tables")] = Field(
-        None, description="a table that serves recorded episodes"
-    )
+    path: Unbuilt = Field(None, description="pre-training out of files")
+    format: Unbuilt = Field(None, description="pre-training out of files")
+    table: Unbuilt = Field(None, description="pre-training out of tables")
 
 
 class Agent(Form):
@@ -283,7 +272,7 @@ class Agent(Form):
     )
     remove: Flag = Field(False, description="take an inherited agent out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this agent")
-    opponents: Annotated[Any, _unbuilt("opponents")] = Field(None, description="self-play")
+    opponents: Unbuilt = Field(None, description="opponents")
 
 
 class Simulation(Form):
@@ -316,7 +305,7 @@ class Phase(Form):
     simulation: Simulation = Field(_ABSENT, description="the controller and the episode-level conditions")
     phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
-    bodies: Annotated[Any, _unbuilt("bodies")] = Field(None, description="bodies of agents in environments")
+    bodies: Unbuilt = Field(None, description="bodies")
 
 
 class RunConfig(Form):
@@ -338,20 +327,9 @@ class Document(Form):
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 
 
-PLACE_OF = {
-    "Document": "document",
-    "RunConfig": "run_config",
-    "Phase": "phase",
-    "PhaseConfig": "phase_config",
-    "Simulation": "simulation",
-    "Entry": "entry",
-    "Environment": "environment",
-    "Agent": "agent",
-    "Plugin": "plugin",
-    "Muscle": "plugin",
-    "Load": "load",
-    "Replay": "replay",
-}
+_PLACED = (Document, RunConfig, Phase, PhaseConfig, Simulation, Entry, Environment, Agent, Plugin, Load, Replay)
+PLACE_OF = {form.__name__: re.sub("(?<=[a-z])(?=[A-Z])", "_", form.__name__).lower() for form in _PLACED}
+PLACE_OF["Muscle"] = "plugin"
 """Forms of a document, and of its JSON Schema, by name: the place of `spelling.PLACES`."""
 
 _WORDS = {
@@ -360,7 +338,6 @@ _WORDS = {
     "list_type": "expected a list",
     "literal_error": "expected one of {expected}",
     "expected": "expected {words}",
-    "unbuilt": "not built yet: {words}",
 }
 """What is said of an error of pydantic, by its type."""
 
@@ -398,9 +375,10 @@ def _fault(root: Node, detail: Any, form: type[Form]) -> tuple[Location, Fault]:
     if detail["type"] == "extra_forbidden":
         return _unknown(root, location, form)
     node = _node(root, location)
-    said = _WORDS[detail["type"]].format_map(detail.get("ctx", {}))
     if detail["type"] == "unbuilt":
-        return location, node.fault(said)
+        words = _model(location[:-1], form).model_fields[str(location[-1])].description
+        return location, node.fault(f"not built yet: {words}")
+    said = _WORDS[detail["type"]].format_map(detail.get("ctx", {}))
     if detail["type"] == "literal_error":
         said = said.replace("'", "").replace(" or ", ", ")
     if location[-1:] == ("load",):

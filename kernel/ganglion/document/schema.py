@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganglion.document.model import PLACE_OF, Document
-from ganglion.document.spelling import MODES, PLACES
+from ganglion.document.spelling import KINDS, MODES, PLACES
 
 _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names are examples there
     ("Environment", "name"): ("environment",),
@@ -16,12 +16,9 @@ _EXAMPLES = {  # definition and key -> kinds of plugins whose installed names ar
     ("Plugin", "name"): ("brain", "objective", "condition", "reward", "transformer", "filter"),
 }
 _USES = {  # definition and key -> kind of plugin that is named there
-    ("Agent", "muscle"): "muscle",
-    ("Agent", "brain"): "brain",
-    ("Agent", "objective"): "objective",
-    ("Agent", "filters"): "filter",
-    ("Entry", "reward"): "reward",
-    ("Entry", "state_transformer"): "transformer",
+    (place.title(), key): kind
+    for (place, key), kind in KINDS.items()
+    if place in ("agent", "entry") and kind != "environment"
 }
 for _form in ("RunConfig", "PhaseConfig", "Simulation"):
     _USES |= {(_form, "conditions"): "condition", (_form, "condition"): "condition"}

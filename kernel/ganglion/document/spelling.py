@@ -195,7 +195,7 @@ Change: TypeAlias = Callable[[Node, str, str], Node]
 """Return another map for a map at a place, which names a plugin of a kind, or of none (`""`)."""
 
 # The kind of the plugin that a map names, by the place that holds it and its key there; "": at any place.
-_KINDS = {
+KINDS = {
     ("entry", "environment"): "environment",
     ("entry", "reward"): "reward",
     ("entry", "state_transformer"): "transformer",
@@ -253,7 +253,7 @@ def _walk(node: Node, place: str, kind: str, change: Change) -> Node:
     parts: dict[str, Node] = {}
     for key, part in node.map.items():
         below = "phase" if place == "schedule" else PLACES[place].parts.get(key)
-        named = _KINDS.get((place, key)) or _KINDS.get(("", key), "")
+        named = KINDS.get((place, key)) or KINDS.get(("", key), "")
         parts[key] = part if below is None else _walk(part, below, named, change)
     return node.like(parts) if place == "schedule" else change(node.like(parts), place, kind)
 

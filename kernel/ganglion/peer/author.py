@@ -150,23 +150,8 @@ class Tolerated(Exception):
     """Say that a hook raised and was excused: there is no result."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToleratedError:
-    """One exception that was excused: whose it is, which hook raised it, what it says, and its traceback."""
-
-    issuer: str
-    hook: str
-    reason: str
-    where: str
-    traceback: str | None
-
-    def to_map(self) -> dict[str, Any]:
-        """Return what travels to who keeps the tables."""
-        return {"issuer": self.issuer, "hook": self.hook, "reason": self.reason}
-
-
 def continues(plugin: Mapping[str, Any] | None) -> bool:
-    """Say whether the document tolerated_errors exceptions of a plugin."""
+    """Say whether the document tolerates exceptions of a plugin."""
     return plugin is not None and plugin.get("on_error") == "continue"
 
 
@@ -175,31 +160,30 @@ class ToleratedErrors:
 
     def __init__(self, participant: Callable[[], Participant | None], run: str) -> None:
         self._participant, self._run = participant, run
-        self.due: list[ToleratedError] = []
-        """Those that were not told yet."""
+        self.due: list[dict[str, Any]] = []
+        """Those that were not told yet: `issuer`, `hook` and `reason`, as who keeps the tables gets them."""
         self._count = 0
 
     def take(self, issuer: str, hook: str, error: AuthorError) -> None:
-        """ToleratedError an exception; raise it again if it is none of its author's own."""
+        """Keep what a hook raised; raise it again if it is none of its author's own."""
         cause = error.__cause__
         if isinstance(cause, GanglionError) and not isinstance(cause, AuthorError):
             raise error
         if isinstance(cause, SystemExit):  # which is no mistake in a step
             raise error
         failure = failure_of(error)
-        reason = str(error) if cause is not None else f"{type(error).__name__}: {error}"
-        excuse = ToleratedError(issuer, hook, reason[:_REASON_CHARACTERS], failure.where or "", failure.traceback)
-        self.due.append(excuse)
+        reason = (str(error) if cause is not None else f"{type(error).__name__}: {error}")[:_REASON_CHARACTERS]
+        self.due.append({"issuer": issuer, "hook": hook, "reason": reason})
         self._count += 1
         participant = self._participant()
-        if participant is not None and not participant.playing:  # else a predecessor has said so
-            self._say(participant, excuse)
-
-    def _say(self, participant: Participant, excuse: ToleratedError) -> None:
+        if participant is None or participant.playing:  # a predecessor has said so
+            return
+        where = failure.where or ""
         if participant.on_tolerated is not None:
-            participant.on_tolerated(excuse)
+            said = {"message": reason, "where": where, "traceback": failure.traceback}
+            participant.on_tolerated({"issuer": issuer, "hook": hook, **said})
         else:
-            sys.stderr.write(f"{excuse.traceback or excuse.reason}\nexcused: {excuse.where}\n")
+            sys.stderr.write(f"{failure.traceback or reason}\nexcused: {where}\n")
             sys.stderr.flush()
         news = RunEvent(EXCUSED, {"count": self._count}, time.time())
         participant.tell(topic(self._run, "events"), "event", news)
@@ -207,7 +191,7 @@ class ToleratedErrors:
     def pop(self) -> list[dict[str, Any]] | None:
         """Return those that were not told yet, None if there are none."""
         due, self.due = self.due, []
-        return [excuse.to_map() for excuse in due] or None
+        return due or None
 
 
 class Hooks:

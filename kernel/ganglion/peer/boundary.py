@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Mode, Signal
-from ganglion.wire.messages import Boundary, FlowSignal, Go, Stands
+from ganglion.wire.messages import Boundary, Go, Stands
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
@@ -208,5 +208,4 @@ def _reason(winner: dict[str, Any]) -> str:
 
 
 def _leave() -> dict[str, Any]:
-    signal = FlowSignal(Signal.SHUTDOWN.name, "interrupted")
-    return {"signal": signal.signal, "issuer": signal.issuer, "reason": "told to leave", "known": True}
+    return {"signal": Signal.SHUTDOWN.name, "issuer": "interrupted", "reason": "told to leave", "known": True}

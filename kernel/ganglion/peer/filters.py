@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
 from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
 from ganglion.peer.step.layout import Layout
 from ganglion.peer.values import deserialize, serialize
-from ganglion.sdk.filter import Filter
+from ganglion.sdk.filter import Actuators, Array, Filter, Sensors
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import derive, generator_from_words
-
-Array = NDArray[Any]
-Sensors = list[SensorInformation]
-Actuators = list[ActuatorInformation]
 
 _OURS = ("uid", "name", "worker", "mode", "seed", "rng", "params", "muscle", "brain", "agent")
 """Attributes that the bus sets: no state of a filter."""
@@ -83,7 +78,7 @@ class _Stack:
             issuer = f"{tag_of(number)}:{attributes['name']}"
             mine = Hooks(f"filter {number} of {where}, {blame}", lenient, issuer)
             own = {**attributes, **identity(plugin["stream"])}
-            self.filters.append(mine("__init__", _maker(loader, plugin, own)))
+            self.filters.append(mine("__init__", loader.make, "filter", plugin, own))
             self.hooks.append(mine)
             self.generators[tag_of(number)] = own["rng"]
 
@@ -141,10 +136,6 @@ class _Stack:
 
 def _class_of(one: Filter) -> str:
     return f"{type(one).__module__}:{type(one).__qualname__}"
-
-
-def _maker(loader: Loader, plugin: Mapping[str, Any], attributes: Mapping[str, Any]) -> Callable[[], Any]:
-    return lambda: loader.make("filter", plugin, attributes)
 
 
 def _declared(given: Any) -> tuple[Sensors, Actuators]:

@@ -27,7 +27,6 @@ from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.records import Cuts, Ordinals, Records, declaration_rows
 from ganglion.peer.renewal import GovernorRenewal
 from ganglion.peer.replay import Recordings, recordings
-from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Stage, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, span_s, widest
@@ -37,7 +36,6 @@ from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,
-    Boundary,
     BrainPretrain,
     Done,
     Ended,
@@ -46,17 +44,17 @@ from ganglion.wire.messages import (
     GovernorStart,
     Incident,
     Joined,
-    Rebuild,
     RunEvent,
     RunRequest,
     Stands,
     Watch,
-    WorkerFailed,
 )
 from ganglion.wire.name import topic
 from ganglion.wire.verb import Verb
 
 _SPAN_KERNEL_S = 30.0
+
+Decide = Callable[..., Sequence[Effect]]  # of a governor, an event, and the time
 
 
 class GovernorHost:
@@ -95,10 +93,10 @@ class GovernorHost:
             "governor.signal": self.signal,
             "governor.stop": self.stop,
             "governor.episode": self.episode,
-            "governor.boundary": self.boundary,
+            "governor.boundary": partial(self._take, Governor.boundary),
             "governor.stands": self.stands,
-            "governor.rebuild": self.rebuild,
-            "governor.failed": self.failed,
+            "governor.rebuild": partial(self._take, Governor.rebuild),
+            "governor.failed": partial(self._take, Governor.worker_failed),
             "governor.incident": self.incident,
         }
 
@@ -124,7 +122,7 @@ class GovernorHost:
         self._governor = Governor(start.run, plan, start.store, self._results, services)
         self.participant.on_answer = self._answered
         self._store = start.store
-        self._drive(lambda: self._running().begin(self._now_s(), cut, self._started))
+        self._drive(lambda governor, now_s: governor.begin(now_s, cut, self._started))
         return Done()
 
     def _resume(self, resume: dict[str, Any] | None) -> Cut | None:
@@ -134,7 +132,8 @@ class GovernorHost:
         try:
             self._started = str(resume.get("started", ""))
             self._ordinals.restore(resume.get("signals", []))
-            self._models.recall(resume.get("shelves", []), resume.get("rows", []))
+            for row in resume.get("rows", []):
+                self._models.take(row)
             return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]])
         except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -143,53 +142,41 @@ class GovernorHost:
     def signal(self, request: Request, wish: FlowSignal) -> Any:
         """Take an operator's signal."""
         phase = None if wish.data is None else wish.data.get("phase")
-        self._drive(lambda: self._running().signal(request, wish, phase, self._now_s()))
+        self._drive(Governor.signal, request, wish, phase)
         return DEFERRED
 
     def stop(self, request: Request, stop: RunRequest) -> Done:
         """Interrupt the run."""
-        self._drive(lambda: self._running().stop(stop.now, stop.reason, self._now_s()))
+        self._drive(Governor.stop, stop.now, stop.reason)
         return Done()
 
     def episode(self, request: Request, report: EpisodeEnded) -> Any:
         """Take the end of an episode."""
         with self._watched(self._episode_span_s):
-            self._drive(lambda: self._running().episode(request, report, self._now_s()))
-        return DEFERRED
-
-    def boundary(self, request: Request, report: Boundary) -> Any:
-        """Take a worker's stand at the common boundary."""
-        self._drive(lambda: self._running().boundary(request, report, self._now_s()))
-        return DEFERRED
+            return self._take(Governor.episode, request, report)
 
     def stands(self, request: Request, report: Stands) -> Any:
         """Take where a worker stands, unless it goes on as soon as it hears what it was told meanwhile."""
         heeded, said = report.heeded, self._said.get(request.peer, [])
         if heeded is not None and any(s.number > heeded and s.signal != Signal.PAUSE.name for s in said):
             return Done()
-        self._drive(lambda: self._running().stands(request, report, self._now_s()))
-        return DEFERRED
+        return self._take(Governor.stands, request, report)
 
-    def rebuild(self, request: Request, report: Rebuild) -> Any:
-        """Take who waits for the successor of a lost peer."""
-        self._drive(lambda: self._running().rebuild(request, report, self._now_s()))
-        return DEFERRED
-
-    def failed(self, request: Request, report: WorkerFailed) -> Any:
-        """Take a worker's failure."""
-        self._drive(lambda: self._running().worker_failed(request, report, self._now_s()))
+    def _take(self, decide: Decide, request: Request, report: Any) -> Any:
+        """Take what a worker says; the governor answers when it has decided."""
+        self._drive(decide, request, report)
         return DEFERRED
 
     def incident(self, request: Request, report: Incident) -> Done:
         """Take what became of a process."""
-        self._drive(lambda: self._running().incident(report, self._now_s()))
+        self._drive(Governor.incident, report)
         return Done()
 
     def told(self, told: Told) -> None:
         """Hear who has joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
-            self._drive(lambda: self._running().joined(joined.peer, joined.content, self._now_s()))
+            self._drive(Governor.joined, joined.peer, joined.content)
             for signal in self._said.get(joined.peer, []):  # who has heard them knows by their numbers
                 self.participant.tell(joined.peer, "", signal, Verb.SIGNAL)
             if joined.peer == self._store:
@@ -202,8 +189,7 @@ class GovernorHost:
         if self._governor is not None:
             if not gone.returns:
                 self._records.lost(gone.peer, gone.reason)
-            lost = partial(self._running().lost, gone.peer, gone.reason, self._now_s(), gone.returns)
-            self._drive(lost)
+            self._drive(lambda governor, now_s: governor.lost(gone.peer, gone.reason, now_s, gone.returns))
 
     def reconnected(self) -> None:
         """Watch again whom the phase needs: the broker that knew it is gone, or our connection was.
@@ -220,7 +206,7 @@ class GovernorHost:
         """Look at the clock; finish when it is time."""
         if self._governor is None:
             return
-        self._drive(lambda: self._running().tick(self._now_s()))
+        self._drive(Governor.tick)
         self._write(self._records.flush)
         self._look_after_store()
         self._keep_cuts()
@@ -235,10 +221,8 @@ class GovernorHost:
         if governor.stage is not Stage.RUNNING or self._unwritten is not None:
             return
         if self._renewal_of_governor is None:
-            participant, conditions = self.participant, self._conditions
-            self._renewal_of_governor = GovernorRenewal(
-                participant, governor, conditions, self._ordinals, self._records, self._models
-            )
+            parts = (governor, self._conditions, self._ordinals, self._records, self._models)
+            self._renewal_of_governor = GovernorRenewal(self.participant, *parts)
         self._renewal_of_governor.stand(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
@@ -249,18 +233,15 @@ class GovernorHost:
         tag = self._tags.pop(answer.pending.serial, None)
         if tag is None or self._governor is None:
             return
-        if answer.error is not None:
-            failure = failure_of(answer.error)
-            peer = (failure.data or {}).get("peer") or answer.pending.peer
-            self._drive(lambda: self._running().failed(tag, failure, peer, self._now_s()))
-            return
         try:
+            if answer.error is not None:
+                raise answer.error
             reply = codec_of(CALL_BY_NAME[answer.pending.call].reply).decode(answer.body)
-        except RemoteProtocolError as error:
-            wrong = failure_of(error)
-            self._drive(lambda: self._running().failed(tag, wrong, answer.pending.peer, self._now_s()))
-            return
-        self._drive(lambda: self._running().answered(tag, reply, self._now_s()))
+        except GanglionError as error:
+            failure = failure_of(error)
+            self._drive(Governor.failed, tag, failure, (failure.data or {}).get("peer") or answer.pending.peer)
+        else:
+            self._drive(Governor.answered, tag, reply)
 
     # -- effects ------------------------------------------------------------------------------------------------------
     @contextmanager
@@ -275,16 +256,24 @@ class GovernorHost:
         finally:
             self.participant.patience_s = before_s
 
-    def _drive(self, decide: Callable[[], Sequence[Effect]]) -> None:
+    def _drive(self, decide: Decide, *event: Any) -> None:
         """Carry out what the governor decides; a condition that cannot be made or asked ends the run by its name."""
+        if self._governor is None:
+            raise RemoteProtocolError("expected governor.start first")
         try:
-            effects = decide()
+            effects = decide(self._governor, *event, self.participant.clock())
         except (AuthorError, PluginInvalid) as error:
-            failure = failure_of(error)
-            show_failure(error, failure)
-            effects = self._running().fail(failure, None, self._now_s())
-        self._carry_out(effects)
+            self._fail(error)
+        else:
+            self._carry_out(effects)
         self._look_after_store()
+
+    def _fail(self, error: GanglionError, peer: str | None = None) -> None:
+        """Let the run fail by an error of this process, or of the peer that is named."""
+        assert self._governor is not None
+        failure = failure_of(error)
+        show_failure(error, failure)
+        self._carry_out(self._governor.fail(failure, peer, self.participant.clock()))
 
     def _write(self, act: Callable[[], None]) -> None:
         """Do something with the records, unless the store has failed before."""
@@ -299,9 +288,7 @@ class GovernorHost:
         if self._unwritten is None or self._store is None:
             return
         store, self._store = self._store, None
-        failure = failure_of(self._unwritten)
-        show_failure(self._unwritten, failure)
-        self._carry_out(self._running().fail(failure, store, self._now_s()))
+        self._fail(self._unwritten, store)
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         participant = self.participant
@@ -335,14 +322,15 @@ class GovernorHost:
                 self._write(partial(self._cut, effect))
             elif isinstance(effect, Recall):
                 if not self._recall(effect.phase):
-                    break
+                    break  # the run has failed meanwhile
             else:
                 self._finish = effect
         self._keep_index()
 
     def _recall(self, phase: PhasePlan) -> bool:
         """Fetch what brains are to learn from; say whether the phase goes on."""
-        governor = self._running()
+        governor = self._governor
+        assert governor is not None
         stage = governor.stage
         self._write(self._records.drain)  # earlier phases of this run are to be read
         self._look_after_store()
@@ -352,7 +340,7 @@ class GovernorHost:
             with self._watched(None):  # reading recordings may take long
                 self._recordings.prepare(phase)
         except (DocumentError, StoreError) as error:
-            self._carry_out(governor.unprepared(error, self._now_s()))
+            self._carry_out(governor.unprepared(error, self.participant.clock()))
             return False
         return True
 
@@ -373,7 +361,7 @@ class GovernorHost:
     def _cut(self, cut: Cut) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
         place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
-        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), **self._models.note()})
+        self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), "rows": self._models.note()})
 
     def _keep_cuts(self) -> None:
         """Write the cuts that count by now; a run goes on without them, and says so."""
@@ -390,9 +378,7 @@ class GovernorHost:
             self._models.flush()
         except StoreError as error:
             self._unindexed = True
-            failure = failure_of(error)
-            show_failure(error, failure)
-            self._carry_out(self._running().fail(failure, None, self._now_s()))
+            self._fail(error)
 
     def _warn(self, text: str) -> None:
         self._tell(Event("warning", {"text": text}))
@@ -416,30 +402,14 @@ class GovernorHost:
             failure = failure_of(self._unwritten)
             show_failure(self._unwritten, failure)
             finish = Finish("failed", f"failed: {failure.message}", 1, failure, self._store)
-        fields = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
+        fields: dict[str, Any] = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
         self._tell(Event("run.ended", {"run": self._run, **fields}))
-        self._ended = Ended(
-            run=self._run,
-            status=finish.status,
-            reason=finish.reason,
-            exit_status=finish.exit_status,
-            failure=finish.failure,
-            peer=finish.peer,
-            heads=self._records.heads,
-        )
+        self._ended = Ended(self._run, **fields, failure=finish.failure, peer=finish.peer, heads=self._records.heads)
         self.participant.ask("", "kernel.ended", self._ended, _SPAN_KERNEL_S)
-
-    def _running(self) -> Governor:
-        if self._governor is None:
-            raise RemoteProtocolError("expected governor.start first")
-        return self._governor
-
-    def _now_s(self) -> float:
-        return self.participant.clock()
 
 
 class _Services:
-    """Seeds, conditions, models and the wall clock of one run."""
+    """Seeds, conditions, models, recorded episodes and the wall clock of one run."""
 
     def __init__(
         self,
@@ -449,8 +419,10 @@ class _Services:
         recordings: Recordings,
         made: dict[str, TerminationCondition],
     ) -> None:
-        self._seed, self._loader, self._models, self._recordings = seed, loader, models, recordings
+        self._seed, self._loader = seed, loader
         self._made = made  # the conditions of this phase
+        self.model, self.second_folder = models.model, models.second_folder
+        self.fit, self._recorded = recordings.fit, recordings.request
 
     def words(self, path: Sequence[str | int]) -> bytes:
         """Return the words of a stream."""
@@ -465,34 +437,22 @@ class _Services:
         found = []
         self._made.clear()
         hooks = Hooks(f"conditions of phase {phase.index}")
-        places = [("episode", phase.episode_conditions), ("phase", phase.phase_conditions)]
-        for place, plans in places:
-            for plan in plans:
-                path = ["phase", phase.name, "condition", plan.name]
-                attributes = {"name": plan.name, "mode": Mode(phase.mode), **identity(self.words(path))}
-                plugin = {"name": plan.name, "params": plan.params}
-                made = hooks("__init__", self._loader.make, "condition", plugin, attributes)
-                # What the governor asks of it is blamed on it, like every hook.
-                vars(made)["phase"] = partial(hooks, f"{type(made).__name__}.phase", made.phase)
-                found.append((plan.name, made, place))
-                self._made[f"{len(found)} ({plan.name})"] = made
+        plans = [(plan, "episode") for plan in phase.episode_conditions]
+        plans += [(plan, "phase") for plan in phase.phase_conditions]
+        for plan, place in plans:
+            path = ["phase", phase.name, "condition", plan.name]
+            attributes = {"name": plan.name, "mode": Mode(phase.mode), **identity(self.words(path))}
+            plugin = {"name": plan.name, "params": plan.params}
+            made = hooks("__init__", self._loader.make, "condition", plugin, attributes)
+            # What the governor asks of it is blamed on it, like every hook.
+            vars(made)["phase"] = partial(hooks, f"{type(made).__name__}.phase", made.phase)
+            found.append((plan.name, made, place))
+            self._made[f"{len(found)} ({plan.name})"] = made
         return found
-
-    def model(self, phase: PhasePlan, agent: AgentPlan, own: Mapping[tuple[int, str], str]) -> str | None:
-        """Return the folder of the model that an agent begins a phase with."""
-        return self._models.model(phase, agent, own)
-
-    def fit(self, agents: Sequence[ResolvedAgent]) -> None:
-        """Compare the recorded episodes of this phase with what agents see and set."""
-        self._recordings.fit(agents)
 
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
         """Return what tells a brain to learn from recorded episodes."""
-        return self._recordings.request(agent.name)
-
-    def second_folder(self, agent: AgentPlan) -> str:
-        """Return the folder of this run in the agent's second directory of models."""
-        return self._models.second_folder(agent)
+        return self._recorded(agent.name)
 
     def now(self) -> str:
         """Return the wall clock."""

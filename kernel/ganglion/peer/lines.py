@@ -30,8 +30,7 @@ from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.part import Part
-from ganglion.sdk.spaces import Space, space_from_wire
-from ganglion.sdk.spaces.text import parse_space
+from ganglion.sdk.spaces import Space, parse_space, space_from_wire
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ganglion.errors import GanglionError, PeerLost, UsageError
-from ganglion.limits import EXIT_DIFFERS
+from ganglion.errors import GanglionError, UsageError
+from ganglion.limits import DEADLINES_S, EXIT_DIFFERS
 from ganglion.log import set_up
 from ganglion.peer.author import Loader
 from ganglion.peer.journal import Journal, JournalDiffers, JournalFile
@@ -37,15 +37,9 @@ def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
     gc.set_threshold(_GARBAGE_OBJECTS, *usual[1:])
     try:
         return serve(dict(variables), command=command)
-    except PeerLost as error:
+    except (GanglionError, JournalDiffers) as error:
         _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
-        return _FAILED
-    except GanglionError as error:
-        _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
-        return error.exit_status
-    except JournalDiffers as error:
-        _say(f"{variables.get('GANGLION_NAME', 'peer')}: {error}")
-        return EXIT_DIFFERS
+        return error.exit_status if isinstance(error, GanglionError) else EXIT_DIFFERS
     finally:
         gc.unfreeze()
         gc.set_threshold(*usual)
@@ -90,8 +84,8 @@ def live(
     `told`, `gone`, `joined` (once, before it serves), `tick`, `timed` (what it does at a tick depends on the time),
     `reconnected` (`Participant.on_return`), `close`.
     """
-    told, gone = getattr(host, "told", None), getattr(host, "gone", None)
-    participant = Participant(connect, host.handlers(), told, gone, clock, pulse, journal, pause)
+    heard = (getattr(host, "told", None), getattr(host, "gone", None))
+    participant = Participant(connect, host.handlers(), *heard, clock, pulse, journal, pause)
     participant.on_return = getattr(host, "reconnected", None)
     participant.takes_attributes = not variables.get("GANGLION_GONE_BACK")
     host.participant = participant
@@ -108,23 +102,12 @@ def live(
         participant.on_failure = lambda call, failure: log.say(
             "error", "call.failed", call=call, kind=failure.kind, message=failure.message, where=failure.where
         )
-        participant.on_tolerated = lambda excuse: log.say(
-            "warning",
-            "hook.excused",
-            issuer=excuse.issuer,
-            hook=excuse.hook,
-            message=excuse.reason,
-            where=excuse.where,
-            traceback=excuse.traceback,
-        )
-    joined = getattr(host, "joined", None)
-    if joined is not None:
-        joined()
-    tick = getattr(host, "tick", None)
-    leave = participant.serve(tick, getattr(host, "idle_s", 0.25), getattr(host, "timed", False))
-    close = getattr(host, "close", None)
-    if close is not None:
-        close()
+        participant.on_tolerated = lambda fields: log.say("warning", "hook.excused", **fields)
+    if hasattr(host, "joined"):
+        host.joined()
+    leave = participant.serve(getattr(host, "tick", None), getattr(host, "idle_s", 0.25), getattr(host, "timed", False))
+    if hasattr(host, "close"):
+        host.close()
     participant.leave()
     if log is not None:
         log.say("info", "peer.left", reason=leave.reason)
@@ -186,12 +169,8 @@ def _store_host(variables: Mapping[str, str]) -> Any:
         writer.withdraw_behind(int(variables["GANGLION_WITHDRAW_ALL"]), {}, {})
     if again and variables.get("GANGLION_KEEP"):
         writer.keep(int(variables["GANGLION_KEEP"]))
-    text = variables.get("GANGLION_WITHDRAW_BEHIND")
-    behind = int(text) if text else None
-    span = variables.get("GANGLION_RECORD_S")
-    if span is None:
-        return StoreHost(writer, behind=behind)
-    return StoreHost(writer, float(span) if span else None, behind)
+    behind, span = variables.get("GANGLION_WITHDRAW_BEHIND"), variables.get("GANGLION_RECORD_S", DEADLINES_S["record"])
+    return StoreHost(writer, float(span) if span else None, int(behind) if behind else None)
 
 
 def _say(text: str) -> None:

@@ -27,7 +27,6 @@ T = TypeVar("T")
 
 INDEX = "models.json"
 _OWN = "brains"  # the folder of a run that holds its models
-_NOTED = "shelves.json"  # beside the index: which folder the run has in each second directory
 _NUMBERS_MAX = 10_000
 
 
@@ -46,11 +45,9 @@ def stored_runs(reader: StoreReader) -> list[StoredRun]:
 
 
 def located(uri: str, folder: Path) -> str:
-    """Return the URI of a store; a relative path of SQLite begins where the document lies, like every path."""
+    """Return the URI of a store; a path behind three slashes begins where the document lies, like every path."""
     scheme, slashes, path = uri.partition(":///")
-    if scheme != "sqlite" or not slashes or path.startswith("/"):
-        return uri
-    return f"{scheme}:///{(folder / path).absolute()}"
+    return f"{scheme}:///{(folder / path).absolute()}" if slashes else uri
 
 
 def shown(uri: str) -> str:
@@ -82,9 +79,13 @@ class ModelFolder(StoredRun):
     models: Sequence[StoredModel]
 
 
-def write_index(folder: Path, run: str, records: Iterable[Sequence[Any]]) -> None:
-    """Write what the records of a run say of its models; StoreError if that cannot be done."""
+def write_index(folder: Path, run: str, records: Iterable[Sequence[Any]], results: Path | None = None) -> None:
+    """Write what the records of a run say of its models; StoreError if that cannot be done.
+
+    `results` is the run's own folder, where the index lies in another one: it says whose that is.
+    """
     head: dict[str, Any] = {"format": 1, "run": run, "uid": "", "started": "", "status": "running"}
+    head["results"] = "" if results is None else str(results)
     phases: dict[str, str] = {}
     models: list[dict[str, Any]] = []
     for kind, *fields in records:
@@ -99,7 +100,12 @@ def write_index(folder: Path, run: str, records: Iterable[Sequence[Any]]) -> Non
             row = {"phase": phase, "agent": agent, "tag": tag, "updates": updates, "bytes": size, "sha256": sha256}
             # <phase>/<agent>/<file>: the folder may be moved as a whole.
             models.append({**row, "path": "/".join(Path(path).parts[-3:])})
-    _write_json(folder / INDEX, {**head, "phases": phases, "models": models})
+    path, tree = folder / INDEX, {**head, "phases": phases, "models": models}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_synced(path, json.dumps(tree, ensure_ascii=False, indent=1).encode())
+    except OSError as error:
+        raise StoreError(f"index of models {path}: cannot be written: {error}") from error
 
 
 def read_index(folder: Path) -> ModelFolder | None:
@@ -177,14 +183,6 @@ def _read_json(path: Path, read: Callable[[Any], T]) -> T | None:
         raise StoreError(f"index of models {path}: the file is damaged: {error}") from error
 
 
-def _write_json(path: Path, tree: Mapping[str, Any]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_synced(path, json.dumps(tree, ensure_ascii=False, indent=1).encode())
-    except OSError as error:
-        raise StoreError(f"index of models {path}: cannot be written: {error}") from error
-
-
 # -- folders and files of models --------------------------------------------------------------------------------------
 
 
@@ -210,43 +208,32 @@ def copy_model(files: Sequence[Path], folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def reserve(folder: Path, run: str, noted: Path) -> Path:
+def reserve(folder: Path, run: str, results: Path) -> Path:
     """Return the folder of a run in a directory of models: made new, its id, or that and the first free number.
 
-    Nothing that lies there is overwritten, also where a run of other results had the same id. Which one it is stands in
-    the file `noted`, in the run's own folder: a process that takes over from one that was lost gets the same. OSError:
-    the folder cannot be made. StoreError: the note cannot be read or written.
+    Nothing that lies there is overwritten, also where a run of other results had the same id. The index of the folder
+    names the results of the run: a process that takes over from one that was lost gets the same folder. OSError: the
+    folder cannot be made. StoreError: an index cannot be read or written.
     """
-    known = _read_json(noted, _folders) or {}
-    if str(folder) in known:
-        path = Path(known[str(folder)])
-        path.mkdir(parents=True, exist_ok=True)
-        return path
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(1, _NUMBERS_MAX):
         path = folder / (run if number == 1 else f"{run}+{number}")
-        with contextlib.suppress(FileExistsError):
+        try:
             path.mkdir()
-            _write_json(noted, {**known, str(folder): str(path)})
+        except FileExistsError:
+            if _read_json(path / INDEX, lambda tree: tree.get("results")) == str(results):
+                return path
+        else:
+            write_index(path, run, [], results)
             return path
     raise FileExistsError(f"{_NUMBERS_MAX} folders for run {run}")
 
 
-def give_back(folder: Path, noted: Path) -> None:
-    """Remove a folder that was reserved in vain, with its note, unless others have put something there."""
-    try:
-        folder.rmdir()
-    except FileNotFoundError:
-        pass  # somebody has tidied up
-    except OSError:
-        return
-    known = _read_json(noted, _folders) or {}
-    if str(folder) in known.values():
-        _write_json(noted, {place: path for place, path in known.items() if path != str(folder)})
-
-
-def _folders(tree: Any) -> dict[str, str]:
-    return {_text(place): _text(folder) for place, folder in tree.items()}
+def give_back(folder: Path) -> None:
+    """Remove a folder that was reserved in vain, unless others have put something there."""
+    with contextlib.suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [INDEX]:
+            shutil.rmtree(folder)
 
 
 def hand_over(folder: Path, place: str, user: str) -> None:
@@ -288,7 +275,6 @@ class ModelStore:
         self._plan, self._run, self._store, self._warn = plan, run, store, warn
         self._results = Path(results)
         self._own = self._results / _OWN
-        self._noted = self._own / _NOTED
         self._document = Path(plan.folder or ".")
         self._second: dict[Path, Path] = {}  # what documents call `models` -> folder of this run in it
         self._records: dict[tuple[Any, ...], Sequence[Any]] = {}  # the newest ones that tell of models
@@ -299,29 +285,25 @@ class ModelStore:
     def second_folder(self, agent: AgentPlan) -> str:
         """Return the folder of this run in the agent's second directory; it is made when it is first asked for."""
         place = self._place(agent.models)
+        try:
+            return str(self._reserved(place))
+        except OSError as error:
+            at = f"{agent.models_at}: " if agent.models_at else ""
+            text = f"{at}models of agent `{agent.name}`: the folder {place} cannot be written: {error}"
+            raise DocumentError(text) from error
+
+    def _reserved(self, place: Path) -> Path:
         if place not in self._second:
-            try:
-                self._second[place] = reserve(place, self._run, self._noted)
-            except OSError as error:
-                at = f"{agent.models_at}: " if agent.models_at else ""
-                text = f"{at}models of agent `{agent.name}`: the folder {place} cannot be written: {error}"
-                raise DocumentError(text) from error
-        return str(self._second[place])
+            self._second[place] = reserve(place, self._run, self._results)
+        return self._second[place]
 
     def _place(self, path: Any) -> Path:
         """Return where a path of the document leads."""
         return (self._document / str(path)).absolute()
 
-    def note(self) -> dict[str, Any]:
-        """Return what a successor needs to know of the models of this run, as plain values."""
-        rows = [list(row) for row in self._records.values() if row[0] in ("phase", "brain")]
-        return {"shelves": [[str(place), str(folder)] for place, folder in self._second.items()], "rows": rows}
-
-    def recall(self, shelves: Sequence[Sequence[str]], rows: Sequence[Sequence[Any]]) -> None:
-        """Take over what was noted: the folders in second directories, and the records of phases and models."""
-        self._second |= {Path(place): Path(folder) for place, folder in shelves}
-        for row in rows:
-            self.take(row)
+    def note(self) -> list[list[Any]]:
+        """Return the records of phases and models, which a successor takes as if it had made them."""
+        return [list(row) for row in self._records.values() if row[0] in ("phase", "brain")]
 
     def take(self, record: Sequence[Any]) -> None:
         """Take a record of the run; one that tells of models is remembered."""
@@ -340,27 +322,29 @@ class ModelStore:
             return
         write_index(self._own, self._run, self._records.values())
         heads = [record for record in self._records.values() if record[0] != "brain"]
-        for place, folder in self._second.items():
-            if models := self._stored_in(place):
-                write_index(folder, self._run, [*heads, *models])
+        for place, models in self._stored_twice().items():
+            try:
+                write_index(self._reserved(place), self._run, [*heads, *models], self._results)
+            except OSError as error:
+                raise StoreError(f"index of models in {place}: cannot be written: {error}") from error
         self._stale = False
 
-    def _stored_in(self, place: Path) -> list[Sequence[Any]]:
-        """Return the records of models that are in a second directory, too."""
-        second = {
-            (phase.index, agent.name)
-            for phase in self._plan.phases
-            for agent in phase.agents
-            if agent.models is not None and self._place(agent.models) == place
-        }
-        return [row for row in self._records.values() if row[0] == "brain" and (row[1], row[2]) in second]
+    def _stored_twice(self) -> dict[Path, list[Sequence[Any]]]:
+        """Return the records of models that are in a second directory, too, by that directory."""
+        agents = [(phase.index, agent) for phase in self._plan.phases for agent in phase.agents if agent.models]
+        places = {(index, agent.name): self._place(agent.models) for index, agent in agents}
+        found: dict[Path, list[Sequence[Any]]] = {}
+        for row in self._records.values():
+            if row[0] == "brain" and (row[1], row[2]) in places:
+                found.setdefault(places[row[1], row[2]], []).append(row)
+        return found
 
     def close(self) -> None:
         """Take away the folders that were made in vain; what others have put there stays."""
+        stored = self._stored_twice()
         for place, folder in self._second.items():
-            if not self._stored_in(place):
-                with contextlib.suppress(StoreError):  # a note too many: the run would get that folder again
-                    give_back(folder, self._noted)
+            if place not in stored:
+                give_back(folder)
 
     # -- what a phase begins with -------------------------------------------------------------------------------------
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Own) -> str | None:
@@ -449,10 +433,9 @@ class ModelStore:
     def _moved(self, uri: str, found: _Found) -> _Found:
         """Return a model where it lies: results that were moved as a whole keep their order below the folder."""
         place = Path(*found.folder.parts[-4:])  # <run>/brains/<phase>/<agent>
-        folders = [self._results.parent]
-        if uri.startswith("sqlite:///"):
-            folders.insert(0, Path(uri.removeprefix("sqlite:///")).absolute().parent)
-        for folder in (found.folder, *(folder / place for folder in folders)):
+        file = uri.partition(":///")[2]
+        beside = [Path(file).absolute().parent / place] if file else []
+        for folder in (found.folder, *beside, self._results.parent / place):
             moved = _Found(folder, {folder / path.name: sha256 for path, sha256 in found.files.items()})
             if moved.gone() is None:
                 return moved

@@ -232,7 +232,7 @@ class GovernorRenewal:
     def _fresh_rows(self) -> list[list[Any]]:
         """Return the rows of phases that have been recorded meanwhile: that of evaluations is, with the first one."""
         note = self._models.note()
-        fresh = [row for row in note["rows"] if row not in self._note["rows"]]
-        if note["shelves"] != self._note["shelves"] or any(row[0] != "phase" for row in fresh):
+        fresh = [row for row in note if row not in self._note]
+        if any(row[0] != "phase" for row in fresh):
             raise NotPlain("models have been stored in the midst of a phase")
         return fresh

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
-from ganglion.limits import DEADLINES_S, RETRY_S, STORE_JOURNAL_BYTES, WAIT_REPORT_S
+from ganglion.limits import DEADLINES_S, RETRY_S, STORE_JOURNAL_BYTES, STREAM_CREDIT_BYTES, WAIT_REPORT_S
 from ganglion.peer.author import failure_of, show_failure
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.participant import Handler, Participant
@@ -23,6 +23,7 @@ from ganglion.wire.name import Role, peer_name, topic
 from ganglion.wire.parcel import attach, detach
 
 _COMMIT_ROWS = 1000
+_COMMIT_BYTES = STREAM_CREDIT_BYTES // 2  # a writer of large rows would else wait for the clock with its credit spent
 _REPLAY_ROWS = 100_000  # during a replay only what memory should not hold needs to be durable
 _GAP_S = 10.0  # a writer that notices the loss of a batch sends it again much sooner
 _TOLD_OF_PHASES = ("phase", "signal", "brain")  # what a resumed run withdraws of its newest phases
@@ -73,7 +74,7 @@ class StoreHost:
         self._base: dict[str, int] = {}  # last numbers when the journal was begun
         self._shorten_at_bytes = STORE_JOURNAL_BYTES
         self._phase = 0  # the newest one that a record tells of
-        self._rows = 0
+        self._rows = self._bytes = 0  # since the last commit
         self._since_s = 0.0
         self._trouble: _Trouble | None = None
         self._held: deque[tuple[str, RecordBatch]] = deque()
@@ -92,6 +93,7 @@ class StoreHost:
         if told.head.call != "record.batch":
             return
         batch = attach(told.head.call, codec_of(RecordBatch).decode(told.body), told.blobs)
+        self._bytes += len(told.body) + sum(map(len, told.blobs))
         if batch.number == 0 and self.participant.playing:  # kept from an earlier journal
             self._guard(lambda: self._writer.apply(told.peer, batch.records))
         elif not self._is_early(told.peer, batch) and self._comes_next(told.peer, batch.number):
@@ -139,7 +141,8 @@ class StoreHost:
         self._guard(lambda: self._writer.apply(peer, batch.records))
         self._ended |= _has(batch, "end")
         self._rows += sum(_weight(record) for record in batch.records)
-        if self._rows >= (_REPLAY_ROWS if self.participant.playing else _COMMIT_ROWS):
+        playing = self.participant.playing
+        if self._rows >= (_REPLAY_ROWS if playing else _COMMIT_ROWS) or (self._bytes >= _COMMIT_BYTES and not playing):
             self.commit()
 
     def joined(self) -> None:
@@ -199,7 +202,7 @@ class StoreHost:
             self._compact()
 
     def _acknowledge(self) -> None:
-        heads: list[Mapping[str, Any] | None] = [None]
+        heads: list[Mapping[str, Any] | None] = []
         if self._ended:
             self._guard(lambda: heads.append(self._writer.heads()))
             if isinstance(self._failed, StoreDamaged) and not self._marked:  # rows that cannot be read back
@@ -207,8 +210,9 @@ class StoreHost:
                 with suppress(StoreError):
                     self._writer.abandon("failed", f"failed: {self._failed}", _now())
         error = None if self._failed is None else failure_of(self._failed)
-        found = None if heads[-1] is None else dict(heads[-1])
-        due, self._unacknowledged, self._rows = self._unacknowledged, {}, 0
+        found = next((dict(head) for head in heads if head is not None), None)
+        due, self._unacknowledged = self._unacknowledged, {}
+        self._rows = self._bytes = 0
         for writer, number in due.items():  # meanwhile the broker may be lost, and replaced: that owes more
             if writer != self.participant.name:  # nobody waits for the host's own records
                 self.participant.tell(writer, "record.ack", RecordAck(number, error, None, found))
@@ -288,11 +292,6 @@ class StoreHost:
         return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1
 
     # -- when nothing can be written ----------------------------------------------------------------------------------
-    def _suffer(self, trouble: _Trouble, now_s: float) -> None:
-        self._trouble = trouble
-        trouble.again_s = now_s + RETRY_S["store"]
-        self._tell_trouble(trouble, now_s)
-
     def _try_again(self, trouble: _Trouble, now_s: float) -> None:
         """Commit; go on where it succeeds, fail by name at the deadline."""
         self._trouble = None
@@ -327,8 +326,10 @@ class StoreHost:
         self._take_held()
         self._acknowledge()
 
-    def _tell_trouble(self, trouble: _Trouble, now_s: float) -> None:
-        """Tell the writers that the store is alive and tries again, and observers why nothing moves."""
+    def _suffer(self, trouble: _Trouble, now_s: float) -> None:
+        """Try again later; tell the writers that the store is alive, and observers why nothing moves."""
+        self._trouble = trouble
+        trouble.again_s = now_s + RETRY_S["store"]
         text = f"the store cannot be written: {trouble.error}"
         for writer in {*self._unacknowledged, *(peer for peer, _ in self._held)} - {self.participant.name}:
             self.participant.tell(writer, "record.ack", RecordAck(0, None, text))

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganglion.errors import AuthorError, CallFailed, RemoteProtocolError, SpaceError
-from ganglion.limits import STEPS_REPORT_S
+from ganglion.limits import STEPS_REPORT_FIRST_S, STEPS_REPORT_FIRST_SPAN_S, STEPS_REPORT_S
 from ganglion.peer.author import Hooks, wrong_answer
 from ganglion.peer.contract import Declared, difference
 from ganglion.peer.lost import CommandHistory
@@ -361,7 +361,7 @@ class Phase:
         self.evaluation: tuple[int, int] | None = None  # round of training, and `tick` when it began
         self.missing: set[str] = set()  # environments that were lost and whose successors are not where they were
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
-        self.tell_s = 0.0
+        self.tell_s = self.settled_s = 0.0
         self.programs = False  # whether any muscle is a program, whose answers are checked
         self.known: dict[tuple[str, ...], list[Given]] = {}  # what `given` has returned
         self._spans_s: dict[tuple[str, str], float | None] = {}
@@ -424,12 +424,14 @@ class Phase:
         return Given(None if len(indices) == len(ids) else indices, cut)
 
     def tell_steps(self, episode: int, steps: int, now_s: float) -> None:
-        """Tell observers how far the open episode is, once a second: when `tell_s` has come."""
-        first, self.tell_s = self.tell_s == 0.0, now_s + STEPS_REPORT_S
-        if first:
+        """Tell how far the open episode and the phase are, when `tell_s` has come: more often as a phase begins."""
+        if self.tell_s == 0.0:
+            self.tell_s, self.settled_s = now_s + STEPS_REPORT_FIRST_S, now_s + STEPS_REPORT_FIRST_SPAN_S
             return
+        self.tell_s = now_s + (STEPS_REPORT_FIRST_S if now_s < self.settled_s else STEPS_REPORT_S)
         setup = self.setup
         fields: dict[str, Any] = {"phase": setup.phase, "worker": setup.worker, "episode": episode, "steps": steps}
+        fields["taken"] = self.tick
         if setup.evaluation:
             fields["mode"] = setup.mode
         news = RunEvent("steps.taken", fields, time.time(), "waits")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -205,22 +205,12 @@ class Tally(Stateful):
         self._plan = phase
         self._conditions = [(name, c) for name, c in conditions if c.has_phase_part()]
         self._finished: list[list[EpisodeMeans]] = [[] for _ in range(phase.workers)]
-        self._running = [True] * phase.workers
         self.evaluations: list[EvaluationView] = []
 
     def count(self, report: EpisodeEnded, cut: bool) -> None:
         """Take in a finished episode."""
         means = {name: a["mean"] for name, a in report.agents.items() if a.get("mean") is not None}
         self._finished[report.worker].append(EpisodeMeans(report.episode, report.steps, means, cut))
-
-    def stop(self, worker: int) -> None:
-        """Take a worker out of the phase."""
-        self._running[worker] = False
-
-    @property
-    def active(self) -> list[int]:
-        """Return the workers that take part, ascending."""
-        return [worker for worker, running in enumerate(self._running) if running]
 
     def episodes(self) -> int:
         """Return how many episodes have ended in all."""
@@ -230,19 +220,18 @@ class Tally(Stateful):
         """Return how many episodes have ended and were not cut by the end of the phase."""
         return sum(not episode.cut for finished in self._finished for episode in finished)
 
-    def judge(self, reports: Mapping[int, EpisodeEnded], judgement: Judgement | None = None) -> Judgement:
+    def judge(self, reports: Mapping[int, EpisodeEnded], active: Collection[int], judgement: Judgement) -> None:
         """Ask the conditions about a boundary where these workers' episodes ended, or an evaluation came in.
 
-        What they say is added to `judgement`, if one is given: `issued` holds what is new.
+        `active` are the workers that take part. What conditions say is added to `judgement`: `issued` is what is new.
         """
-        judgement = Judgement() if judgement is None else judgement
         for worker, report in sorted(reports.items()):
             for cause in report.causes:
                 signal = Signal[cause["signal"]]
                 if signal.effect.stops and not cause.get("known"):
                     judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
         judgement.issued.clear()  # they are recorded with their episodes
-        view = self._view(reports)
+        view = self._view(reports, active)
         for place, (name, condition) in enumerate(self._conditions):
             result = condition.phase(view)
             word = condition.issuer or name
@@ -252,16 +241,15 @@ class Tally(Stateful):
                     judgement.say(worker, Signal(signal), f"condition:{word}", reason, place)
             else:
                 judgement.say(None, Signal(result), f"condition:{word}", reason, place)
-        return judgement
 
-    def _view(self, reports: Mapping[int, EpisodeEnded]) -> PhaseView:
+    def _view(self, reports: Mapping[int, EpisodeEnded], active: Collection[int]) -> PhaseView:
         ended = {environment.uid: False for environment in self._plan.environments}
         ended |= {uid: True for report in reports.values() for uid in report.ended}
         workers = [
             WorkerView(
                 worker,
                 tuple(finished),
-                self._running[worker],
+                worker in active,
                 _fired(reports.get(worker)),
                 tuple(reports[worker].ended) if worker in reports else (),
             )
@@ -511,7 +499,7 @@ class Flow(Stateful):
         effects: list[Effect] = []
         judgement = Judgement()
         if fresh and not self._stopping:
-            judgement = self.tally.judge(fresh)
+            self.tally.judge(fresh, self.active, judgement)
             effects += self._record_judgement(judgement, fresh)
         return effects + self._hold_or_conclude(judgement)
 
@@ -565,10 +553,10 @@ class Flow(Stateful):
         fresh = self._count()  # of workers that ended while they were on their way to stand
         if view is not None and not self._stopping:
             self.tally.evaluations.append(view)
-            judgement = self.tally.judge({}, judgement)
+            self.tally.judge({}, self.active, judgement)
             effects += self._record_judgement(judgement, {}, moment + 1)
         if fresh and not self._stopping:
-            judgement = self.tally.judge(fresh, judgement)
+            self.tally.judge(fresh, self.active, judgement)
             effects += self._record_judgement(judgement, fresh, moment + 1)
         if not self.common and not self._paused:
             wish = FlowSignal(Signal.CONTINUE.name, "governor")
@@ -609,7 +597,6 @@ class Flow(Stateful):
             signal, reason = self._signal_for(worker, report, judgement)
             if signal.effect.stops:
                 self.active.discard(worker)
-                self.tally.stop(worker)
                 effects.append(Answer(token, Verdict(signal.name, reason)))
                 if not self.active:  # the phase ends with the last worker: its reason is that worker's
                     self.reason = self.reason or reason

@@ -35,8 +35,6 @@ from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
     BrainEvaluated,
-    BrainPretrained,
-    BrainStored,
     ControllerReady,
     ControllerShutdown,
     Done,
@@ -86,7 +84,8 @@ class Governor(Stateful):
         self._absent: dict[str, list[Any]] = {}  # lost peer -> calls that wait for its successor
         self._asked_s = 0.0  # when an evaluation was heard of last
         self._agents: list[ResolvedAgent] = []
-        self._ready: dict[int, dict[str, Any]] = {}
+        self._ready: dict[str, Any] = {}  # what worker 0's environments declare
+        self._replies: dict[str, dict[tuple[Any, ...], Any]] = {}  # by word, until the last has come
         self._places: dict[str, Process] = {}  # of this phase, by name
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._returning: set[str] = set()  # lost peers; the supervisor limits how long their successors may take
@@ -133,9 +132,8 @@ class Governor(Stateful):
             return [event]
         failure = Failure("lost", f"{self._label(peer)} is gone: {reason}")
         if process is not None and process.role is Role.CONTROLLER and self.stage in (Stage.RUNNING, Stage.FAILING):
-            self._workers(process.evaluation).gone(
-                process.worker or 0
-            )  # there is no process that could close its episode
+            # There is no process that could close its episode.
+            self._workers(process.evaluation).gone(process.worker or 0)
         return [event, *self.fail(failure, peer, now_s), *self._after_cut(now_s)]
 
     def rebuild(self, token: Any, report: Rebuild, now_s: float) -> list[Effect]:
@@ -172,18 +170,28 @@ class Governor(Stateful):
         self.waits.came(tag)
         if self.stage in (Stage.FAILING, Stage.ENDED):
             return []
-        handlers: dict[str, Callable[[tuple[Any, ...], Any, float], list[Effect]]] = {
+        word = tag[0]
+        if word == "evaluation":
+            return self._evaluation_answered(tag, reply, now_s)
+        self._replies.setdefault(word, {})[tag[1:]] = reply
+        told: list[Effect] = []
+        if word == "pretrain":
+            fields = {"agent": tag[1], "episodes": reply.sessions, "decisions": reply.decisions}
+            told = [Event("brain.pretrained", fields)]
+        if any(other[0] == word for other in self._open):
+            return told
+        replies = self._replies.pop(word)
+        follow: dict[str, Callable[[dict[tuple[Any, ...], Any], float], list[Effect]]] = {
             "need": self._admitted,
             "setup": self._declared,
-            "brain": self._brain_ready,
-            "pretrain": self._brain_pretrained,
+            "brain": self._pretrain,
+            "pretrain": self._pretrained,
             "start": self._worker_started,
-            "muscles": self._muscles_left,
-            "store": self._brain_stored,
+            "muscles": self._store,
+            "store": self._stored,
             "close": self._closed,
-            "evaluation": self._evaluation_answered,
         }
-        return handlers[tag[0]](tag, reply, now_s)
+        return [*told, *follow[word](replies, now_s)]
 
     def failed(self, tag: tuple[Any, ...], failure: Failure, peer: str | None, now_s: float) -> list[Effect]:
         """Take the failure of a call."""
@@ -228,7 +236,7 @@ class Governor(Stateful):
     def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
         """Take an operator's signal; PAUSE is answered when the workers stand."""
         running = self.stage is Stage.RUNNING
-        why = refusal(wish, phase, self._phase if running else None, self._flow.tally.active if running else ())
+        why = refusal(wish, phase, self._phase if running else None, sorted(self._flow.active) if running else ())
         if why:
             # In other stages there is no run to which a row belongs.
             known = self.stage not in (Stage.PLANNED, Stage.ENDED)
@@ -340,7 +348,6 @@ class Governor(Stateful):
     def _enter(self, index: int, now_s: float) -> list[Effect]:
         self._phase = phase = self.plan.phases[index]
         self._places = {process.name: process for process in processes_of(self.run, phase)}
-        self._ready = {}
         self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
         self.stage = Stage.NEEDING
         record = Record(["phase", index, phase.name, phase.mode, "running", None])
@@ -358,7 +365,7 @@ class Governor(Stateful):
         self._faulty = isinstance(error, DocumentError)
         return self.fail(Failure(error.kind, str(error)), None, now_s)
 
-    def _admitted(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
+    def _admitted(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         self.stage = Stage.JOINING
         missing = [p for name, p in self._places.items() if name not in self._joined]
         for process in missing:
@@ -383,47 +390,37 @@ class Governor(Stateful):
         ]
         return [self._ask_controller("setup", m.worker, "controller.setup", m, now_s) for m in setups]
 
-    def _declared(self, tag: tuple[Any, ...], reply: ControllerReady, now_s: float) -> list[Effect]:
-        self._ready[tag[1]] = reply.declarations
-        if len(self._ready) < self._phase.workers:
-            return []
-        first = self._ready[0]
-        for worker, declared in sorted(self._ready.items()):
-            if wrong := strange(first, declared, f"worker {worker}"):
+    def _declared(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
+        self._ready = first = replies[0,].declarations
+        for (worker,), reply in sorted(replies.items()):
+            if wrong := strange(first, reply.declarations, f"worker {worker}"):
                 return self.fail(Failure("author", wrong), None, now_s)
         try:
             self._agents = resolve(self._phase, first)
             self._services.fit(self._agents)
         except DocumentError as error:
             return self.unprepared(error, now_s)
-        rows = declaration_rows(first, self._agents)
-        return [Declare(self._phase.index, rows), *self._setup_brains(first, now_s)]
-
-    def _setup_brains(self, first: Mapping[str, Any], now_s: float) -> list[Effect]:
+        declare = Declare(self._phase.index, declaration_rows(first, self._agents))
         self.stage = Stage.BRAINS
         self._static = {uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None}
         brains = {
             a.plan.name: self._setup.brain(self._phase, a, self._models.first, self._static) for a in self._learning()
         }
-        return self._ask_brains("brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
+        asked = self._ask_brains("brain", "brain.setup", brains, now_s)
+        return [declare, *(asked or self._start_workers(now_s))]
 
-    def _brain_ready(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
-        if self._waiting("brain"):
-            return []
-        self._lessons: dict[str, BrainPretrained] = {}  # agent -> what came of its learning from recordings
+    def _pretrain(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         asked = {agent.plan.name: self._services.pretraining(agent.plan) for agent in self._learning()}
         given = {name: message for name, message in asked.items() if message is not None}
         return self._ask_brains("pretrain", "brain.pretrain", given, now_s) or self._start_workers(now_s)
 
-    def _brain_pretrained(self, tag: tuple[Any, ...], reply: BrainPretrained, now_s: float) -> list[Effect]:
-        self._lessons[tag[1]] = reply
-        fields = {"agent": tag[1], "episodes": reply.sessions, "decisions": reply.decisions}
-        told: list[Effect] = [Event("brain.pretrained", fields)]
-        if self._waiting("pretrain"):
-            return told
-        replies = [self._lessons[a.plan.name] for a in self._learning() if a.plan.name in self._lessons]
-        rows = records_of_errors(replies, self._phase.index, self._flow.position)
-        return [*told, *rows, *self._start_workers(now_s)]
+    def _pretrained(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
+        return [*self._tolerated(replies), *self._start_workers(now_s)]
+
+    def _tolerated(self, replies: Mapping[tuple[Any, ...], Any]) -> list[Effect]:
+        """Return the records of errors that brains have tolerated, in document order."""
+        found = [replies[a.plan.name,] for a in self._agents if (a.plan.name,) in replies]
+        return records_of_errors(found, self._phase.index, self._flow.position)
 
     def _start_workers(self, now_s: float) -> list[Effect]:
         """Start the workers one after the other where brains learn: the order in which muscles join must not vary."""
@@ -441,8 +438,8 @@ class Governor(Stateful):
         message = self._setup.start(self._phase, worker, self._cast(), verdict, self._flow.common)
         return self._ask_controller("start", worker, "controller.start", message, now_s)
 
-    def _worker_started(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
-        following = tag[1] + 1
+    def _worker_started(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
+        following = max(replies)[0] + 1
         more = self._learning() and following < self._phase.workers
         return [self._start_worker(following, now_s)] if more else []
 
@@ -501,7 +498,7 @@ class Governor(Stateful):
         self._asked_s = now_s
         if word == "setup":
             assert isinstance(reply, ControllerReady)
-            found = self._evaluations.ready(key, reply, self._ready[0])
+            found = self._evaluations.ready(key, reply, self._ready)
             if isinstance(found, str):
                 return self.fail(Failure("author", found), None, now_s)
             return self._evaluation_on(found, now_s)
@@ -523,23 +520,17 @@ class Governor(Stateful):
         return self._flow_on(effects, now_s)
 
     # -- a phase ends -------------------------------------------------------------------------------------------------
-    def _muscles_left(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
-        if self._waiting("muscles"):
-            return []
+    def _store(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         self.stage = Stage.STORING
         wanted = storing(self._phase, self._agents, self._models.first)
         asked = {agent.plan.name: self._models.request(agent.plan) for agent in wanted}
         self._models.hand_on(agent.plan for agent in self._agents)
         return self._ask_brains("store", "brain.store", asked, now_s) or self._close_phase(now_s)
 
-    def _brain_stored(self, tag: tuple[Any, ...], reply: BrainStored, now_s: float) -> list[Effect]:
-        self._models.stored(tag[1], reply)
-        rows = records_of_errors([reply], self._phase.index, self._flow.position)
-        if self._waiting("store"):
-            return rows
-        names = [agent.plan.name for agent in storing(self._phase, self._agents, self._models.first)]
-        effects = self._models.keep(names, self._flow.tally.episodes())
-        return [*rows, *effects, *self._close_phase(now_s)]
+    def _stored(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
+        stored = {a.plan.name: replies[a.plan.name,] for a in self._agents if (a.plan.name,) in replies}
+        kept = self._models.keep(stored, self._flow.tally.episodes())
+        return [*self._tolerated(replies), *kept, *self._close_phase(now_s)]
 
     def _close_phase(self, now_s: float) -> list[Effect]:
         self.stage = Stage.CLOSING
@@ -547,9 +538,7 @@ class Governor(Stateful):
         brains = {agent.plan.name: Nothing() for agent in self._learning()}
         return effects + self._ask_brains("close", "brain.shutdown", brains, now_s)
 
-    def _closed(self, tag: tuple[Any, ...], reply: Any, now_s: float) -> list[Effect]:
-        if self._waiting("close"):
-            return []
+    def _closed(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         effects = self._end_phase("interrupted" if self._interrupted else "finished")
         following = self._phase.index + 1
         if self._interrupted or self._flow.shut_down or following >= len(self.plan.phases):
@@ -591,9 +580,6 @@ class Governor(Stateful):
     def _ask_brains(self, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
         peers = {name: peer_name(self.run, Role.BRAIN, name) for name in messages}
         return [self._ask((word, name), peers[name], call, messages[name], now_s) for name in messages]
-
-    def _waiting(self, word: str) -> bool:
-        return any(tag[0] == word for tag in self._open)
 
     def _learning(self) -> list[ResolvedAgent]:
         return [agent for agent in self._agents if agent.plan.brain is not None and self._phase.mode == "train"]

@@ -171,7 +171,6 @@ class Inheritance:
         self._phase: PhasePlan
         self._second: dict[str, str] = {}  # agent -> folder below its `models`
         self._own: dict[tuple[int, str], str] = {}  # (phase, agent) -> folder of the model that it left with
-        self._stored: dict[str, BrainStored] = {}  # answers to `brain.store` until the last has come
 
     def restore(self, models: Iterable[Sequence[Any]]) -> None:
         """Restore what `left` returned."""
@@ -206,20 +205,15 @@ class Inheritance:
         models = self._place(self._phase, agent.name)
         return BrainStore(source=self.first[agent.name], models=models, second=second)
 
-    def stored(self, agent: str, reply: BrainStored) -> None:
-        """Take what a brain has stored."""
-        self._stored[agent] = reply
-
-    def keep(self, agents: Sequence[str], episodes: int) -> list[Effect]:
+    def keep(self, stored: Mapping[str, BrainStored], episodes: int) -> list[Effect]:
         """Record what all brains have stored after so many episodes; the next phases begin with it.
 
-        `agents` stand in document order, not in that of arrival: equal runs have equal tables.
+        Agents stand in document order, not in that of arrival: equal runs have equal tables.
         """
-        stored, self._stored = self._stored, {}
         phase = self._phase
         effects: list[Effect] = []
-        for agent in agents:
-            files = stored[agent].files
+        for agent, reply in stored.items():
+            files = reply.files
             for file in files:
                 row = ["brain", phase.index, agent, file["tag"], episodes, file["updates"]]
                 effects.append(Record([*row, self._services.now(), file["bytes"], file["sha256"], file["path"]]))

@@ -81,15 +81,15 @@ if TYPE_CHECKING:
     from ganglion.sdk.part import check_parameters as check_parameters
     from ganglion.sdk.part import construct as construct
     from ganglion.sdk.session import Session as Session
-    from ganglion.sdk.spaces.kinds import Box as Box
-    from ganglion.sdk.spaces.kinds import Dict as Dict
-    from ganglion.sdk.spaces.kinds import Discrete as Discrete
-    from ganglion.sdk.spaces.kinds import MultiBinary as MultiBinary
-    from ganglion.sdk.spaces.kinds import MultiDiscrete as MultiDiscrete
-    from ganglion.sdk.spaces.kinds import Tuple as Tuple
-    from ganglion.sdk.spaces.space import Space as Space
-    from ganglion.sdk.spaces.text import parse_space as parse_space
-    from ganglion.sdk.spaces.text import space_from_wire as space_from_wire
+    from ganglion.sdk.spaces import Box as Box
+    from ganglion.sdk.spaces import Dict as Dict
+    from ganglion.sdk.spaces import Discrete as Discrete
+    from ganglion.sdk.spaces import MultiBinary as MultiBinary
+    from ganglion.sdk.spaces import MultiDiscrete as MultiDiscrete
+    from ganglion.sdk.spaces import Space as Space
+    from ganglion.sdk.spaces import Tuple as Tuple
+    from ganglion.sdk.spaces import parse_space as parse_space
+    from ganglion.sdk.spaces import space_from_wire as space_from_wire
     from ganglion.sdk.store import Observer as Observer
     from ganglion.sdk.store import Store as Store
     from ganglion.sdk.store import StoreReader as StoreReader
@@ -116,9 +116,7 @@ _HOMES = {
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",
     "ganglion.sdk.session": "Session",
-    "ganglion.sdk.spaces.kinds": "Box Dict Discrete MultiBinary MultiDiscrete Tuple",
-    "ganglion.sdk.spaces.space": "Space",
-    "ganglion.sdk.spaces.text": "parse_space space_from_wire",
+    "ganglion.sdk.spaces": "Box Dict Discrete MultiBinary MultiDiscrete Space Tuple parse_space space_from_wire",
     "ganglion.sdk.store": "Observer Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",
 }

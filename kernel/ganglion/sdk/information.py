@@ -17,7 +17,7 @@ from ganglion.errors import (
     OutOfRewardSpaceError,
     SpaceError,
 )
-from ganglion.sdk.spaces.space import Space
+from ganglion.sdk.spaces import Space
 
 Coordinate = tuple[str, int]
 I = TypeVar("I", bound="Information")  # noqa: E741 - stands for Information
@@ -114,11 +114,7 @@ class Information:
 
 
 class SensorInformation(Information):
-    """Hold one reading of a sensor.
-
-    Raises:
-        OutOfObservationSpaceError: The space does not contain the value.
-    """
+    """Hold one reading of a sensor; a value out of its space raises `OutOfObservationSpaceError`."""
 
     __slots__ = ()
     what = "reading"
@@ -126,11 +122,7 @@ class SensorInformation(Information):
 
 
 class ActuatorInformation(Information):
-    """Hold one setpoint of an actuator.
-
-    Raises:
-        OutOfActionSpaceError: The space does not contain the value.
-    """
+    """Hold one setpoint of an actuator; a value out of its space raises `OutOfActionSpaceError`."""
 
     __slots__ = ()
     what = "setpoint"
@@ -138,11 +130,7 @@ class ActuatorInformation(Information):
 
 
 class RewardInformation(Information):
-    """Hold one reward.
-
-    Raises:
-        OutOfRewardSpaceError: The space does not contain the value.
-    """
+    """Hold one reward; a value out of its space raises `OutOfRewardSpaceError`."""
 
     __slots__ = ()
     what = "reward"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError
 from ganglion.limits import MEMORY_ROWS
 from ganglion.sdk.information import Information
-from ganglion.sdk.spaces.space import Space
+from ganglion.sdk.spaces import Space
 from ganglion.sdk.table import NOTHING, Layout, Table, is_composite, read_only
 
 Array = NDArray[Any]
@@ -133,15 +133,9 @@ class _TableColumn(_Column):
         Raises:
             AuthorError: An id comes back with another shape.
         """
-        known = self.layout
-        places = {uid: (space, shape) for uid, space, shape in zip(known.uids, known.spaces, known.shapes, strict=True)}
-        for uid, space, shape in zip(layout.uids, layout.spaces, layout.shapes, strict=True):
-            before = places.setdefault(uid, (space, shape))[1]
-            if before != shape:
-                raise AuthorError(f"memory: {uid} had shape {before}, found {shape}")
-        self.dtype = np.result_type(self.dtype, layout.dtype) if known.uids else layout.dtype
-        spaces, shapes = zip(*places.values(), strict=True) if places else ((), ())
-        self.layout = Layout(list(places), spaces, shapes, [self.dtype] * len(places))
+        dtype = np.result_type(self.dtype, layout.dtype) if self.layout.uids else layout.dtype
+        self.layout = self.layout.join(layout, dtype)
+        self.dtype = dtype
 
     def store(self, cells: Sequence[Cell | None], gap: bool = False) -> Array:
         layout = self.layout
@@ -483,7 +477,7 @@ class Memory:
             raise AuthorError(f"memory: {name}: expected numbers, found {array.dtype}")
         layout = self._layouts.get(name)
         if layout is None or layout.shapes != ((array.size,),) or layout.dtype != array.dtype:
-            layout = Layout((name,), (None,), ((array.size,),), (array.dtype,))
+            layout = Layout((name,), (None,), ((array.size,),), array.dtype)
             self._learn(name, layout)
         return layout, [array.reshape(-1)]
 
@@ -544,7 +538,7 @@ class Memory:
             if rows is None:
                 continue
             if name in FLAT:
-                self._learn(name, Layout((name,), (None,), (rows.shape[1:],), (rows.dtype,)))
+                self._learn(name, Layout((name,), (None,), (rows.shape[1:],), rows.dtype))
             if isinstance(column, _TableColumn):
                 column.dtype = rows.dtype
             column.put(column.store(rows) if column.dtype == object else rows, self._capacity)
@@ -599,14 +593,12 @@ class Memory:
             n: How many.
             include_only: Tags; None is all.
         """
-        if include_only is None and n == 1 and self._pending:  # what every objective asks for
-            return MemoryShard(1, partial(_waiting, self._columns, self._pending[-1:]))
-        n = max(0, min(int(n), len(self)))
-        tags = _tags(include_only)
-        if n <= len(self._pending):
-            rows = self._pending[len(self._pending) - n :]
-            if tags is None or all(row[0] in tags for row in rows):
-                return MemoryShard(len(rows), partial(_waiting, self._columns, rows))
+        n = max(0, int(n))
+        tags = None if include_only is None else _tags(include_only)
+        rows = self._pending[len(self._pending) - n :] if n <= len(self._pending) else []
+        if rows and (tags is None or all(row[0] in tags for row in rows)):  # what every objective asks for
+            return MemoryShard(n, partial(_waiting, self._columns, rows))
+        n = min(n, len(self))
         if tags is not None:
             places = self._places(tags)
             return self._shard(places[len(places) - min(n, len(places)) :])
@@ -635,8 +627,7 @@ class Memory:
         if rng is None:
             raise AuthorError("memory: sample needs a generator; give rng, or set the memory's")
         self._flush()
-        tags = _tags(include_only)
-        places = None if tags is None else self._places(tags)
+        places = None if include_only is None else self._places(_tags(include_only))
         count = self._end - self._start if places is None else len(places)
         n = max(0, int(n)) if replace and count else min(max(0, int(n)), count)
         drawn: Any = rng.integers(count, size=n) if replace and n else rng.choice(count, n, replace=False) if n else []
@@ -699,9 +690,7 @@ def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -
     return column.show(stored, len(cells))
 
 
-def _tags(include_only: str | Iterable[str] | None) -> frozenset[str] | None:
-    if include_only is None:
-        return None
+def _tags(include_only: str | Iterable[str]) -> frozenset[str]:
     return frozenset([include_only]) if isinstance(include_only, str) else frozenset(include_only)
 
 

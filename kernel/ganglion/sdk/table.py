@@ -10,7 +10,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk.spaces.space import Space
+from ganglion.errors import AuthorError
+from ganglion.sdk.spaces import Space
 
 Array = NDArray[Any]
 
@@ -22,6 +23,7 @@ class Layout:
         uids: Full ids, in order.
         spaces: Their spaces; None where it is not known: then the value is one number.
         shapes: Shapes of their values; None takes them from the spaces. A Tuple or Dict has the shape of its vector.
+        dtype: Of all values; None takes it from the spaces.
     """
 
     __slots__ = ("dtype", "offsets", "scalar", "shapes", "spaces", "uids", "width")
@@ -31,31 +33,45 @@ class Layout:
         uids: Sequence[str],
         spaces: Sequence[Space | None],
         shapes: Sequence[tuple[int, ...]] | None = None,
-        dtypes: Sequence[np.dtype[Any]] | None = None,
+        dtype: np.dtype[Any] | None = None,
     ) -> None:
         self.uids = tuple(uids)
         self.spaces = tuple(spaces)
-        self.shapes = tuple(shapes) if shapes is not None else tuple(_shape(space) for space in spaces)
+        self.shapes = tuple(shapes) if shapes is not None else tuple(map(_shape, spaces))
         widths = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
         self.offsets = (0, *np.cumsum(widths, dtype=np.int64).tolist())
         self.width: int = self.offsets[-1]
         self.scalar = all(shape == () for shape in self.shapes)
-        if dtypes is None:
-            dtypes = [space.dtype if space is not None else np.dtype(np.float64) for space in spaces]
-        self.dtype: np.dtype[Any] = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+        if dtype is None:
+            dtypes = [np.dtype(np.float64) if space is None else space.dtype for space in spaces]
+            dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+        self.dtype = dtype
 
     def span(self, i: int) -> slice:
         """Return the columns of the i-th id in a flat row."""
         return slice(self.offsets[i], self.offsets[i + 1])
 
-    def select(self, uids: Sequence[str]) -> tuple[Layout, list[int]]:
-        """Return the layout of some ids, and where their columns are in this one."""
+    def columns(self, uids: Sequence[str]) -> list[int]:
+        """Return where in a flat row the columns of some ids are."""
+        return [column for i in map(self.index, uids) for column in range(self.offsets[i], self.offsets[i + 1])]
+
+    def select(self, uids: Sequence[str]) -> Layout:
+        """Return the layout of some ids."""
         chosen = [self.index(uid) for uid in uids]
-        columns = [column for i in chosen for column in range(self.offsets[i], self.offsets[i + 1])]
-        layout = Layout(
-            uids, [self.spaces[i] for i in chosen], [self.shapes[i] for i in chosen], [self.dtype] * len(chosen)
-        )
-        return layout, columns
+        return Layout(uids, [self.spaces[i] for i in chosen], [self.shapes[i] for i in chosen], self.dtype)
+
+    def join(self, other: Layout, dtype: np.dtype[Any]) -> Layout:
+        """Return a layout with the ids of another one behind those of this one, each once.
+
+        Raises:
+            AuthorError: An id has another shape there.
+        """
+        known = dict(zip(self.uids, zip(self.spaces, self.shapes, strict=True), strict=True))
+        for uid, space, shape in zip(other.uids, other.spaces, other.shapes, strict=True):
+            before = known.setdefault(uid, (space, shape))[1]
+            if before != shape:
+                raise AuthorError(f"memory: {uid} had shape {before}, found {shape}")
+        return Layout(list(known), [it[0] for it in known.values()], [it[1] for it in known.values()], dtype)
 
     def index(self, uid: str) -> int:
         """Return the place of an id; KeyError names it."""
@@ -95,60 +111,8 @@ _REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-class TableRow:
-    """Show one row: `row[id]`, `.columns`, `.values`, `sum mean min max`."""
-
-    __slots__ = ("_table",)
-
-    def __init__(self, table: Table) -> None:
-        self._table = table  # of this row only
-
-    @property
-    def columns(self) -> list[str]:
-        """The full ids."""
-        return self._table.columns
-
-    @property
-    def values(self) -> Array:
-        """The values, one per id."""
-        return np.asarray(self._table.values[0])
-
-    def __getitem__(self, uid: str) -> Any:
-        layout = self._table.layout
-        return layout.value(self._table.flat[0], layout.index(uid))
-
-    def __len__(self) -> int:
-        return len(self._table.layout.uids)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
-
-    def sum(self) -> float:
-        """Return the sum of all values; 0.0 of none."""
-        return float(self._table.sum(None))
-
-    def mean(self) -> float:
-        """Return the mean of all values; NaN of none."""
-        return float(self._table.mean(None))
-
-    def min(self) -> float:
-        """Return the least value; NaN of none."""
-        return float(self._table.min(None))
-
-    def max(self) -> float:
-        """Return the greatest value; NaN of none."""
-        return float(self._table.max(None))
-
-    def __repr__(self) -> str:
-        return f"TableRow({ {uid: self[uid] for uid in self} })"
-
-
-class Table:
-    """Show rows of values by full id, read-only, oldest first.
-
-    A value that a row does not have is NaN. `table[id]` is the array `[rows, *shape]` of one column, `table[list]` a
-    table of some. `sum mean min max` leave out NaN; `axis` 0 gives one number per column, 1 one per row, None one.
-    """
+class _Frame:
+    """Hold rows of flat vectors and their layout; `sum mean min max` leave out NaN."""
 
     __slots__ = ("flat", "layout")
 
@@ -177,57 +141,11 @@ class Table:
             found[r, i] = layout.value(self.flat[r], i)
         return found
 
-    @overload
-    def __getitem__(self, key: str) -> Array: ...
-    @overload
-    def __getitem__(self, key: list[str]) -> Table: ...
-    def __getitem__(self, key: str | list[str]) -> Array | Table:
-        if isinstance(key, list):
-            layout, columns = self.layout.select(key)
-            return Table(layout, read_only(self.flat[:, columns]))
-        i = self.layout.index(key)
-        if is_composite(self.layout.spaces[i]):
-            found: Array = np.empty(len(self.flat), dtype=object)
-            for r, row in enumerate(self.flat):
-                found[r] = self.layout.value(row, i)
-            return found
-        return self.flat[:, self.layout.span(i)].reshape(len(self.flat), *self.layout.shapes[i])
-
-    @property
-    def iloc(self) -> _Rows:
-        """Rows by position, negative ones from the end: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
-        return _Rows(self)
-
-    def __len__(self) -> int:
-        return len(self.flat)
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.layout.uids)
 
     def __contains__(self, uid: object) -> bool:
         return uid in self.layout.uids
-
-    @staticmethod
-    def join(tables: Sequence[Table]) -> Table:
-        """Return the rows of several tables; an id that one of them lacks is NaN in its rows."""
-        layout = tables[0].layout
-        if all(table.layout.uids == layout.uids for table in tables):
-            return Table(layout, read_only(np.concatenate([table.flat for table in tables])))
-        first: dict[str, tuple[Layout, int]] = {}
-        for table in tables:
-            for i, uid in enumerate(table.layout.uids):
-                first.setdefault(uid, (table.layout, i))
-        spaces, shapes = zip(*((of.spaces[i], of.shapes[i]) for of, i in first.values()), strict=True)
-        dtype = np.result_type(np.float16, *(table.flat.dtype for table in tables))
-        layout = Layout(list(first), spaces, shapes, [dtype] * len(first))
-        array = np.full((sum(map(len, tables)), layout.width), np.nan, dtype=dtype)
-        begin = 0
-        for table in tables:
-            for i, uid in enumerate(table.layout.uids):
-                columns = table.flat[:, table.layout.span(i)]
-                array[begin : begin + len(table), layout.span(layout.index(uid))] = columns
-            begin += len(table)
-        return Table(layout, read_only(array))
 
     def _reduce(self, name: str, axis: int | None) -> Any:
         numbers = self.values
@@ -267,6 +185,78 @@ class Table:
     def max(self, axis: int | None = 0) -> Any:
         """Return the greatest values; of no value NaN."""
         return self._reduce("max", axis)
+
+
+class TableRow(_Frame):
+    """Show one row: `row[id]`, `.columns`, `.values`; `sum mean min max` are those of all its values."""
+
+    __slots__ = ()
+
+    @property
+    def values(self) -> Array:
+        """The values, one per id."""
+        return np.asarray(super().values[0])
+
+    def __getitem__(self, uid: str) -> Any:
+        return self.layout.value(self.flat[0], self.layout.index(uid))
+
+    def __len__(self) -> int:
+        return len(self.layout.uids)
+
+    def _reduce(self, name: str, axis: int | None) -> float:
+        return float(super()._reduce(name, None))
+
+    def __repr__(self) -> str:
+        return f"TableRow({ {uid: self[uid] for uid in self} })"
+
+
+class Table(_Frame):
+    """Show rows of values by full id, read-only, oldest first.
+
+    A value that a row does not have is NaN. `table[id]` is the array `[rows, *shape]` of one column, `table[list]` a
+    table of some. `sum mean min max` leave out NaN; `axis` 0 gives one number per column, 1 one per row, None one.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, key: str) -> Array: ...
+    @overload
+    def __getitem__(self, key: list[str]) -> Table: ...
+    def __getitem__(self, key: str | list[str]) -> Array | Table:
+        if isinstance(key, list):
+            return Table(self.layout.select(key), read_only(self.flat[:, self.layout.columns(key)]))
+        i = self.layout.index(key)
+        if is_composite(self.layout.spaces[i]):
+            found: Array = np.empty(len(self.flat), dtype=object)
+            for r, row in enumerate(self.flat):
+                found[r] = self.layout.value(row, i)
+            return found
+        return self.flat[:, self.layout.span(i)].reshape(len(self.flat), *self.layout.shapes[i])
+
+    @property
+    def iloc(self) -> _Rows:
+        """Rows by position, negative ones from the end: `table.iloc[i]` is a row, `table.iloc[a:b]` a table."""
+        return _Rows(self)
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    @staticmethod
+    def join(tables: Sequence[Table]) -> Table:
+        """Return the rows of several tables; an id that one of them lacks is NaN in its rows."""
+        layout = tables[0].layout
+        if all(table.layout.uids == layout.uids for table in tables):
+            return Table(layout, read_only(np.concatenate([table.flat for table in tables])))
+        dtype = np.result_type(np.float16, *(table.flat.dtype for table in tables))
+        for table in tables:
+            layout = layout.join(table.layout, dtype)
+        array = np.full((sum(map(len, tables)), layout.width), np.nan, dtype=dtype)
+        begin = 0
+        for table in tables:
+            array[begin : begin + len(table), layout.columns(table.layout.uids)] = table.flat
+            begin += len(table)
+        return Table(layout, read_only(array))
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame of the same rows, numbered from 0, and columns; it is the caller's own.
@@ -308,7 +298,7 @@ class _Rows:
         table = self._table
         if isinstance(key, slice):
             return Table(table.layout, table.flat[key])
-        return TableRow(Table(table.layout, table.flat[key][np.newaxis]))
+        return TableRow(table.layout, table.flat[key][np.newaxis])
 
     def __len__(self) -> int:
         return len(self._table)

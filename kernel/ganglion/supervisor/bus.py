@@ -58,45 +58,10 @@ if TYPE_CHECKING:
     from ganglion.supervisor.supervisor import Supervisor
 
 
-class Answers:
-    """Remember the last answers to each caller, which is a name, and the calls that are being carried out."""
-
-    def __init__(self) -> None:
-        self._answered: OrderedDict[str, OrderedDict[tuple[int, str], list[bytes]]] = OrderedDict()
-        self._open: set[tuple[str, int, str]] = set()
-
-    def begin(self, caller: str, serial: int, call: str) -> list[bytes] | None:
-        """Return None if a call is to be carried out, an empty list if that is being done, else the former answer."""
-        if (caller, serial, call) in self._open:
-            return []
-        known = self._answered.get(caller, OrderedDict()).get((serial, call))
-        if known is None:
-            self._open.add((caller, serial, call))
-        return known
-
-    def end(self, caller: str, serial: int, call: str, answer: list[bytes]) -> None:
-        """Keep the answer to a call that was begun and not forgotten."""
-        if (caller, serial, call) not in self._open:
-            return
-        self._open.remove((caller, serial, call))
-        memory = self._answered.setdefault(caller, OrderedDict())
-        self._answered.move_to_end(caller)
-        memory[serial, call] = answer
-        if len(memory) > ANSWERS_PER_CALLER:
-            memory.popitem(last=False)
-        if len(self._answered) > PEERS:
-            self._answered.popitem(last=False)
-
-    def forget(self, prefixes: tuple[str, ...]) -> None:
-        """Forget all callers whose names begin so."""
-        for caller in [caller for caller in self._answered if caller.startswith(prefixes)]:
-            del self._answered[caller]
-        self._open = {key for key in self._open if not key[0].startswith(prefixes)}
-
-
 Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
 
+_ANSWERS_KEPT = ANSWERS_PER_CALLER * PEERS
 _ABSENT_S = 0.05  # between two tries to reach a peer that will return
 _NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
@@ -139,7 +104,8 @@ class Bus:
         # governor takes no signal of this supervisor for the repetition of one that its journal has.
         self._serial = time.time_ns() // 1_000_000 << 10
         self._pending: dict[int, _Call] = {}
-        self._answers = Answers()
+        # Caller, serial and call -> the answer, empty while the call is carried out.
+        self._answers: OrderedDict[tuple[str, int, str], list[bytes]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
@@ -150,7 +116,8 @@ class Bus:
         """Connect, join, read topics, watch peers, repeat open calls; it may be called again if that fails."""
         self.heard_s = self._loop.time()
         self._welcome = self._loop.create_future()
-        self._answers.forget(_NUMBERED)
+        for key in [key for key in self._answers if key[0].startswith(_NUMBERED)]:
+            del self._answers[key]
         self._link = link = await AsyncLink.connect(endpoint, self._receive, self.lose, timeout_s=HANDSHAKE_S)
         hello = Hello(PROTOCOL_VERSION, Role.SUPERVISOR.value, "supervisor", token, "python")
         try:
@@ -318,13 +285,15 @@ class Bus:
             pending.extend(self._loop.time())
 
     def _receive_call(self, peer: str, head: Head, body: bytes) -> None:
-        known = self._answers.begin(peer, head.serial, head.call)
-        if known is None:
-            task = self._loop.create_task(self._answer(peer, head, body, self._link))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif known:
-            self._send(known)
+        key = (peer, head.serial, head.call)
+        if key in self._answers:
+            if self._answers[key]:
+                self._send(self._answers[key])
+            return
+        self._answers[key] = []
+        task = self._loop.create_task(self._answer(peer, head, body, self._link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, peer: str, head: Head, body: bytes, link: AsyncLink | None) -> None:
         row, handler = CALL_BY_NAME.get(head.call), self._handlers.get(head.call)
@@ -340,7 +309,11 @@ class Bus:
                 failure = Failure(error.kind, str(error))
             verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
         frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
-        self._answers.end(peer, head.serial, head.call, frames)
+        key = (peer, head.serial, head.call)
+        if key in self._answers:
+            self._answers[key] = frames
+        while len(self._answers) > _ANSWERS_KEPT:
+            self._answers.popitem(last=False)
         if link is self._link or not peer.startswith(_NUMBERED):
             self._send(frames)
 
@@ -354,32 +327,22 @@ class Hub:
 
     The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
     no other process can listen there. A broker knows who may join, and which incarnations have been succeeded, before
-    it receives anything. `bus` joins each broker in turn, `end_text` says how a process ended.
+    it receives anything. `bus` joins each broker in turn.
     """
 
-    def __init__(
-        self,
-        launcher: Launcher,
-        access: Access,
-        owner: Restarter,
-        bus: Bus,
-        end_text: Callable[[Process], str],
-        log: Path | None = None,
-    ) -> None:
+    def __init__(self, launcher: Launcher, access: Access, owner: Restarter, bus: Bus, log: Path | None = None) -> None:
         self.process: Process | None = None
         self.since_s = math.inf  # when the present broker was joined, by the loop's clock
         self.bus = bus
         self._launcher = launcher
         self._access = access
         self._owner = owner
-        self._end_text = end_text
         self._log = log
         self._bound: list[Bound] = []
         self._remote: list[str] = []
         self._lifeline = -1
         self._restarts = Restarts()
-        self._replacing: asyncio.Task[None] | None = None
-        self._opening = False
+        self._coming: asyncio.Task[dict[str, list[str]]] | None = None  # until a broker is there
         self._closing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -387,30 +350,15 @@ class Hub:
         """Listen, start a broker and join it, another one if it is killed; return endpoints, or raise LaunchError."""
         for text in endpoints:
             self._bound.append(bind_local(text))
-        self._remote, self._opening = list(remote), True
-        try:
-            while True:
-                try:
-                    answer = await self._start_and_join()
-                    break
-                except PeerLost as error:
-                    delay_s = self._restarts.next_s(NAME, self._loop.time())
-                    if delay_s is None:
-                        raise LaunchError(f"the broker does not come up: {error}") from error
-                    await self._clear_away()
-                    await asyncio.sleep(delay_s)
-        finally:
-            self._opening = False
-        assert self.process is not None
-        if self.process.ended.is_set():
-            self._ended(self.process)
-        return answer
+        self._remote = list(remote)
+        self._coming = asyncio.ensure_future(self._come_up(0.0, first=True))
+        return await self._coming
 
     async def close(self) -> None:
         """Leave the bus and end the broker."""
         self._closing.set()
-        if self._replacing is not None:
-            await asyncio.wait([self._replacing])
+        if self._coming is not None:
+            await asyncio.wait([self._coming])
         self.bus.close()
         self._cut_lifeline()
         if self.process is not None:
@@ -419,7 +367,7 @@ class Hub:
 
     def there_since(self, moment_s: float) -> bool:
         """Say whether there has been a broker without a break since a time of the loop's clock."""
-        return self._replacing is None and not self.bus.closed and self.since_s <= moment_s
+        return self._coming is None and not self.bus.closed and self.since_s <= moment_s
 
     def bus_closed(self) -> bool:
         """End a broker that has left us, which starts the next one or fails the runs; say whether one comes."""
@@ -428,7 +376,7 @@ class Hub:
             self._loop.call_later(_DYING_S, process.signal, signal.SIGTERM)
             self._loop.call_later(_DYING_S + LEAVE_TERMINATE_S, process.signal, signal.SIGKILL)
         wanted = not self._closing.is_set() and self._owner.wants_broker()
-        return wanted or self._opening or self._replacing is not None
+        return wanted or self._coming is not None
 
     # -- one broker ---------------------------------------------------------------------------------------------------
     async def _start_and_join(self) -> dict[str, list[str]]:
@@ -481,18 +429,18 @@ class Hub:
 
     # -- the next one -------------------------------------------------------------------------------------------------
     def _ended(self, process: Process) -> None:
-        if self._closing.is_set() or process is not self.process or self._replacing is not None or self._opening:
+        if self._closing.is_set() or process is not self.process or self._coming is not None:
             return  # the task that waits for one that is coming up notices it
         how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
         if delay_s is None:
             self._give_up(how, words)
             return
         self._owner.broker_lost(how, words, True)
-        self._replacing = asyncio.ensure_future(self._replace(delay_s))
+        self._coming = asyncio.ensure_future(self._come_up(delay_s))
         self.bus.lose(how)
 
     def _how(self, process: Process) -> str:
-        return f"{'was' if (process.code or 0) < 0 else 'ended with'} {self._end_text(process)}"
+        return f"{'was' if (process.code or 0) < 0 else 'ended with'} {process.end_text}"
 
     def _delay_s(self) -> float | None:
         """Return after how long the next broker is started; None if there is to be none."""
@@ -507,22 +455,28 @@ class Hub:
         self.bus.fail(f"it {how}")
         self._release_endpoints()
 
-    async def _replace(self, delay_s: float | None) -> None:
-        """Start brokers until one is joined, or none is wanted any more, or too many were lost."""
-        lost_s, how, next_s = self._loop.time(), "", delay_s
-        while next_s is not None:
-            if await within(self._closing, next_s):
-                return
+    async def _come_up(self, delay_s: float | None, first: bool = False) -> dict[str, list[str]]:
+        """Start brokers until one is joined, or none is wanted any more, or too many were lost; return its answer.
+
+        With `first` somebody waits for it: LaunchError if there is none.
+        """
+        lost_s, how = self._loop.time(), ""
+        while delay_s is not None and not await within(self._closing, delay_s):
             try:
-                await self._start_and_join()
+                answer = await self._start_and_join()
             except (GanglionError, OSError) as error:
-                how = f"is gone, and another one does not come up: {error}"
                 await self._clear_away()
-                next_s = self._delay_s()
+                if first and not isinstance(error, PeerLost):
+                    raise
+                how, delay_s = str(error), self._delay_s()
                 continue
-            self._replacing = None
-            self._owner.broker_back(self.since_s - lost_s)
-            return
-        self._replacing = None
+            self._coming = None
+            if not first:
+                self._owner.broker_back(self.since_s - lost_s)
+            return answer
+        self._coming = None
+        if first:
+            raise LaunchError(f"the broker does not come up: {how}")
         if not self._closing.is_set():
-            self._give_up(how, [])
+            self._give_up(f"is gone, and another one does not come up: {how}", [])
+        return {}

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import GanglionError, StoreError
-from ganglion.limits import RETRY_S
+from ganglion.errors import GanglionError, LaunchError, StoreError
+from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, RETRY_S
 from ganglion.run.effect import FOLDER, cut_text, read_cut
 from ganglion.run.loss import ours
-from ganglion.supervisor.child import State
-from ganglion.supervisor.folder import Files, open_regular
+from ganglion.supervisor import event
+from ganglion.supervisor.child import Event, State
+from ganglion.supervisor.folder import Files, open_regular, participants, read_process_table
 from ganglion.supervisor.linux import quiesced
+from ganglion.supervisor.runs import Run, wait_gone
 from ganglion.synced import sync, write_synced
 from ganglion.wire.journal import last_request, read_records
+from ganglion.wire.messages import Failure, GovernorStart, Withdraw
+from ganglion.wire.name import KERNEL
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.runs import Run
+    from ganglion.supervisor.supervisor import Supervisor
 
 READ_BYTES = 4 * 1024 * 1024
 """Longer journals are not read for a word in a report: that takes too long."""
@@ -130,6 +135,7 @@ def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
 
 
 _JOURNALS = ("journals/*.journal", "users/*/*.journal")  # the journals of a run, below its folder
+_JOURNAL = re.compile(r"(journals|users/\d+)/[^/]+\.journal")  # the path of one, which leads nowhere else
 _FACTS = "moment.json"
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
@@ -218,7 +224,7 @@ class Checkpoints:
             facts = read_cut(file.read_bytes(), str(file))
             journals = {str(name): int(length) for name, length in facts["journals"].items()}
             for name, length in journals.items():
-                if not _is_journal(name) or length < 0:
+                if not _JOURNAL.fullmatch(name) or length < 0:
                     raise ValueError(f"{name!r:.80} of {length} bytes is no journal of a run")
                 found = (path / Path(name).name).stat().st_size
                 if found < length:
@@ -283,14 +289,6 @@ class Checkpoints:
 
 def _number(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
-
-
-def _is_journal(name: str) -> bool:
-    """Say whether a name leads to a journal below the folder of a run, and nowhere else."""
-    path = PurePosixPath(name)
-    return ".." not in path.parts and any(
-        path.match(pattern) and len(path.parts) == len(PurePosixPath(pattern).parts) for pattern in _JOURNALS
-    )
 
 
 _COST_FACTOR = 20  # a checkpoint may cost the twentieth part of the time between two
@@ -364,3 +362,129 @@ class Checkpointer:
             pids.append(member.process.pid)
             journals.append(run.folder.journal(place))
         return (pids, journals) if pids else None
+
+
+_REPLAY_BYTES_PER_S = 1_000_000  # a journal is replayed at least so fast
+
+
+async def prepare(run: Run, recovery: RecoveryPlan) -> None:
+    """Put the journals of a run that goes on in their places; StoreError if that cannot be done."""
+    checkpoints = Checkpoints(run.folder.path)
+    run.recovery = recovery
+    table = await asyncio.to_thread(read_process_table, run.folder.path)
+    if table is not None:
+        for name, life in table.lives.items():  # no incarnation is given out twice
+            run.incarnations[name] = max(life.incarnation, run.incarnations.get(name, 0))
+        run.signals = run.signals or list(table.signals)
+    if recovery.cut is not None:
+        run.phase = int(recovery.cut["phase"])
+        await asyncio.to_thread(checkpoints.forget)
+    elif recovery.checkpoint is not None:
+        run.phase = int(recovery.checkpoint.facts["phase"])
+        await asyncio.to_thread(checkpoints.restore, recovery.checkpoint)
+    elif table is not None:  # the journals are of the phase that was running
+        run.phase = min(table.phase, len(run.plan.phases) - 1)
+    run.withdrawal = _withdrawal(run, recovery)
+    if recovery.cut is not None:
+        run.unheard = _unheard(run)
+    compared = "GANGLION_WITHDRAW_ALL" not in run.withdrawal and not run.keeps(run.phase)
+    run.again = run.phase if recovery.cut is not None and compared else None
+
+
+def _unheard(run: Run) -> str:
+    """Return in words which signals of operators are lost with the phases that begin again; forget them."""
+    gone = [signal for phase, signal in run.signals if phase >= run.phase]
+    run.signals = [(phase, signal) for phase, signal in run.signals if phase < run.phase]
+    if not gone:
+        return ""
+    return (
+        f"phase {run.phase} begins again without what operators have signalled in it ({', '.join(gone)}): it is "
+        "not known at which step each was heard; signal again what is still wanted"
+    )
+
+
+def _withdrawal(run: Run, recovery: RecoveryPlan) -> dict[str, str]:
+    """Return the variables that tell the store what it takes back.
+
+    Open episodes, always. What was sealed after a checkpoint of all processes: it comes again, and differs after an
+    interruption, which ends episodes early. What was sealed after the begin of a phase is compared when it comes
+    again, unless the run was interrupted in it; a phase that is not repeatable keeps it.
+    """
+    if recovery.cut is None and recovery.checkpoint is None:
+        return {}
+    told = {"GANGLION_WITHDRAW": str(run.phase)}
+    if recovery.checkpoint is not None:
+        told["GANGLION_WITHDRAW_BEHIND"] = str(run.phase)
+    elif (recovery.stopped or run.interrupts) and not run.keeps(run.phase):
+        told["GANGLION_WITHDRAW_ALL"] = str(run.phase)
+    return told
+
+
+async def begin(supervisor: Supervisor, run: Run) -> None:
+    """Start all processes that the present phase of a run needs, and have the governor begin, or go on."""
+    recovery, places = run.recovery, run.needed()
+    if not run.rewound:
+        told: dict[str, Any] = {"seed": run.plan.seed, "processes": len(places) + 1}
+        resumed = {} if recovery is None else {"resumed": recovery.words}
+        supervisor.tell(run, event.RUN_STARTED, {**told, "participants": participants(places), **resumed})
+    await supervisor.ensure(run, places)
+    keeper = run.keeper.name if run.keeper else None
+    first = [run.governor.name, *([keeper] if keeper else [])]
+    journals = [journal for name in first if (journal := run.members[name].journal) is not None]
+    longest = max((journal.stat().st_size for journal in journals if journal.exists()), default=0)
+    await supervisor.wait_joined(run, first, (DEADLINES_S["join"] or 0.0) + longest / _REPLAY_BYTES_PER_S)
+    run.withdrawal = {}
+    if recovery is None or recovery.cut is not None:
+        tree = await asyncio.to_thread(run.plan.to_map)
+        cut = None if recovery is None or recovery.cut is None else dict(recovery.cut)
+        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, keeper, None, cut))
+    unstopped = run.interrupts and not run.begun
+    run.begun = True
+    if recovery is not None and recovery.cut is None and not run.rewound:  # the governor is in the midst of a phase
+        supervisor.tell(run, event.PHASE_STARTED, {**run.plan.phases[run.phase].started(), "resumed": True})
+    await supervisor.note(run)
+    if run.unheard:
+        supervisor.tell(run, event.WARNING, {"text": run.unheard})
+        supervisor.restarter.report(run, "operator", 0, "signals lost", run.unheard)
+    if recovery is not None and recovery.checkpoint is not None:
+        await asyncio.to_thread(Checkpoints(run.folder.path).went_on, recovery.checkpoint)
+    if unstopped:
+        await supervisor.ask_stop(run)
+
+
+async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> None:
+    """Begin a run again from its newest checkpoint of a phase's begin, once; a second time it fails by name."""
+    text = reason.partition("\n")[0]
+    if run.rewound:
+        run.fail(f"nondeterministic: {text}", Failure("nondeterministic", reason), peer)
+        return
+    run.rewound = True
+    if run.beginning is not None and run.beginning.cancel():
+        await asyncio.wait([run.beginning])
+    async with run.changing:
+        try:
+            await _end_all(supervisor, run)
+            cut, wrong = await asyncio.to_thread(newest_cut, run.folder.path, run.id)
+            words = f"it goes back to the begin of phase {cut['phase']}: {text}"
+            for warning in (*wrong, words):
+                supervisor.tell(run, event.WARNING, {"text": warning})
+            await prepare(run, RecoveryPlan(words, cut))
+            await begin(supervisor, run)
+            number = run.incarnations.get(peer, 0)
+            supervisor.restarter.report(run, peer.partition("/")[2], number, "rewound", words)
+        except (GanglionError, OSError) as error:
+            run.fail(f"nondeterministic: {text}; and it cannot begin again: {error}", None, peer)
+
+
+async def _end_all(supervisor: Supervisor, run: Run) -> None:
+    """Kill all processes of a run; none of them is replaced."""
+    run.begun = False
+    members, run.members = list(run.members.values()), {}
+    for member in members:
+        member.end(Event.KILL)
+    run.former += members
+    await wait_gone(members, 2 * LEAVE_KILL_S)
+    late = [member for member in members if not member.gone.is_set()]
+    if late:
+        raise LaunchError(f"{len(late)} processes cannot be ended")
+    await supervisor.bus.ask(KERNEL, "kernel.withdraw", Withdraw([member.name for member in members]))

@@ -14,7 +14,8 @@ PEER_RESTARTED = "peer.restarted"
 WAITING = "waiting"
 EXCUSED = "excused"  # told by a participant of itself: how many errors of authors it has tolerated; counted only
 
-STEPS_TAKEN = "steps.taken"  # told by a controller, once a second: how many steps its open episode has
+STEPS_TAKEN = "steps.taken"  # told by a controller, at first often, then once a second: steps of its episode and phase
+PHASE_PLACED = "phase.placed"  # told by the supervisor: how the workers of a phase are placed, as it has measured
 
 # told by the governor
 PHASE_STARTED = "phase.started"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +82,7 @@ class Process:
         self.pid = pid
         self.output = output
         self.code: int | None = None
+        self.why = ""  # why we killed it, where that is known
         self.ended = asyncio.Event()
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
@@ -90,6 +93,11 @@ class Process:
         else:
             self._loop.call_later(_POLL_S, self._poll)
         self._loop.add_reader(output.fd, self._read)
+
+    @property
+    def end_text(self) -> str:
+        """Return how it ended, with the reason if we killed it."""
+        return exit_text(self.code) + (f" ({self.why})" if self.why else "")
 
     def signal(self, signum: int) -> None:
         """Send a signal to the process and its group; nothing is sent to one that has ended."""
@@ -157,6 +165,58 @@ async def end(process: Process) -> None:
             await within(process.ended, LEAVE_KILL_S)
 
 
+class _Warm:
+    """Be one warm parent, started with `arguments`; it takes one order after the other."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        argv = [*_PYTHON, "-m", "ganglion.supervisor.warm", str(theirs.fileno()), str(os.getpid()), *arguments]
+        try:
+            self.pid, self.output = _popen(argv, {**_clean(os.environ), **SINGLE_THREAD}, keep=[theirs.fileno()])
+        except LaunchError:
+            self.channel.close()
+            raise
+        finally:
+            theirs.close()
+        self.channel.settimeout(_ORDER_LOOK_S)
+        self.process: Process | None = None  # it is watched as soon as there is a loop
+        self.came_up = False
+        self._number = 0  # of the order that is being carried out
+
+    def order(self, words: Sequence[Any], fds: Sequence[int], kill: Callable[[], object]) -> int | None:
+        """Have it start a process and return the number of that, None if it ends meanwhile; LaunchError if it refuses.
+
+        Blocks, and belongs into a thread. `kill` is called if it is stopped, or silent for half the time of a start.
+        """
+        self._number += 1
+        begun_s, was_stopped = time.monotonic(), False
+        with contextlib.suppress(OSError):  # it has just ended
+            socket.send_fds(self.channel, [msgpack.packb([self._number, *words])], fds)
+        while True:
+            try:
+                data = self.channel.recv(ORDER_BYTES)
+            except TimeoutError:
+                waited_s, is_stopped = time.monotonic() - begun_s, stopped(self.pid)
+                if liveness() and (waited_s > _START_S / 2 or (is_stopped and was_stopped)):
+                    kill()
+                elif waited_s > _START_S:
+                    raise LaunchError(f"no answer within {_START_S} s") from None
+                was_stopped = is_stopped
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                self.channel.close()
+                return None
+            self.came_up = True
+            number, pid, *reason = msgpack.unpackb(data)
+            if number != self._number:
+                continue  # its first word, or too late
+            if not pid:
+                raise LaunchError(str(reason[0]))
+            return int(pid)
+
+
 class Launcher:
     """Start processes of this machine, each in a session of its own, and watch them.
 
@@ -172,45 +232,28 @@ class Launcher:
         self._logs = logs
         self._restarts = Restarts()
         self._closing = False
-        self._channel: socket.socket | None = None  # to the warm parent
-        self._warm: Process | None = None
-        self._exec: int | None = None  # its number, before there is a loop, too
-        self._came_up = False  # the warm parent has spoken
+        self._warm: _Warm | None = None
         self._ordering = asyncio.Lock()
-        self._number = 0  # of the order that is being carried out
-        self._answer: asyncio.Future[int] | None = None  # to it
         self.on_warm_lost: Callable[[str], None] | None = None  # told how it ended
         self._lifeline: tuple[int, int] | None = None
         self.processes: dict[int, Process] = {}
         self.adopted = adopt_orphans()
+        self.mask: int | None = None  # the umask of participants, None where it is that of the warm parent
 
     # -- the warm parent ----------------------------------------------------------------------------------------------
     def warm_up(self) -> None:
         """Start the warm parent, so that its imports run meanwhile, before there is a loop; `open` takes it over."""
-        if not (LINUX and self.adopted) or self._exec is not None:
-            return
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        entries = [f"{word}={place}" for word, place in self._entries.items()]
-        argv = [*_PYTHON, "-m", "ganglion.supervisor.warm", str(theirs.fileno()), str(os.getpid())]
-        variables = {**_clean(os.environ), **SINGLE_THREAD}
-        try:
-            self._exec, self._output = _popen([*argv, *self._preload, *entries], variables, keep=[theirs.fileno()])
-        except LaunchError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        ours.setblocking(False)
-        self._channel = ours
+        if LINUX and self.adopted and self._warm is None:
+            self._warm = _Warm([*self._preload, *(f"{word}={place}" for word, place in self._entries.items())])
 
     def abandon(self) -> None:
         """End a warm parent that is not needed after all, before `open`."""
-        if self._exec is not None and self._warm is None and self._channel is not None:
-            self._channel.close()
-            os.close(self._output)
-            os.kill(self._exec, signal.SIGKILL)
-            os.waitpid(self._exec, 0)
-            self._exec = self._channel = None
+        if self._warm is not None and self._warm.process is None:
+            self._warm.channel.close()
+            os.close(self._warm.output)
+            os.kill(self._warm.pid, signal.SIGKILL)
+            os.waitpid(self._warm.pid, 0)
+            self._warm = None
 
     async def open(self) -> None:
         """Take up the work in the running loop."""
@@ -219,93 +262,47 @@ class Launcher:
             self._lifeline = os.pipe()
         self._take_warm()
 
-    def _take_warm(self) -> None:
+    def _take_warm(self) -> _Warm | None:
         self.warm_up()
-        if self._exec is None or self._warm is not None:
-            return
-        assert self._channel is not None
-        output = Output(self._output, None if self._logs is None else self._logs / "warm.out")
-        self._warm = self._watch("warm", self._exec, output, self._warm_ended)
-        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._receive)
+        warm = self._warm
+        if warm is not None and warm.process is None:
+            output = Output(warm.output, None if self._logs is None else self._logs / "warm.out")
+            warm.process = self._watch("warm", warm.pid, output, self._warm_ended)
+        return warm
 
     def _warm_ended(self, process: Process) -> None:
-        """Refuse the present order, or let another warm parent have it: a process started for it has not begun."""
-        if self._channel is not None:
-            self._receive()  # it may have answered before it ended
-        self._close_channel()
-        self._exec = self._warm = None
-        came_up, self._came_up = self._came_up, False
-        how = exit_text(process.code)
-        error: Exception = LaunchError(f"the warm parent has ended ({how}){process.output.quoted()}")
-        if came_up and not self._closing:
-            error = PeerLost("warm parent", how)
-            if self.on_warm_lost is not None:
-                self.on_warm_lost(how)
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
-
-    def _close_channel(self) -> None:
-        if self._channel is not None:
-            asyncio.get_running_loop().remove_reader(self._channel.fileno())
-            self._channel.close()
-            self._channel = None
-
-    def _receive(self) -> None:
-        """Take the answers of the warm parent."""
-        assert self._channel is not None
-        while True:
-            try:
-                data = self._channel.recv(ORDER_BYTES)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:  # the end itself is noticed by the process's descriptor
-                asyncio.get_running_loop().remove_reader(self._channel.fileno())
-                return
-            self._came_up = True
-            number, pid, *reason = msgpack.unpackb(data)
-            if number != self._number or self._answer is None or self._answer.done():
-                continue  # its first word, or too late
-            if pid:
-                self._answer.set_result(pid)
-            else:
-                self._answer.set_exception(LaunchError(str(reason[0])))
+        warm, self._warm = self._warm, None
+        assert warm is not None
+        if not self._ordering.locked():
+            warm.channel.close()  # else the thread that waits for an answer closes it
+        if warm.came_up and not self._closing and self.on_warm_lost is not None:
+            self.on_warm_lost(exit_text(process.code))
 
     async def _order(self, words: Sequence[Any], fds: Sequence[int]) -> int:
         """Have the warm parent start a process, or its successor if it is lost; return the process's number."""
         loop = asyncio.get_running_loop()
         async with self._ordering:
             while True:
-                self._take_warm()
-                assert self._channel is not None
-                self._number += 1
-                self._answer = loop.create_future()
-                try:
-                    with contextlib.suppress(OSError):  # it has just ended: `_warm_ended` answers
-                        socket.send_fds(self._channel, [msgpack.packb([self._number, *words])], fds)
-                    await self._wait_answer(self._answer)
-                    return self._answer.result()
-                except PeerLost as error:
-                    delay_s = self._restarts.next_s("warm", loop.time())
-                    if delay_s is None:
-                        raise LaunchError(str(error)) from error
+                warm = self._take_warm()
+                assert warm is not None
+                assert warm.process is not None
+                kill = functools.partial(loop.call_soon_threadsafe, warm.process.signal, signal.SIGKILL)
+                pid = await asyncio.to_thread(warm.order, words, fds, kill)
+                if pid is not None:
+                    return pid
+                await warm.process.ended.wait()
+                # A process started for it has not begun: its successor may have the order.
+                again = warm.came_up and not self._closing
+                delay_s = self._restarts.next_s("warm", loop.time()) if again else None
+                if delay_s is None:
+                    how, words_left = exit_text(warm.process.code), warm.process.output.quoted()
+                    raise LaunchError(f"the warm parent has ended ({how}){words_left}")
                 await asyncio.sleep(delay_s)
-
-    async def _wait_answer(self, answer: asyncio.Future[int]) -> None:
-        """Wait for an answer; kill a warm parent that is stopped, or gives none for half the time of a start."""
-        begun_s, was_stopped = asyncio.get_running_loop().time(), False
-        while not (await asyncio.wait([answer], timeout=_ORDER_LOOK_S))[0]:
-            is_stopped = self._exec is not None and stopped(self._exec)
-            hangs = asyncio.get_running_loop().time() - begun_s > _START_S / 2
-            if self._warm is not None and (hangs or (is_stopped and was_stopped)) and liveness():
-                self._warm.signal(signal.SIGKILL)  # `_warm_ended` answers, and its successor gets the order
-            was_stopped = is_stopped
 
     @property
     def pids(self) -> set[int]:
         """Return the numbers of the processes that were started and have not ended."""
-        return set(self.processes) | ({self._exec} if self._exec is not None else set())
+        return set(self.processes) | ({self._warm.pid} if self._warm is not None else set())
 
     # -- starting -----------------------------------------------------------------------------------------------------
     async def fork(
@@ -316,26 +313,24 @@ class Launcher:
         entry: str = "peer",
         log: Path | None = None,
         user: User | None = None,
-        mask: int | None = None,
     ) -> Process:
-        """Start a participant from the warm parent, as `user`, with the umask `mask`; LaunchError if that fails."""
+        """Start a participant from the warm parent, as `user`; LaunchError if that fails."""
         if not (LINUX and self.adopted):
             module = self._entries[entry].partition(":")[0].removesuffix(".main")  # run as `python -m`
             known = {**SINGLE_THREAD, **variables}
-            return self.execute(name, [*_PYTHON, "-m", module], known, on_exit, log, user=user, mask=mask)
+            return self.execute(name, [*_PYTHON, "-m", module], known, on_exit, log, user=user)
         become = None if user is None else [user.uid, user.gid, user.groups, user.name, user.home]
-        words = [entry, dict(variables), name, become, mask]
+        words = [entry, dict(variables), name, become, self.mask]
         size = len(msgpack.packb(words))
         if size > _ORDER_MAX_BYTES:
             raise LaunchError(f"{name}: expected at most {_ORDER_MAX_BYTES} bytes of variables, found {size}")
         read, write = os.pipe()
         feed = os.open(os.devnull, os.O_RDONLY)
         try:
-            async with asyncio.timeout(_START_S):
-                pid = await self._order(words, [feed, write])
-        except (LaunchError, TimeoutError) as error:
+            pid = await self._order(words, [feed, write])
+        except LaunchError as error:
             os.close(read)
-            raise LaunchError(f"cannot start {name}: {str(error) or f'no answer within {_START_S} s'}") from error
+            raise LaunchError(f"cannot start {name}: {error}") from error
         finally:
             _close_all([feed, write])
         return self._watch(name, pid, Output(read, log), on_exit)
@@ -349,7 +344,6 @@ class Launcher:
         log: Path | None = None,
         cwd: Path | str | None = None,
         user: User | None = None,
-        mask: int | None = None,
     ) -> Process:
         """Start a program under a reaper, which ends its whole tree when it ends or we do; LaunchError if it cannot."""
         assert self._lifeline is not None, "open() comes first"
@@ -362,7 +356,7 @@ class Launcher:
             home = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
         reaper = [*_PYTHON, "-m", "ganglion.supervisor.reaper", *map(str, numbers), "--", *argv]
         known = {**_clean(os.environ), **home, **variables}
-        pid, read = _popen(reaper, known, cwd=cwd, keep=[lifeline], mask=mask)
+        pid, read = _popen(reaper, known, cwd=cwd, keep=[lifeline])
         return self._watch(name, pid, Output(read, log), on_exit)
 
     async def serve(
@@ -390,32 +384,34 @@ class Launcher:
         finally:
             _close_all([feed, answer_write])
         process = self._watch(name, pid, Output(read, log), on_exit)
-        # More than a pipe holds waits until it is read, and we are not to wait with it.
-        writing = asyncio.create_task(asyncio.to_thread(_write_all, lifeline, first + b"\n"))
-        answer = await _line(answer_fd)
-        if not answer:
+        # A thread: more than a pipe holds waits until it is read, and we are not to wait with it.
+        talk = asyncio.ensure_future(asyncio.to_thread(_talk, lifeline, first + b"\n", answer_fd))
+        await asyncio.wait([talk], timeout=_START_S)
+        if not (talk.done() and talk.result()):
             ended = await within(process.ended, _LAST_BREATH_S)
             if not ended:
                 process.signal(signal.SIGKILL)
                 await process.ended.wait()
-            await writing
+            await talk
             os.close(lifeline)
             how = exit_text(process.code) if ended else f"said nothing within {_START_S} s"
             text = f"did not come up: {how}{process.output.quoted()}"
             if ended and (process.code or 0) < 0:
                 raise PeerLost(name, f"it {text}")
             raise LaunchError(f"{name} {text}")
-        await writing
-        return process, answer, lifeline
+        return process, talk.result(), lifeline
 
     # -- ending -------------------------------------------------------------------------------------------------------
     async def close(self) -> list[str]:
         """End the warm parent and whatever is left; return what was found that should not have been there."""
         self._closing = True
-        left = [process for process in self.processes.values() if process is not self._warm]
+        warm = self._warm
+        left = [process for process in self.processes.values() if warm is None or process is not warm.process]
         for process in left:
             process.signal(signal.SIGKILL)
-        self._close_channel()  # end of file: the warm parent leaves
+        if warm is not None:
+            with contextlib.suppress(OSError):
+                warm.channel.shutdown(socket.SHUT_RDWR)  # end of file: it leaves, and a thread that waits for it ends
         for process in list(self.processes.values()):
             if not await within(process.ended, 1.0):
                 process.signal(signal.SIGKILL)
@@ -441,7 +437,6 @@ def _popen(
     stdout: int | None = None,
     cwd: Path | str | None = None,
     keep: Sequence[int] = (),
-    mask: int | None = None,
 ) -> tuple[int, int]:
     """Start a program in a session of its own; return its number and the read end of its output, or LaunchError."""
     read, write = os.pipe()
@@ -455,7 +450,6 @@ def _popen(
             start_new_session=True,
             cwd=cwd,
             env=dict(variables),
-            umask=-1 if mask is None else mask,
         )
     except (OSError, ValueError) as error:
         os.close(read)
@@ -466,27 +460,13 @@ def _popen(
     return started.pid, read
 
 
-async def _line(fd: int) -> bytes:
-    """Return the first line of a pipe and close it; empty if it ends before, or after the time to start."""
-    reader = asyncio.StreamReader(ORDER_BYTES)
-    pipe = os.fdopen(fd, "rb", buffering=0)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), pipe
-    )
-    try:
-        async with asyncio.timeout(_START_S):
-            line = await reader.readline()
-    except (TimeoutError, ValueError):  # silent, or too long
-        return b""
-    finally:
-        transport.close()
+def _talk(feed: int, order: bytes, answer: int) -> bytes:
+    """Write an order to a program and return the line that it answers; empty if it ends before, or says too much."""
+    with contextlib.suppress(BrokenPipeError), open(feed, "wb", closefd=False) as file:
+        file.write(order)
+    with open(answer, "rb") as pipe:
+        line = pipe.readline(ORDER_BYTES)
     return line.rstrip(b"\n") if line.endswith(b"\n") else b""
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    """Write to a pipe until all is in it, or its reader is gone."""
-    with contextlib.suppress(BrokenPipeError), open(fd, "wb", closefd=False) as file:
-        file.write(data)
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:

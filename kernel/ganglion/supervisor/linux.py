@@ -127,7 +127,7 @@ def usage(pid: int) -> tuple[float, int]:
 
 
 def end_adopted(spared: set[int]) -> list[str]:
-    """Kill and reap the processes that we have adopted, except `spared`; return them in words."""
+    """Kill and reap our children, and what we adopt by that, except `spared`; return them in words."""
     found: dict[str, None] = {}
     until_s = time.monotonic() + LEAVE_KILL_S
     while time.monotonic() < until_s and (left := set(children_of(os.getpid())) - spared):

@@ -8,7 +8,6 @@ end it. The reaper ends as the program did: with its exit status, or killed by i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -19,7 +18,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ganglion.limits import LEAVE_KILL_S
-from ganglion.supervisor.linux import adopt_orphans, children_of, name_process
+from ganglion.supervisor.linux import adopt_orphans, end_adopted, name_process
 
 _LOOK_S = 0.05  # how often the wait looks for the program where the system cannot wake us
 
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         sys.stderr.write(f"cannot start {argv[0]}: {error.strerror or error}\n")
         end_as(127)
     code = _wait(program, lifeline)
-    end_tree()
+    end_adopted(set())
     end_as(-signal.SIGKILL if code is None else code)
 
 
@@ -53,27 +52,6 @@ def _wait(program: subprocess.Popen[bytes], lifeline: int) -> int | None:
         if lifeline in ready:
             return None
     return program.returncode
-
-
-def end_tree() -> None:
-    """Kill all processes below this one until there is none; only the group where the system does not list children."""
-    until_s = time.monotonic() + LEAVE_KILL_S
-    while time.monotonic() < until_s:
-        below = _below(os.getpid())
-        for pid in below:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.001)
-
-
-def _below(pid: int) -> list[int]:
-    found = children_of(pid)
-    return found + [deeper for child in found for deeper in _below(child)]
 
 
 def end_as(code: int) -> NoReturn:

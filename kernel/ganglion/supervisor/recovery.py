@@ -1,4 +1,4 @@
-"""Recovery: lost processes and a lost broker are replaced, hung ones are ended, runs go on from their checkpoints."""
+"""Recovery: lost processes and a lost broker are replaced, hung ones are ended."""
 
 from __future__ import annotations
 
@@ -11,34 +11,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ganglion.errors import GanglionError, LaunchError, RemoteProtocolError
+from ganglion.errors import GanglionError, RemoteProtocolError
 from ganglion.limits import (
     BEAT_AFTER_SILENCE_S,
     BEAT_ANSWER_S,
     DEADLINES_S,
     EXIT_DIFFERS,
     LEAVE_ASK_S,
-    LEAVE_KILL_S,
     RECONNECT_S,
     RETRY_S,
 )
 from ganglion.run.loss import awaited, mended
 from ganglion.run.plan import FAIL
 from ganglion.supervisor import event
-from ganglion.supervisor.checkpoints import (
-    Checkpoints,
-    RecoveryPlan,
-    journal_age_s,
-    journal_place,
-    journal_position,
-    newest_cut,
-)
-from ganglion.supervisor.child import Event, State, exit_text, refuses_to_start
-from ganglion.supervisor.folder import participants, read_process_table
-from ganglion.supervisor.launcher import Process, within
+from ganglion.supervisor.checkpoints import journal_age_s, journal_place, journal_position, rewind
+from ganglion.supervisor.child import State, refuses_to_start
+from ganglion.supervisor.launcher import within
 from ganglion.supervisor.linux import children_of, liveness, stopped
-from ganglion.supervisor.runs import Member, Run, wait_gone
-from ganglion.wire.messages import Admit, Done, Failure, GovernorStart, Incident, Lost, Overdue, Withdraw
+from ganglion.supervisor.runs import Member, Run
+from ganglion.wire.messages import Admit, Done, Failure, Incident, Lost, Overdue, Withdraw
 from ganglion.wire.name import KERNEL, Role, topic
 
 if TYPE_CHECKING:
@@ -92,7 +83,7 @@ class Restarter:
                 member.joined = False
             self._without_broker.add(run.id)
             kind = how.removeprefix("was killed by ").removeprefix("ended with ")
-            self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, "lost", how, reason=how, kind=kind)
+            self._tell_part(run, _BROKER, self._broker_number, event.PEER_LOST, how, reason=how, kind=kind)
 
     def broker_back(self, took_s: float) -> None:
         """Tell the runs of another broker; see to the members that do not join it."""
@@ -100,9 +91,7 @@ class Restarter:
         for run in self._live():
             if run.id in self._without_broker:  # else it has begun meanwhile, and was never without a broker
                 after, took = f"after {took_s:.2f} s", round(took_s, 3)
-                self._tell_part(
-                    run, _BROKER, self._broker_number, event.PEER_RESTARTED, "restarted", after, took_s=took
-                )
+                self._tell_part(run, _BROKER, self._broker_number, event.PEER_RESTARTED, after, took_s=took)
             for member in run.members.values():
                 if member.here.is_set() and not member.joined:
                     span_s = RECONNECT_S if member.place.attached else REJOIN_S
@@ -122,18 +111,16 @@ class Restarter:
     def _live(self) -> list[Run]:
         return [run for run in self._supervisor.runs.values() if not run.over.is_set()]
 
-    def _tell_part(
-        self, run: Run, part: str, number: int, name: str, incident: str, detail: str, **fields: object
-    ) -> None:
+    def _tell_part(self, run: Run, part: str, number: int, name: str, detail: str, **fields: object) -> None:
         self._supervisor.tell(run, name, {"name": part, "label": part, "incarnation": number, **fields})
-        self.report(run, part, number, incident, detail)
+        self.report(run, part, number, name.removeprefix("peer."), detail)
 
     def warm_lost(self, how: str) -> None:
         """Tell all runs that the warm parent was lost; its successor is being started, and no participant notices."""
         self._warm_losses += 1
         kind, detail = how.removeprefix("killed by "), f"was {how}"
         for run in self._live():
-            self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, "lost", detail, kind=kind, reason=detail)
+            self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, detail, kind=kind, reason=detail)
 
     # -- a process has ended ------------------------------------------------------------------------------------------
     def ended(self, member: Member) -> None:
@@ -347,132 +334,6 @@ def _reason_given(member: Member) -> str:
     return f": {text}" if name == member.name and (member.child.code or 0) > 0 else ""
 
 
-_REPLAY_BYTES_PER_S = 1_000_000  # a journal is replayed at least so fast
-
-
-async def prepare(run: Run, recovery: RecoveryPlan) -> None:
-    """Put the journals of a run that goes on in their places; StoreError if that cannot be done."""
-    checkpoints = Checkpoints(run.folder.path)
-    run.recovery = recovery
-    table = await asyncio.to_thread(read_process_table, run.folder.path)
-    if table is not None:
-        for name, life in table.lives.items():  # no incarnation is given out twice
-            run.incarnations[name] = max(life.incarnation, run.incarnations.get(name, 0))
-        run.signals = run.signals or list(table.signals)
-    if recovery.cut is not None:
-        run.phase = int(recovery.cut["phase"])
-        await asyncio.to_thread(checkpoints.forget)
-    elif recovery.checkpoint is not None:
-        run.phase = int(recovery.checkpoint.facts["phase"])
-        await asyncio.to_thread(checkpoints.restore, recovery.checkpoint)
-    elif table is not None:  # the journals are of the phase that was running
-        run.phase = min(table.phase, len(run.plan.phases) - 1)
-    run.withdrawal = _withdrawal(run, recovery)
-    if recovery.cut is not None:
-        run.unheard = _unheard(run)
-    compared = "GANGLION_WITHDRAW_ALL" not in run.withdrawal and not run.keeps(run.phase)
-    run.again = run.phase if recovery.cut is not None and compared else None
-
-
-def _unheard(run: Run) -> str:
-    """Return in words which signals of operators are lost with the phases that begin again; forget them."""
-    gone = [signal for phase, signal in run.signals if phase >= run.phase]
-    run.signals = [(phase, signal) for phase, signal in run.signals if phase < run.phase]
-    if not gone:
-        return ""
-    return (
-        f"phase {run.phase} begins again without what operators have signalled in it ({', '.join(gone)}): it is "
-        "not known at which step each was heard; signal again what is still wanted"
-    )
-
-
-def _withdrawal(run: Run, recovery: RecoveryPlan) -> dict[str, str]:
-    """Return the variables that tell the store what it takes back.
-
-    Open episodes, always. What was sealed after a checkpoint of all processes: it comes again, and differs after an
-    interruption, which ends episodes early. What was sealed after the begin of a phase is compared when it comes
-    again, unless the run was interrupted in it; a phase that is not repeatable keeps it.
-    """
-    if recovery.cut is None and recovery.checkpoint is None:
-        return {}
-    told = {"GANGLION_WITHDRAW": str(run.phase)}
-    if recovery.checkpoint is not None:
-        told["GANGLION_WITHDRAW_BEHIND"] = str(run.phase)
-    elif (recovery.stopped or run.interrupts) and not run.keeps(run.phase):
-        told["GANGLION_WITHDRAW_ALL"] = str(run.phase)
-    return told
-
-
-async def begin(supervisor: Supervisor, run: Run) -> None:
-    """Start all processes that the present phase of a run needs, and have the governor begin, or go on."""
-    recovery, places = run.recovery, run.needed()
-    if not run.rewound:
-        told: dict[str, Any] = {"seed": run.plan.seed, "processes": len(places) + 1}
-        resumed = {} if recovery is None else {"resumed": recovery.words}
-        supervisor.tell(run, event.RUN_STARTED, {**told, "participants": participants(places), **resumed})
-    await supervisor.ensure(run, places)
-    keeper = run.keeper.name if run.keeper else None
-    first = [run.governor.name, *([keeper] if keeper else [])]
-    journals = [journal for name in first if (journal := run.members[name].journal) is not None]
-    longest = max((journal.stat().st_size for journal in journals if journal.exists()), default=0)
-    await supervisor.wait_joined(run, first, (DEADLINES_S["join"] or 0.0) + longest / _REPLAY_BYTES_PER_S)
-    run.withdrawal = {}
-    if recovery is None or recovery.cut is not None:
-        tree = await asyncio.to_thread(run.plan.to_map)
-        cut = None if recovery is None or recovery.cut is None else dict(recovery.cut)
-        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, keeper, None, cut))
-    unstopped = run.interrupts and not run.begun
-    run.begun = True
-    if recovery is not None and recovery.cut is None and not run.rewound:  # the governor is in the midst of a phase
-        supervisor.tell(run, event.PHASE_STARTED, {**run.plan.phases[run.phase].started(), "resumed": True})
-    await supervisor.note(run)
-    if run.unheard:
-        supervisor.tell(run, event.WARNING, {"text": run.unheard})
-        supervisor.restarter.report(run, "operator", 0, "signals lost", run.unheard)
-    if recovery is not None and recovery.checkpoint is not None:
-        await asyncio.to_thread(Checkpoints(run.folder.path).went_on, recovery.checkpoint)
-    if unstopped:
-        await supervisor.ask_stop(run)
-
-
-async def rewind(supervisor: Supervisor, run: Run, reason: str, peer: str) -> None:
-    """Begin a run again from its newest checkpoint of a phase's begin, once; a second time it fails by name."""
-    text = reason.partition("\n")[0]
-    if run.rewound:
-        run.fail(f"nondeterministic: {text}", Failure("nondeterministic", reason), peer)
-        return
-    run.rewound = True
-    if run.beginning is not None and run.beginning.cancel():
-        await asyncio.wait([run.beginning])
-    async with run.changing:
-        try:
-            await _end_all(supervisor, run)
-            cut, wrong = await asyncio.to_thread(newest_cut, run.folder.path, run.id)
-            words = f"it goes back to the begin of phase {cut['phase']}: {text}"
-            for warning in (*wrong, words):
-                supervisor.tell(run, event.WARNING, {"text": warning})
-            await prepare(run, RecoveryPlan(words, cut))
-            await begin(supervisor, run)
-            number = run.incarnations.get(peer, 0)
-            supervisor.restarter.report(run, peer.partition("/")[2], number, "rewound", words)
-        except (GanglionError, OSError) as error:
-            run.fail(f"nondeterministic: {text}; and it cannot begin again: {error}", None, peer)
-
-
-async def _end_all(supervisor: Supervisor, run: Run) -> None:
-    """Kill all processes of a run; none of them is replaced."""
-    run.begun = False
-    members, run.members = list(run.members.values()), {}
-    for member in members:
-        member.end(Event.KILL)
-    run.former += members
-    await wait_gone(members, 2 * LEAVE_KILL_S)
-    late = [member for member in members if not member.gone.is_set()]
-    if late:
-        raise LaunchError(f"{len(late)} processes cannot be ended")
-    await supervisor.bus.ask(KERNEL, "kernel.withdraw", Withdraw([member.name for member in members]))
-
-
 _LOOK_S = 0.5
 _STOPPED_S = 0.9  # two looks apart: a debugger or a shell stops a process for a moment, too
 _LATE_S = 0.5  # a supervisor that wakes so late has slept itself, and blames no process
@@ -486,7 +347,6 @@ class Watchdog:
         self._task: asyncio.Task[None] | None = None
         self._stopped_s: dict[int, float] = {}
         self._strangers: set[int] = set()
-        self._reasons: dict[int, str] = {}  # why we killed a broker
         self.kills = liveness()
 
     def start(self) -> None:
@@ -497,11 +357,6 @@ class Watchdog:
         """Look no more."""
         if self._task is not None:
             self._task.cancel()
-
-    def end_text(self, process: Process) -> str:
-        """Return how a process ended, with the reason if we killed it."""
-        why = self._reasons.get(process.pid)
-        return exit_text(process.code) + (f" ({why})" if why else "")
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -556,7 +411,7 @@ class Watchdog:
         elif silent_s > _LOOK_S / 2:
             bus.beat()
         if why:
-            self._reasons[broker.pid] = why
+            broker.why = why
             broker.signal(signal.SIGKILL)
 
     def _reap(self) -> None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
@@ -21,7 +22,6 @@ from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.checkpoints import Checkpointer, RecoveryPlan
 from ganglion.supervisor.child import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.connection import Connection, write_private
 from ganglion.supervisor.event import EXCUSED, PHASE_PAUSED, PHASE_RESUMED, PHASE_STARTED, STEPS_TAKEN, WAITING, WARNING
@@ -32,6 +32,9 @@ from ganglion.supervisor.output import printable
 from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
+
+if TYPE_CHECKING:
+    from ganglion.supervisor.checkpoints import Checkpointer, RecoveryPlan
 
 _DUMP_S = 0.2  # for the stacks
 
@@ -226,10 +229,10 @@ async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> Non
             argv = argv_of(home, run, member, variables, user)
             cwd = Path(run.plan.folder or ".", program.cwd or "")
             variables = {**variables, **program.variables}
-            member.process = launcher.execute(member.label, argv, variables, exited, log, cwd, user, run.mask)
+            member.process = launcher.execute(member.label, argv, variables, exited, log, cwd, user)
         else:
             name = log_name(member.place)
-            member.process = await launcher.fork(name, variables, exited, log=log, user=user, mask=run.mask)
+            member.process = await launcher.fork(name, variables, exited, log=log, user=user)
     except (LaunchError, OSError) as error:
         member.child.why = str(error)
         member.receive(Event.FAILED)
@@ -359,7 +362,7 @@ class Run:
         self.unheard = ""  # which of them are lost with a phase that has begun again
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
-        self.checkpointer = Checkpointer(self, lambda text: None)
+        self.checkpointer: Checkpointer  # from its beginning on
 
     def places(self, phase: int) -> list[Place]:
         """Return the processes that a phase needs besides governor and store."""

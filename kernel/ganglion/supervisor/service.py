@@ -65,7 +65,11 @@ class Service:
         chosen = [self.find(request.run)] if request.run else [r for r in supervisor.runs.values() if r.outcome is None]
         peers = await supervisor.bus.ask(KERNEL, "kernel.peers", Nothing())
         known = {row["name"]: row for row in peers.peers}
-        rows = [_process_row(run, m, known.get(m.name)) for run in chosen for m in run.members.values()]
+        rows = [
+            _process_row(run, m, known.get(m.name), supervisor.placer.of(run, m))
+            for run in chosen
+            for m in run.members.values()
+        ]
         broker = supervisor.broker
         if broker is not None:
             cpu_s, memory = usage(broker.pid)
@@ -248,7 +252,7 @@ def _state(run: Run, member: Member) -> str:
     return member.child.state.value
 
 
-def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[str, Any]:
+def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placement: str) -> dict[str, Any]:
     pid = member.process.pid if member.process is not None and not member.child.gone else None
     cpu_s, memory = usage(pid) if pid is not None else (0.0, 0)
     waiting = list(peer["waiting_for"]) if peer else []
@@ -270,4 +274,5 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None) -> dict[
         "excused": run.excused.get(member.name, 0),
         "cpu_s": round(cpu_s, 2),
         "memory_bytes": memory,
+        "placement": placement,
     }

@@ -22,13 +22,14 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan
+from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan, begin, prepare
 from ganglion.supervisor.child import Event, State
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
 from ganglion.supervisor.folder import RunFolder, forget, write_process_table
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
-from ganglion.supervisor.recovery import Restarter, Watchdog, begin, prepare
+from ganglion.supervisor.placement import AUTO, Placer
+from ganglion.supervisor.recovery import Restarter, Watchdog
 from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
@@ -66,7 +67,7 @@ class Settings:
     `store` is a URI or None (nothing is stored). `run` is the id of the only run, None for a daemon. `tcp` asks for
     a loopback endpoint beside the socket file: any free port, or the one in `bind`, which may also be a further
     socket file. `remote` is an encrypted endpoint for other machines. `allow` are packages that import paths may
-    name. `logs` is the folder for the broker's output.
+    name. `logs` is the folder for the broker's output. `cpus` says whether workers are placed by what is measured.
     """
 
     results: Path
@@ -77,6 +78,7 @@ class Settings:
     allow: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     handlers: dict[str, Handler] = field(default_factory=dict)
+    cpus: str = AUTO
     bind: str = _ANY_PORT
     remote: str | None = None
 
@@ -108,6 +110,7 @@ class Supervisor:
         self._spared: set[int] = set()
         self.watchdog = Watchdog(self)
         self.restarter = Restarter(self)
+        self.placer = Placer(self, settings.cpus)
         self._launcher.on_warm_lost = self.restarter.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
@@ -120,7 +123,7 @@ class Supervisor:
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
         self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, self.watchdog.end_text, log)
+        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, log)
         try:
             await self._launcher.open()
             self._folder, endpoint = endpoint_folder(name)
@@ -197,6 +200,7 @@ class Supervisor:
             await asyncio.to_thread(check_plan, folder.run, plan, store)
             users = await asyncio.to_thread(check_users, plan, self.settings.results)
             if run.mask is not None:
+                self._launcher.mask = run.mask
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
             if recovery is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
@@ -213,6 +217,7 @@ class Supervisor:
             noting = asyncio.ensure_future(self.note(run, must=False))
             await asyncio.wait([noting], timeout=LEAVE_KILL_S)
         finally:
+            self.placer.end(run)
             await self._stop(run)
         outcome = run.conclude()
         try:
@@ -437,6 +442,8 @@ class Supervisor:
         run = self.runs.get(peer.partition("/")[0])
         if run is None:
             return  # our own
+        if news.event == event.STEPS_TAKEN:
+            self.placer.told(run, peer, news)
         shown = run.heard(peer, news, time.monotonic())
         if shown is not None and shown.event == event.PHASE_STARTED:
             run.begun = True  # the governor's word may be here before its answer

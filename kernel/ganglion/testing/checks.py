@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -14,12 +14,10 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from ganglion.errors import ContractBroken, GanglionError
-from ganglion.peer.author import ToleratedErrors
 from ganglion.peer.environment import speaks
-from ganglion.peer.filters import ActingFilters, LearningFilters
 from ganglion.peer.snapshot import State
 from ganglion.peer.step.layout import Layout
-from ganglion.peer.values import deserialize, serialize
+from ganglion.peer.values import serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.filter import Filter
@@ -30,10 +28,8 @@ from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Muscle, Objective
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces.kinds import Box, Discrete
-from ganglion.sdk.spaces.space import Space
-from ganglion.sdk.spaces.text import parse_space, space_from_wire
-from ganglion.testing.stage import RUN, Classes, StagedAgent, StagedEnvironment
+from ganglion.sdk.spaces import Box, Discrete, Space, parse_space, space_from_wire
+from ganglion.testing.stage import StagedAgent, StagedEnvironment
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import EnvironmentUpdated, Thought
 
@@ -411,7 +407,7 @@ def check_brain(
 
 
 def _check_replaced(
-    cls: type[Brain], trial: _Trial, agent_of: Callable[[], StagedAgent], trace: list[bytes], sentence: str
+    cls: type[Any], trial: _Trial, agent_of: Callable[[], StagedAgent], trace: list[bytes], sentence: str
 ) -> None:
     """Replace the brain in the midst of what has been played before by one that goes on from its checkpoint."""
     with clause(cls, sentence):
@@ -732,15 +728,40 @@ _FILTER_SENSORS = (
     SensorInformation(None, Discrete(5, start=-2), "world.gear"),
 )
 _FILTER_ACTUATORS = (ActuatorInformation(0.5, Box(-1.0, 1.0, ()), "world.push"),)
-_KEPT_ROWS = 30  # before the brain's half is replaced, and as many after it
-_Pair = tuple[list[SensorInformation], list[ActuatorInformation]]
-_Halves = tuple[ActingFilters, LearningFilters]
-_NOBODY: Any = object()  # stands for the muscle or the brain of a filter
+
+
+class _Teller(Chance):
+    """Tell the brain what is seen in each decision."""
+
+    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
+        seen = [it.space.to_vector(it.value).tolist() for it in sensors]
+        return super().propose_actions(sensors, actuators_available), {"seen": seen}
+
+
+class _Hearer(CheckpointableBrain):
+    """Return what is heard as the update."""
+
+    CHECKPOINT_FORMAT, CHECKPOINT_SCHEMA_VERSION = "hearer", 1
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        return {"heard": repr((data_from_muscle, self.memory.tail(1).objective))}
+
+    def arrays(self) -> Any:
+        return {"nothing": np.zeros(1)}
+
+    def load_arrays(self, arrays: Any) -> None:
+        """Take nothing."""
+
+    def export_checkpoint_state(self) -> Any:
+        return {}
+
+    def restore_checkpoint_state(self, state: Any) -> None:
+        """Take nothing."""
 
 
 def check_filter(
     cls: type[Filter],
-    params: Mapping[str, Any] | None = None,
+    params: Params = None,
     *,
     sensors: Sensors = _FILTER_SENSORS,
     actuators: Actuators = _FILTER_ACTUATORS,
@@ -762,105 +783,47 @@ def check_filter(
     Raises:
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
-    pair = (list(sensors), list(actuators))
-    traces = []
-    for _ in range(2):
-        with clause(cls, "it is made, set up, and declares sensors and actuators in both processes"):
-            halves, told = _declared(cls, params, seed, pair)
-        expect(cls, "both halves declare the same", told[:2] == told[2:], repr(told[2:])[:200])
-        with clause(cls, "readings, setpoints, data and updates pass through, each in its declared space"):
-            traces.append(_played(halves, sensors, seed, episodes, steps))
-    sentence = "the same readings and setpoints give the same (random numbers come from `self.rng`)"
-    expect(cls, sentence, traces[0] == traces[1], "another answer the second time")
-    with clause(cls, "`reset` begins anew: an episode knows nothing of the one before"):
-        (acting, _), _ = _declared(cls, params, seed, pair)
-        once = _filter_episode(acting, sensors, seed, steps)
-        again = _filter_episode(acting, sensors, seed, steps)
-    fresh = generator_from_words(words(seed, ["filter"])).bit_generator.state
-    draws = any(it.rng.bit_generator.state != fresh for it in acting.filters)
-    expect(cls, "`reset` begins anew", draws or once == again, "the episode before shows in the next one")
-    with clause(cls, "both halves `receive` what was published, as it lies with a model"):
-        for half in _declared(cls, params, seed, pair)[0]:
-            for number, arrays in halves[1].published.items():
-                half.receive(number, arrays)
-    if halves[1].can_be_kept:
-        _check_state(cls, params, seed, pair)
+    trial = _Trial(sensors, actuators, seed, episodes, steps)
+    with tempfile.TemporaryDirectory() as folder:
+        made = count()
+
+        def agent_of(load: Path | None = None) -> StagedAgent:
+            models = Path(folder) / str(next(made))
+            return trial.agent(_Teller, brain=_Hearer, filters=[(cls, params)], models=models, load=load)
+
+        def play() -> list[bytes]:
+            with clause(cls, "it is made, set up, and declares sensors and actuators in both processes"):
+                agent = agent_of()
+            halves: list[Any] = [agent.muscle, agent.brain]
+            told = [[(it.uid, it.space) for it in (*half.sensors, *half.actuators)] for half in halves]
+            expect(cls, "both halves declare the same", told[0] == told[1], repr(told[1])[:200])
+            with clause(cls, "readings, setpoints, data and updates pass through, each in its declared space"):
+                trace = trial.learn(agent)
+                agent.store()
+            agent.close()
+            return trace
+
+        trace = _twice(cls, play, "the same readings and setpoints give the same")
+        _check_anew(cls, trial, params)
+        with clause(cls, "both halves `receive` what was published, as it lies with a model"):
+            agent = agent_of(Path(folder) / "0")
+        agent.close()
+        if agent.can_be_replaced:
+            sentence = "what `save_state` returns can travel, and is all that `load_state` needs to go on"
+            _check_replaced(cls, trial, agent_of, trace, sentence)
 
 
-def _check_state(cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pair: _Pair) -> None:
-    """Let another brain's half go on in the middle, which must do what the first would have done."""
-    sentence = "what `save_state` returns can travel, and is all that `load_state` needs to go on"
-    draw = generator_from_words(words(seed, ["check"]))
-    numbers = draw.normal(size=2 * _KEPT_ROWS).tolist()
+def _check_anew(cls: type[Filter], trial: _Trial, params: Params) -> None:
+    """Play one episode twice without learning; a filter that draws random numbers may differ."""
+    sentence = "`reset` begins anew: an episode knows nothing of the one before"
     with clause(cls, sentence):
-        (acting, first), (_, second) = (_declared(cls, params, seed, pair)[0] for _ in range(2))
-        acting.reset()
-        rows = list(zip([_decide(acting, pair[0], draw)[1] for _ in numbers], numbers, strict=True))
-        for row, number in rows[:_KEPT_ROWS]:
-            _heard(first, row, number)
-        second.restore(_travelled(first.export(), "save_state"))
-        for one, other in zip(first.filters, second.filters, strict=True):
-            other.rng.bit_generator.state = one.rng.bit_generator.state  # which the bus keeps itself
-        traces = [[_heard(half, row, number) for row, number in rows[_KEPT_ROWS:]] for half in (first, second)]
-    expect(cls, sentence, traces[0] == traces[1], "another answer of the half that went on")
-
-
-def _travelled(tree: Any, what: str) -> Any:
-    """Return data as they arrive in another process."""
-    blobs: list[bytes] = []
-    return deserialize(serialize(tree, blobs, what), blobs, what)
-
-
-def _decide(acting: ActingFilters, sensors: Sensors, draw: Any, told: Any = None) -> Any:
-    """Return what is seen and applied in a decision, and its data as they travel."""
-    values, _ = acting.view([it.space.sample(draw) for it in sensors])
-    applied, data = acting.apply(acting.informed([space.sample(draw) for space in acting.moved.spaces]), told)
-    return (acting.seen.to_row(values), applied), _travelled(data, "data")
-
-
-def _heard(learning: LearningFilters, data: Any, objective: float) -> str:
-    """Return all that a brain's half makes of a row."""
-    found = (learning.data("agent/0", data), learning.objective("agent/0", objective), learning.update([1]))
-    learning.publish()
-    published = {number: {n: a.tobytes() for n, a in it.items()} for number, it in learning.published.items()}
-    return repr((found, published, learning.version))
-
-
-def _declared(cls: type[Filter], params: Mapping[str, Any] | None, seed: int, pair: _Pair) -> tuple[_Halves, list[Any]]:
-    """Return both halves, to which sensors and actuators are declared, and what they declare in turn."""
-    loader = Classes(classes={("filter", "own"): cls})
-    plugin = {"name": "own", "params": dict(params or {}), "stream": words(seed, ["filter"])}
-    attributes = {"uid": "agent/0", "name": "agent", "worker": 0, "mode": Mode.TRAIN}
-    more = ([plugin], "the check", attributes, ToleratedErrors(lambda: None, RUN))
-    acting, learning = ActingFilters(loader, *more), LearningFilters(loader, *more)
-    declared = (*acting.declare(_NOBODY, *pair, words(seed, ["muscle"])), *learning.declare(_NOBODY, *pair))
-    return (acting, learning), [[(it.uid, it.space) for it in row] for row in declared]
-
-
-def _filter_episode(acting: ActingFilters, sensors: Sensors, seed: int, steps: int) -> list[str]:
-    """Return what is seen and applied in one episode, from the same draws each time."""
-    draw = generator_from_words(words(seed, ["check"]))
-    acting.reset()
-    return [repr(_decide(acting, sensors, draw)[0]) for _ in range(steps)]
-
-
-def _played(halves: _Halves, sensors: Sensors, seed: int, episodes: int, steps: int) -> list[str]:
-    """Return all that comes of episodes in which the brain's half hears of each decision."""
-    acting, learning = halves
-    draw = generator_from_words(words(seed, ["check"]))
-    trace = []
-    version = 0
-    for step in [*range(steps)] * episodes:
-        if step == 0:
-            acting.reset()
-        seen, data = _decide(acting, sensors, draw, {"step": step})
-        data = learning.data("agent/0", data)
-        objective = learning.objective("agent/0", float(draw.normal()))
-        update = serialize(learning.update([step]), [], "update")
-        trace.append(repr((*seen, data, objective, update)))
-        learning.publish()
-        if learning.version > version:
-            version = learning.version
-            for number, arrays in learning.published.items():
-                acting.receive(number, arrays)
-    return trace
+        agent = trial.agent(_Teller, filters=[(cls, params)])
+        own, others = agent.muscle.rng.bit_generator, agent.filter_generators
+        state, fresh = own.state, [it.bit_generator.state for it in others]
+        traces = []
+        for _ in range(2):
+            own.state = state
+            answers = replace(trial, episodes=1).play(agent)
+            traces.append([*answers, repr(agent.memory.tail(trial.steps).additional_data.tolist())])
+    draws = fresh != [it.bit_generator.state for it in others]
+    expect(cls, sentence, draws or traces[0] == traces[1], "the episode before shows in the next one")

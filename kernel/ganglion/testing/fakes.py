@@ -13,7 +13,7 @@ from ganglion.sdk.environment import Environment, EnvironmentBaseline, Environme
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Muscle, Objective
-from ganglion.sdk.spaces.kinds import Box
+from ganglion.sdk.spaces import Box
 
 Sensors = list[SensorInformation]
 Actuators = list[ActuatorInformation]

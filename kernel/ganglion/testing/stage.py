@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from numpy.random import Generator
+
 from ganglion import registry
 from ganglion.errors import RemoteProtocolError, UsageError
 from ganglion.peer.author import Loader
@@ -292,6 +294,18 @@ class StagedAgent:
     def memory(self) -> Memory:
         """Return the muscle's memory."""
         return self.muscle.memory
+
+    @property
+    def filter_generators(self) -> list[Generator]:
+        """Return the generators of the muscle's filters, in document order."""
+        filters = self._muscle_host._filters  # noqa: SLF001 - the stage is the host's other half
+        return [] if filters is None else list(filters.generators.values())
+
+    @property
+    def can_be_replaced(self) -> bool:
+        """Say whether `replace_brain` loses nothing of the filters."""
+        filters = self._brain_host._filters  # noqa: SLF001 - the stage is the host's other half
+        return filters is None or filters.can_be_kept
 
     def begin(self, readings: Sequence[Any]) -> messages.Acted:
         """Give the first readings of an episode; the answer has the first setpoints."""

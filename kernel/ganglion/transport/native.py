@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from ganglion import limits
@@ -17,74 +17,10 @@ from ganglion.transport.zmtp import Broken, Connection, Message, State, encode, 
 from ganglion.wire.name import Role
 
 _ACCEPTS_PER_TURN = 16  # then the connections that are there have their turn
-
-
-class Listener:
-    """Hand each connection to a protocol of its own; needs a running event loop.
-
-    Without descriptors (or memory) left the system goes on to report a waiting connection and accepts none: a loop that
-    listens on would spin. The listener rests instead, and looks again ten times a second; connections are served on.
-    """
-
-    def __init__(
-        self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], note: Callable[[Note], None]
-    ) -> None:
-        listening.setblocking(False)
-        self._listening = listening
-        self._protocol = protocol
-        self._note = note
-        self._loop = asyncio.get_running_loop()
-        self._taking: set[asyncio.Task[None]] = set()
-        self._waking: asyncio.TimerHandle | None = None
-        self._loop.add_reader(listening.fileno(), self._accept)
-
-    def close(self) -> None:
-        """Listen no more; connections stay."""
-        if self._listening.fileno() >= 0:
-            if self._waking is None:
-                self._loop.remove_reader(self._listening.fileno())
-            else:
-                self._waking.cancel()
-            self._listening.close()
-
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS_PER_TURN):
-            try:
-                connected, _ = self._listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:  # EMFILE, ENFILE, ENOBUFS, ENOMEM
-                self._rest(error)
-                return
-            connected.setblocking(False)
-            if connected.family != socket.AF_UNIX:
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            task = self._loop.create_task(self._take(connected))
-            self._taking.add(task)
-            task.add_done_callback(self._taking.discard)
-
-    async def _take(self, connected: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(self._protocol, connected)
-        except OSError as error:
-            connected.close()
-            self._note(Note("warning", "connection.failed", {"reason": error.strerror or str(error)}))
-
-    def _rest(self, error: OSError) -> None:
-        self._loop.remove_reader(self._listening.fileno())
-        self._waking = self._loop.call_later(limits.LISTENER_REST_S, self._wake)
-        self._note(Note("warning", "listener.resting", {"reason": error.strerror or str(error)}))
-
-    def _wake(self) -> None:
-        self._waking = None
-        self._loop.add_reader(self._listening.fileno(), self._accept)
-        self._accept()
-
-
 _DECISIONS_PER_CALLBACK = limits.MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
 _FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
 _SLEEPER_S = 0.75  # a look that comes so late reports no timeout: the broker itself was stopped
-_SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.IDENTITY, State.READY)
+_SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.READY)
 
 
 class NativeConnection(Served, asyncio.Protocol):
@@ -331,7 +267,7 @@ class NativeConnection(Served, asyncio.Protocol):
         """Write what is waiting, for half a second at most, then close; a stranger has less."""
         if self._closing:
             return
-        if self._zmtp.state in _SHAKING_HANDS and self._zmtp.greeted:
+        if self._zmtp.state in _SHAKING_HANDS:
             self.out.append(encode_error(reason))
         self.flush()
         self._shut()
@@ -351,10 +287,6 @@ class NativeConnection(Served, asyncio.Protocol):
         if self._closing:
             return
         zmtp = self._zmtp
-        if not zmtp.greeted and now_s - self._arrived_s > limits.GREETING_PAUSE_S:
-            zmtp.greet()
-            if zmtp.outgoing:
-                self._speak()
         late = now_s - self._looked_s > _SLEEPER_S
         self._looked_s = now_s
         going = self._transport.get_write_buffer_size()
@@ -392,12 +324,18 @@ def _other_end(transport: asyncio.Transport) -> tuple[int | None, str]:
 
 
 class NativeFront:
-    """Listen at endpoints of this machine and serve all connections."""
+    """Listen at endpoints of this machine and serve all connections; needs a running event loop.
+
+    Without descriptors (or memory) left the system goes on to report a waiting connection and accepts none: a loop that
+    listens on would spin. The listener rests instead, and looks again ten times a second; connections are served on.
+    """
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._listeners: list[Listener] = []
+        self._loop = asyncio.get_running_loop()
+        self._listening: list[socket.socket] = []
         self._bound: list[Bound] = []
+        self._taking: set[asyncio.Task[None]] = set()
 
     async def listen(self, text: str) -> str:
         """Listen at an endpoint and return it as bound; LaunchError says why it cannot be."""
@@ -408,12 +346,47 @@ class NativeFront:
 
     def adopt(self, listening: socket.socket) -> None:
         """Serve all connections to a socket that listens already; its file is not removed by `close`."""
-        made = Listener(listening, lambda: NativeConnection(self._exchange), self._exchange.note)
-        self._listeners.append(made)
+        listening.setblocking(False)
+        self._listening.append(listening)
+        self._look_at(listening)
 
     def close(self) -> None:
         """Listen no more and remove our socket files; connections end with the event loop."""
-        for listener in self._listeners:
-            listener.close()
+        for listening in self._listening:
+            self._loop.remove_reader(listening.fileno())
+            listening.close()
+        self._listening = []
         for bound in self._bound:
             bound.close()
+
+    def _look_at(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                connected, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # EMFILE, ENFILE, ENOBUFS, ENOMEM
+                self._loop.remove_reader(listening.fileno())
+                self._loop.call_later(limits.LISTENER_REST_S, self._look_at, listening)
+                self._warn("listener.resting", error)
+                return
+            connected.setblocking(False)
+            if connected.family != socket.AF_UNIX:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self._loop.create_task(self._take(connected))
+            self._taking.add(task)
+            task.add_done_callback(self._taking.discard)
+
+    async def _take(self, connected: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: NativeConnection(self._exchange), connected)
+        except OSError as error:
+            connected.close()
+            self._warn("connection.failed", error)
+
+    def _warn(self, event: str, error: OSError) -> None:
+        self._exchange.note(Note("warning", event, {"reason": error.strerror or str(error)}))

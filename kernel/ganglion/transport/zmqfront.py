@@ -23,60 +23,16 @@ _VERSION = b"1.0"
 _KEY_BYTES = 32
 
 
-class ZapHandler:
-    """Answer libzmq's question whether a connection may go on, on the running loop.
+def judged(question: Sequence[bytes], allows: Callable[[str], bool]) -> tuple[str, str]:
+    """Return the key of a connection that may go on, in Z85, or the reason why it may not.
 
-    `allows` says whether a public key, in Z85, is in the table of keys. Each handshake that passes gets a User-Id of
-    its own, which libzmq then hands over with each of its messages: no two connections share one, and no peer can
-    choose one. `refused` gets address and reason of those that do not pass.
+    libzmq's question is version, number, domain, address, identity, mechanism and credentials; `allows` says whether a
+    key is in the table of keys.
     """
-
-    def __init__(
-        self,
-        context: zmq.Context[zmq.Socket[bytes]],
-        allows: Callable[[str], bool],
-        refused: Callable[[str, str], None],
-    ) -> None:
-        self._allows = allows
-        self._refused = refused
-        self._handshakes = 0
-        self._loop = asyncio.get_running_loop()
-        self.socket: zmq.Socket[bytes] = context.socket(zmq.REP)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.bind(_ENDPOINT)
-        self._loop.add_reader(self.socket.fileno(), self._drain)
-
-    def close(self) -> None:
-        """Judge no more: from now on every handshake fails."""
-        if not self.socket.closed:
-            self._loop.remove_reader(self.socket.fileno())
-            self.socket.close()
-
-    def _drain(self) -> None:
-        """Answer all that is asked; the descriptor tells of changes only."""
-        while not self.socket.closed:
-            try:
-                frames = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self.socket.send_multipart(self._judge(frames))
-
-    def _judge(self, frames: list[bytes]) -> list[bytes]:
-        """Return the answer to one question: version, number, domain, address, identity, mechanism, credentials."""
-        number = frames[1] if len(frames) > 1 else b""
-        address = frames[3].decode(errors="replace") if len(frames) > 3 else ""
-        user = b""
-        if len(frames) != 7 or (frames[0], frames[2], frames[5]) != (_VERSION, DOMAIN, b"CURVE"):
-            reason = "expected a question about CURVE"
-        elif len(frames[6]) != _KEY_BYTES or not self._allows(key := z85.encode(frames[6]).decode()):
-            reason = "the key is not in the table of keys"
-        else:
-            reason = ""
-            self._handshakes += 1
-            user = f"{self._handshakes:x} {key}".encode()
-        if reason:
-            self._refused(address, reason)
-        return [_VERSION, number, b"400" if reason else b"200", reason.encode(), user, b""]
+    if len(question) != 7 or (question[0], question[2], question[5]) != (_VERSION, DOMAIN, b"CURVE"):
+        return "", "expected a question about CURVE"
+    key = z85.encode(question[6]).decode() if len(question[6]) == _KEY_BYTES else ""
+    return (key, "") if allows(key) else ("", "the key is not in the table of keys")
 
 
 def key_of(user: str) -> str:
@@ -213,13 +169,18 @@ class ZmqFront:
         self._closed = False
         self._skipping = False  # in the middle of a message that is too large
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()  # each has one judge of handshakes
-        self.zap = ZapHandler(self._context, self._admits, self._refuse)
+        self._handshakes = 0
+        self.zap: zmq.Socket[bytes] = self._context.socket(zmq.REP)
+        self.zap.setsockopt(zmq.LINGER, 0)
+        self.zap.bind(_ENDPOINT)
         self.router: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._set_up(secret_key)
         self._monitor: zmq.Socket[bytes] = self.router.get_monitor_socket(int(zmq.Event.ACCEPT_FAILED))
+        self._loop.add_reader(self.zap.fileno(), self._judge)
         self._loop.add_reader(self.router.fileno(), self._drain)
         self._loop.add_reader(self._monitor.fileno(), self._look)
-        self._look()  # libzmq signals nothing before a socket was found empty once
+        self._judge()  # libzmq signals nothing before a socket was found empty once
+        self._look()
 
     def _set_up(self, secret_key: str) -> None:
         router = self.router
@@ -259,7 +220,7 @@ class ZmqFront:
             self._bound = []
             self._look()  # libzmq may stand because we have not read
             self._closed = True
-            for socket in (self.router, self._monitor):
+            for socket in (self.zap, self.router, self._monitor):
                 self._loop.remove_reader(socket.fileno())
             self.router.disable_monitor()
             self._monitor.close(0)
@@ -274,6 +235,22 @@ class ZmqFront:
             del self._users[connection.identity]
 
     # -- admission ----------------------------------------------------------------------------------------------------
+    def _judge(self) -> None:
+        """Answer libzmq's questions whether connections may go on.
+
+        Each handshake that passes gets a User-Id of its own, which libzmq then hands over with each of its messages: no
+        two connections share one, and no peer can choose one.
+        """
+        while not self._closed and readable(self.zap):
+            question = self.zap.recv_multipart()
+            key, reason = judged(question, self._admits)
+            if reason:
+                self._refuse(question[3].decode(errors="replace") if len(question) > 3 else "", reason)
+            self._handshakes += 1
+            user = f"{self._handshakes:x} {key}".encode() if key else b""
+            number = question[1] if len(question) > 1 else b""
+            self.zap.send_multipart([_VERSION, number, b"400" if reason else b"200", reason.encode(), user, b""])
+
     def _admits(self, key: str) -> bool:
         """Say whether a key is in the table of keys, now."""
         return self._exchange.broker.register.knows_key(key)

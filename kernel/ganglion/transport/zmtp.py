@@ -1,12 +1,8 @@
-"""ZMTP 3.0 and 3.1 with the NULL mechanism, and DEALERs of 2.0: bytes in, events out; knows no socket and no clock.
+"""ZMTP 3.0 and 3.1 with the NULL mechanism: bytes in, events out; knows no socket and no clock.
 
 The protocol is that of https://rfc.zeromq.org/spec/23/ (3.0) and /37/ (3.1), of which a DEALER and its broker need this
 much: a greeting of 64 bytes, one READY command each, then messages of frames, and the commands PING, PONG and ERROR,
 which may also stand between the frames of one message. What `TRANSITIONS` does not list is refused.
-
-A DEALER of 2.0 (https://rfc.zeromq.org/spec/15/; JeroMQ before 0.4, libzmq 3.2) sends its socket type as one byte and
-its identity as one frame instead, and knows no commands. To see which one has come, the listening side says no more
-than signature and version until the other has said its own, or has been silent for a while (`greet`).
 
 Lengths are compared with their bound before memory is taken for what they announce, and what arrives is kept in the
 pieces in which it came, so that a large frame can be forwarded without ever being joined.
@@ -111,23 +107,20 @@ def split(data: bytes, start: int, messages: list[list[bytes]], frames_max: int 
 
 _SIGNATURE_BYTES = 10
 _VERSION_BYTES = 11  # up to here the greetings of all versions agree
-_OLD_VERSION = 1  # what ZMTP 2.0 calls its revision
-_OLD_DEALER, _OLD_ROUTER = 5, 6  # its socket types
 _PING_CONTEXT_BYTES = 16  # the bound of the 3.1 specification
 _MERGE_BYTES = 4096  # smaller pieces are merged: a sender of single bytes must not cost us an object for each
 _MERGED_BYTES = 64 * 1024  # and a merged piece ends here, so that no large frame is copied as a whole
 
 
-State = Enum("State", "SIGNATURE VERSION IDENTITY READY HELLO OPEN CLOSING")
+State = Enum("State", "SIGNATURE VERSION READY HELLO OPEN CLOSING")
 """What a connection waits for."""
 
-Item = Enum("Item", "SIGNATURE GREETING OLD_GREETING IDENTITY READY MESSAGE PING PONG ERROR")
+Item = Enum("Item", "SIGNATURE GREETING READY MESSAGE PING PONG ERROR")
 """What a connection may receive."""
 
 TRANSITIONS: dict[State, dict[Item, State]] = {
     State.SIGNATURE: {Item.SIGNATURE: State.VERSION},
-    State.VERSION: {Item.GREETING: State.READY, Item.OLD_GREETING: State.IDENTITY},
-    State.IDENTITY: {Item.IDENTITY: State.HELLO},
+    State.VERSION: {Item.GREETING: State.READY},
     State.READY: {Item.READY: State.HELLO, Item.ERROR: State.CLOSING},
     # HELLO differs from OPEN in its bounds; the broker's core sees to it that the first message is a HELLO.
     State.HELLO: {Item.MESSAGE: State.HELLO, Item.PING: State.HELLO, Item.ERROR: State.CLOSING},
@@ -172,9 +165,8 @@ class Connection:
 
     `outgoing` collects what must be sent (greeting, READY, PONG, ERROR): send it and clear it after each `advance`.
     `listening` is the broker's side, which takes DEALERs and begins with the bounds of a stranger; the other side is a
-    DEALER that takes a ROUTER. `greeted` says that the whole greeting was sent, so that commands may follow: never to a
-    side that speaks ZMTP 2.0, which is `old`. `plain` says that the next byte begins a message of an open connection,
-    so that a walk like `split` may take it. `silence_s` is the longest silence that the other side asked to tolerate
+    DEALER that takes a ROUTER. `plain` says that the next byte begins a message of an open connection, so that a walk
+    like `split` may take it. `silence_s` is the longest silence that the other side asked to tolerate
     (the time-to-live of its PING), or None. `taken_bytes` counts what has come of all messages: it stands still while a
     message does not grow, whatever commands come in between.
     """
@@ -182,14 +174,12 @@ class Connection:
     def __init__(self, listening: bool, message_bytes: int = limits.MESSAGE_BYTES_LARGE) -> None:
         self.listening = listening
         self.state = State.SIGNATURE
-        self.outgoing = bytearray(GREETING[:_VERSION_BYTES] if listening else GREETING)
-        self.old = False
+        self.outgoing = bytearray(GREETING)
         self.plain = False
         self.minor = 0
         self.silence_s: float | None = None
         self.unfinished_bytes = 0  # announced by the message that is not complete
         self.taken_bytes = 0
-        self.greeted = not listening
         self._held = bytearray()  # greeting, header or command that has not come completely
         self._left = -1  # bytes of the current frame that are still to come; -1: its header is
         self._more = False
@@ -212,12 +202,6 @@ class Connection:
     def arrived_bytes(self) -> int:
         """Return how much of the unfinished message has come: what it costs us so far."""
         return self.unfinished_bytes - (0 if self._is_command else max(self._left, 0))
-
-    def greet(self) -> None:
-        """Say the rest of our greeting to a side that waits for it before it says its version; 2.0 is refused then."""
-        if not self.greeted and not self.old and self.state in (State.SIGNATURE, State.VERSION):
-            self.greeted = True
-            self.outgoing += GREETING[_VERSION_BYTES:]
 
     def join(self, message_bytes: int = limits.MESSAGE_BYTES) -> None:
         """Give the other side the bounds of a peer that has joined."""
@@ -278,8 +262,7 @@ class Connection:
     # -- greeting -----------------------------------------------------------------------------------------------------
     def _take_greeting(self, data: bytes, position: int) -> int:
         held = self._held
-        last = limits.GREETING_BYTES if not self.old else _VERSION_BYTES + 1
-        known = _VERSION_BYTES if len(held) < _VERSION_BYTES else last
+        known = _VERSION_BYTES if len(held) < _VERSION_BYTES else limits.GREETING_BYTES
         stop = _SIGNATURE_BYTES if self.state is State.SIGNATURE else known  # where the next decision is made
         fresh = data[position : position + stop - len(held)]
         held += fresh
@@ -293,27 +276,13 @@ class Connection:
             if len(held) >= _SIGNATURE_BYTES:
                 self._enter(Item.SIGNATURE)
         elif len(held) == _VERSION_BYTES:
-            self._take_version(held[_SIGNATURE_BYTES])
-        elif self.old:
-            self._take_socket_type(held[_VERSION_BYTES])
+            if held[_SIGNATURE_BYTES] < 3:  # it would not understand an ERROR
+                raise RemoteProtocolError(
+                    f"version: expected ZMTP 3.0 or newer, found major version {held[_SIGNATURE_BYTES]}"
+                )
         elif len(held) == limits.GREETING_BYTES:
             self._take_mechanism()
         return position + len(fresh)
-
-    def _take_version(self, major: int) -> None:
-        if major == _OLD_VERSION and not self.greeted:
-            self.old = True
-            self.outgoing += bytes((_OLD_ROUTER, 0, 0))  # our type, and an identity of no bytes in one frame
-        elif major < 3:
-            raise RemoteProtocolError(f"version: expected ZMTP 3.0 or newer, or 2.0, found major version {major}")
-        else:
-            self.greet()
-
-    def _take_socket_type(self, kind: int) -> None:
-        if kind != _OLD_DEALER:
-            raise RemoteProtocolError(f"greeting of ZMTP 2.0: expected socket type {_OLD_DEALER}, found {kind}")
-        self._held.clear()
-        self._enter(Item.OLD_GREETING)
 
     def _take_mechanism(self) -> None:
         held = self._held
@@ -334,9 +303,8 @@ class Connection:
             self.state = state
 
     def _refuse(self, reason: str) -> None:
-        """End the connection with a reason that the other side can read, if it knows commands."""
-        if self.greeted:
-            self.outgoing += encode_error(reason)
+        """End the connection with a reason that the other side can read."""
+        self.outgoing += encode_error(reason)
         raise RemoteProtocolError(reason)
 
     # -- frames -------------------------------------------------------------------------------------------------------
@@ -379,20 +347,15 @@ class Connection:
         return position + len(fresh)
 
     def _check_flags(self, flags: int) -> None:
-        if self.old and flags not in ((0, LONG) if self.state is State.IDENTITY else (0, MORE, LONG, LONG | MORE)):
-            self._refuse(f"frame of ZMTP 2.0: expected an identity in one frame, then flags 0 to 3, found {flags}")
         if flags > 7 or flags & (COMMAND | MORE) == COMMAND | MORE:
             self._refuse(f"frame: expected flags 0 to 4 or 6, found {flags}")
-        item = Item.IDENTITY if self.state is State.IDENTITY else Item.MESSAGE
-        if not flags & COMMAND and item not in TRANSITIONS[self.state]:
-            self._enter(item)
+        if not flags & COMMAND:
+            self._enter(Item.MESSAGE)
 
     def _check_size(self, flags: int, size: int) -> None:
         if flags & COMMAND:
             if size > limits.COMMAND_BYTES:
                 self._refuse(f"command: expected at most {limits.COMMAND_BYTES} bytes (command_bytes), found {size}")
-        elif self.state is State.IDENTITY and size > limits.IDENTITY_BYTES:
-            self._refuse(f"identity: expected at most {limits.IDENTITY_BYTES} bytes (identity_bytes), found {size}")
         elif size > self._frame_bytes_max:
             self._refuse(f"frame: expected at most {self._frame_bytes_max} bytes (frame_bytes), found {size}")
         elif self.unfinished_bytes + size > self._size_max:
@@ -433,9 +396,6 @@ class Connection:
         message = Message(tuple(self._frames))
         self._frames = []
         self.unfinished_bytes = 0
-        if self.state is State.IDENTITY:
-            self._enter(Item.IDENTITY)
-            return None
         return message
 
     # -- commands -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgpack
 
-from ganglion.errors import LocalProtocolError, RemoteProtocolError
+from ganglion.errors import GanglionError, LocalProtocolError, RemoteProtocolError
 from ganglion.limits import BODY_BYTES, BODY_CONTAINERS, BODY_DEPTH, BODY_KEYS, INTEGER_MAX
 
 M = TypeVar("M")
@@ -47,9 +47,7 @@ def _check_sent(tree: Any, data: bytes) -> None:
     if len(data) > BODY_BYTES:
         raise LocalProtocolError(f"body: expected at most {BODY_BYTES} bytes (body_bytes), found {len(data)}")
     if len(data) > BODY_KEYS or openings(data) > BODY_DEPTH:
-        excess = _excess(tree)
-        if excess:
-            raise LocalProtocolError(f"body: {excess}")
+        _check_bounds(tree, LocalProtocolError)
 
 
 def decode_map(data: bytes) -> dict[str, Any]:
@@ -70,14 +68,14 @@ def decode_map(data: bytes) -> dict[str, Any]:
     if type(tree) is not dict:
         raise RemoteProtocolError(f"body: expected a map, found {type(tree).__name__}")
     if len(data) > BODY_KEYS or openings(data) > BODY_DEPTH:
-        _check_received(tree)
+        _check_bounds(tree, RemoteProtocolError)
     return tree
 
 
-def _check_received(tree: Any) -> None:
-    excess = _excess(tree)
-    if excess:
-        raise RemoteProtocolError(f"body: {excess}")
+def _check_bounds(tree: Any, error: type[GanglionError]) -> None:
+    """Raise an error if a tree breaks a bound of maps and lists."""
+    if excess := _excess(tree):
+        raise error(f"body: {excess}")
 
 
 _TOO_DEEP = f"expected at most {BODY_DEPTH} levels of maps and lists (body_depth)"
@@ -281,23 +279,29 @@ _PLAIN: dict[Any, Check] = {
     str: _exactly(str, "text"),
     bytes: _exactly(bytes, "bytes"),
     bool: _exactly(bool, "true or false"),
-    Any: _check_any,
 }
 
 
-def _check_of(annotation: Any) -> Check:
-    plain = _PLAIN.get(annotation)
-    if plain is not None:
-        return plain
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is list:
-        return _list_of(_check_of(arguments[0]))
-    if origin is dict:
-        return _map_of(_check_of(arguments[1]))
+def _judged(annotation: Any) -> tuple[frozenset[type] | None, Check, bool]:
+    """Return the types of values that need no further look (None: all), the check of the others, and whether it nests.
+
+    What nests holds messages.
+    """
+    if annotation is Any:
+        return None, _check_any, False
+    if annotation in _PLAIN:
+        return frozenset({annotation}), _PLAIN[annotation], False
     if dataclasses.is_dataclass(annotation):
-        nested = codec_of(typing.cast(type[Any], annotation))
-        return nested.from_map
-    raise LocalProtocolError(f"a field of type {annotation} cannot be declared")
+        return frozenset(), codec_of(typing.cast(type[Any], annotation)).from_map, True
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (list, dict):
+        _, inner, nests = _judged(arguments[-1])
+        usual = frozenset({origin} if arguments[-1] is Any else ())
+        return usual, _list_of(inner) if origin is list else _map_of(inner), nests
+    if arguments[1:] != (types.NoneType,):
+        raise LocalProtocolError(f"a field of type {annotation} cannot be declared")
+    found, check, nests = _judged(arguments[0])
+    return (found or frozenset()) | {types.NoneType}, check, nests
 
 
 def type_text(annotation: Any) -> str:
@@ -328,8 +332,9 @@ class Codec(typing.Generic[M]):
         self.decode: Callable[[bytes], M] = partial(self.from_map, None, "")
         """Return the message that a body holds."""
         self._required = frozenset(f.name for f in fields if f.default is MISSING)
-        self._checks = {f.name: (_usual_types(f.type), _check_of(_without_nil(f.type))) for f in fields}
-        self._nested = frozenset(f.name for f in fields if _holds_message(f.type))
+        judged = {f.name: _judged(f.type) for f in fields}
+        self._checks = {name: (usual, check) for name, (usual, check, _) in judged.items()}
+        self._nested = frozenset(name for name, (_, _, nests) in judged.items() if nests)
         self._pairs = tuple((f.name, f.default) for f in fields)
         self._word = kind.__name__.lower()
         self._values: Callable[[Any], Any]
@@ -377,7 +382,7 @@ class Codec(typing.Generic[M]):
             if type(tree) is not dict:
                 tree = decode_map(data)  # what is large, in JSON, empty, or wrong
             elif len(data) - len(data.translate(None, _MSGPACK_OPENINGS)) > BODY_DEPTH:
-                _check_received(tree)
+                _check_bounds(tree, RemoteProtocolError)
         elif type(tree) is not dict:
             raise _fault(path or self._word, "a map", tree)
         message = _new(self.kind)
@@ -404,30 +409,6 @@ class Codec(typing.Generic[M]):
 
 _ATOMS = frozenset({types.NoneType, bool, int, float, str, bytes})
 _new, _pack, _MOST = object.__new__, msgpack.Packer().pack, INTEGER_MAX
-
-
-def _without_nil(annotation: Any) -> Any:
-    """Return what a value is that is there."""
-    arguments = typing.get_args(annotation)
-    return arguments[0] if arguments and arguments[-1] is types.NoneType else annotation
-
-
-def _usual_types(annotation: Any) -> frozenset[type] | None:
-    """Return the types of values that need no further look; None where any value will do."""
-    if annotation is Any:
-        return None
-    if annotation in _PLAIN:
-        return frozenset({annotation})
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (typing.Union, types.UnionType):
-        return (_usual_types(arguments[0]) or frozenset()) | {types.NoneType}
-    return frozenset({origin} if arguments and arguments[-1] is Any else ())
-
-
-def _holds_message(annotation: Any) -> bool:
-    if dataclasses.is_dataclass(annotation):
-        return True
-    return any(_holds_message(a) for a in typing.get_args(annotation))
 
 
 def _plain(value: Any) -> Any:

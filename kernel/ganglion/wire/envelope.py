@@ -58,14 +58,9 @@ def encode_head(head: Head) -> bytes:
     return _pack([head.verb.value, head.serial])
 
 
-def packed_call(call: str) -> bytes:
-    """Return the name of a call as it stands in a head."""
-    return _pack(call)
-
-
-def packed_serial(serial: int) -> bytes:
-    """Return a serial as it stands in a head."""
-    return _pack(serial)
+def packed(element: str | int) -> bytes:
+    """Return a serial, or the name of a call, as it stands in a head."""
+    return _pack(element)
 
 
 def decode_head(data: bytes) -> Head:

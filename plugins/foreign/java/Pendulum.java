@@ -1,6 +1,6 @@
-// Play the reference pendulum with JeroMQ and msgpack-java: join, declare, reset, update, leave.
+// Play the reference pendulum with jzmq and msgpack-java: join, declare, reset, update, leave.
 //
-//     javac -cp /usr/share/java/jeromq.jar:/usr/share/java/msgpack-core.jar Pendulum.java
+//     javac -cp /usr/share/java/zmq.jar:/usr/share/java/msgpack-core.jar Pendulum.java
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -147,7 +147,7 @@ public final class Pendulum {
     // -- the bus: receive, answer, repeat -----------------------------------------------------------------------------
     private static void send(ZMQ.Socket dealer, byte[] to, byte[] head, byte[] body) {
         boolean sent = dealer.send(to, ZMQ.SNDMORE) && dealer.send(head, ZMQ.SNDMORE) && dealer.send(body, 0);
-        if (!sent) throw new IllegalStateException("cannot send: error " + dealer.base().errno());
+        if (!sent) throw new IllegalStateException("cannot send");
     }
 
     private static List<byte[]> receive(ZMQ.Socket dealer, int silence) {
@@ -218,7 +218,7 @@ public final class Pendulum {
         int status = 0;
         try {
             if (System.getenv("GANGLION_SERVER_KEY") != null)
-                throw new IllegalStateException("this JeroMQ has no CURVE: it attaches on the kernel's own machine only");
+                throw new IllegalStateException("this jzmq has no CURVE: it attaches on the kernel's own machine only");
             dealer.setLinger(500); // ms for the last answer to leave
             dealer.setReceiveTimeOut(silence); // the kernel says something every half second
             dealer.connect(variable("ENDPOINT"));

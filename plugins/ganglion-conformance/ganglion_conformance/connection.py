@@ -156,10 +156,7 @@ def gone(bench: Bench) -> None:
     session = bench.fresh(silence_ms=_SILENCE_MS)
     session.ask("kit.unknown", {})
     session.peer.cut()
-    end = session.peer.ended(_GONE_S)
-    if end is None:
-        raise Miss(f"expected it to end within {_GONE_S:g} s, it is still there")
-    expect(end.status != 0, "expected an exit status that is not zero, found 0")
+    expect(session.end(_GONE_S).status != 0, "expected an exit status that is not zero, found 0")
 
 
 @case("leave.sigterm", "Deadlines, beats, leaving", alone=True)
@@ -218,10 +215,8 @@ def message(bench: Bench) -> None:
 @case("leave.bye", "Deadlines, beats, leaving")
 def bye(bench: Bench) -> None:
     """BYE is answered by BYE to the kernel."""
-    session = bench.session()
-    heard = bench.notes["farewell"] = session.bye()
+    heard = _farewell(bench)
     verbs = [decode_head(frames[1]).verb for frames in heard]
-    bench.notes["end"] = session.peer.ended(LEAVE_S)
     if Verb.BYE not in verbs:
         raise Miss("expected BYE within 2 s, heard " + (", ".join(verb.name for verb in verbs) or "nothing"))
     to = heard[verbs.index(Verb.BYE)][0]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion.errors import GanglionError, LaunchError, PeerLost, RemoteProtocolError
-from ganglion.limits import GREETING_PAUSE_S, HANDSHAKE_S, MESSAGE_BYTES_LARGE
+from ganglion.limits import HANDSHAKE_S, MESSAGE_BYTES_LARGE
 from ganglion.peer.main import host_of, live
 from ganglion.transport.curve import KeyPair, new_pair
 from ganglion.transport.zmtp import Connection, State, encode
@@ -29,23 +29,6 @@ from ganglion.wire.name import Role
 _READ_BYTES = 65_536
 _PEER = "the peer"
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500
-
-
-class Listener(Protocol):
-    """Be one place to connect to, for one peer."""
-
-    @property
-    def endpoint(self) -> str:
-        """Return where it listens."""
-
-    def receive(self, span_s: float) -> list[bytes] | None:
-        """Return the next message; None if none comes within `span_s`; PeerLost when the connection has ended."""
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message; PeerLost when the connection has ended."""
-
-    def close(self) -> None:
-        """End the connection without a word, and listen no more."""
 
 
 class NativeListener:
@@ -77,13 +60,8 @@ class NativeListener:
 
     def _step(self, span_s: float) -> bool:
         """Wait for one thing to happen; False if nothing did."""
-        greeted = self._connection.state is not State.SIGNATURE
-        waits = span_s if greeted or self._socket is None else min(span_s, GREETING_PAUSE_S)
         source = self._socket or self._listening
-        if not select.select([source], [], [], waits)[0]:
-            if not greeted and self._socket is not None:
-                self._connection.greet()
-                self._speak()
+        if not select.select([source], [], [], span_s)[0]:
             return False
         if self._socket is None:
             self._socket, _ = self._listening.accept()
@@ -184,6 +162,9 @@ class CurveListener:
         self._context.destroy(0)
 
 
+Listener = NativeListener | CurveListener
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Say where a peer is to take its place, as the variables of its environment do.
@@ -197,6 +178,12 @@ class Place:
     token: str
     curve: str = ""
     silence_ms: int | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables that name it."""
+        named = {"GANGLION_NAME": self.name, "GANGLION_TOKEN": self.token, "GANGLION_ROLE": self.role}
+        return {**named, "GANGLION_INCARNATION": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,13 +326,7 @@ class AttachedDriver:
 
 def _listen(place: Place) -> tuple[Listener, dict[str, str]]:
     """Return a listener, and the variables by which a peer finds its place at it."""
-    variables = {
-        "GANGLION_NAME": place.name,
-        "GANGLION_TOKEN": place.token,
-        "GANGLION_ROLE": place.role,
-        "GANGLION_INCARNATION": "1",
-        "GANGLION_RUN": "kit",
-    }
+    variables = {**place.variables, "GANGLION_RUN": "kit"}
     if place.silence_ms is not None:
         variables["GANGLION_SILENCE_MS"] = str(place.silence_ms)
     listener: Listener
@@ -403,13 +384,7 @@ class _PluginPeer:
         self.receive = self._own.receive
         self.cut = self._own.close
         self._end: End | None = None
-        self._variables = {
-            **variables,
-            "GANGLION_NAME": place.name,
-            "GANGLION_TOKEN": place.token,
-            "GANGLION_ROLE": place.role,
-            "GANGLION_INCARNATION": "1",
-        }
+        self._variables = {**variables, **place.variables}
         self._thread = threading.Thread(target=self._run, name="plugin", daemon=True)
         self._thread.start()
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from ganglion.errors import PeerLost, RemoteProtocolError
-from ganglion.peer.contract import Declared, declared_layout
+from ganglion.peer.contract import declared_layout
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.spaces import Box, Space
-from ganglion.wire.envelope import Head, Position
+from ganglion.wire.envelope import Head
 from ganglion.wire.messages import EnvironmentStart
 from ganglion.wire.verb import Verb
 from ganglion_conformance.bench import Bench
-from ganglion_conformance.case import Miss, Run, Skip, case, expect
+from ganglion_conformance.case import Miss, Skip, case, expect
 from ganglion_conformance.session import Answer, Session
+from ganglion_conformance.subject import CALLS, ERRORS, REPEAT, SPACES, Subject, case_of, said
 
 _WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 UPDATE = "environment.update"
@@ -40,40 +40,28 @@ class Step:
         return self.terminated or self.truncated
 
 
-class World:
-    """Ask one environment in one session; `strict` is what a case has to say to answers, the rest is passed over."""
+class World(Subject):
+    """Ask one environment in one session."""
+
+    role, call, unit, declares = "environment", UPDATE, "step", "join.declares"
 
     def __init__(self, bench: Bench, session: Session) -> None:
-        self.bench = bench
-        self.session = session
-        self._order = bench.order
+        super().__init__(bench, session)
         self.declared: dict[str, Any] = {}
         self.actuators: list[tuple[str, Space]] = []
         self.sensors: list[str] = []
         self.rewards: list[str] | None = None
-        self.checks = Declared()
-        self.episode = 0
-        self.step = 0
         self.ended = False
         self._rng = np.random.Generator(np.random.PCG64(7))
-
-    @classmethod
-    def begun(cls, bench: Bench, seed: int = 1) -> World:
-        """Return the environment of the shared session, at the beginning of an episode."""
-        world = cls(bench, bench.session())
-        if bench.notes.get("undeclared"):
-            raise Skip("it cannot be started: see join.declares")
-        world.start(seed)
-        return world
 
     # -- calls --------------------------------------------------------------------------------------------------------
     def start(self, seed: int = 1, **more: Any) -> Answer:
         """Begin a phase with this seed; Miss if that is refused, or declares what cannot be read."""
-        answer = self.try_start(seed, **more)
-        if answer.failed:
-            raise Miss(f"environment.start: expected declarations, found {answer.text}")
+        answer = self.try_start(seed, **more).granted("environment.start", "declarations")
         self._declare(answer.fields)
         return answer
+
+    begin = start
 
     def try_start(self, seed: int = 1, **more: Any) -> Answer:
         """Ask for the beginning of a phase, and return the answer whatever it is."""
@@ -84,15 +72,15 @@ class World:
 
     def _start(self, seed: int) -> dict[str, Any]:
         own, first = words(seed, ["kit"]), words(seed, ["kit", "episode", 0])
-        plugin = None if self._order.plugin is None else {"name": self._order.plugin, "params": {}}
+        plugin = None if self.order.plugin is None else {"name": self.order.plugin, "params": {}}
         message = EnvironmentStart(
             "kit",
             0,
             "kit",
             "train",
             0,
-            self._order.uid,
-            self._order.params,
+            self.order.uid,
+            self.order.params,
             seed if plugin is None else integer_from_words(own) >> _WIRE_BITS,
             seed if plugin is None else integer_from_words(first) >> _WIRE_BITS,
             own,
@@ -112,7 +100,7 @@ class World:
                 self._declare_rewards(fields["rewards"])
             self.checks.row("sensors", fields["readings"], "readings")
         except (RemoteProtocolError, KeyError, TypeError, IndexError) as error:
-            raise Miss(f"environment.start: {_said(error)}") from error
+            raise Miss(f"environment.start: {said(error)}") from error
         self.declared = dict(fields)
 
     def _declare_rewards(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -131,24 +119,21 @@ class World:
         self.step = 0
         self.ended = False
         state = None if opened is None else opened.fields.get("state")
-        if opened is not None and state is None and self._order.plugin is not None:
+        if opened is not None and state is None and self.order.plugin is not None:
             state = {}  # our own host leaves out what has not been drawn from since the start
         answer = self.session.ask("environment.reset", {**body, **({} if state is None else {"state": state})})
-        if answer.failed:
-            raise Miss(f"environment.reset: expected readings, found {answer.text}")
-        return answer
+        return answer.granted("environment.reset", "readings")
 
     def reset_body(self, seed: int) -> dict[str, Any]:
         """Return the body of the reset that begins the next episode, and count the episode."""
         self.episode += 1
         stream = words(seed, ["kit", "reset"])
-        wire = seed if self._order.plugin is None else integer_from_words(stream) >> _WIRE_BITS
+        wire = seed if self.order.plugin is None else integer_from_words(stream) >> _WIRE_BITS
         return {"episode": self.episode, "seed": wire, "stream": stream}
 
     def ask(self, body: Mapping[str, Any] | bytes, **more: Any) -> Answer:
         """Ask for a step, and return the answer whatever it is."""
-        self.step += 1
-        answer = self.session.ask(UPDATE, body, position=self.position, **more)
+        answer = super().ask(body, **more)
         if not answer.failed:
             self.ended = True in (answer.fields.get("terminated"), answer.fields.get("truncated"))
         if self.rewards is None and isinstance(answer.fields.get("reward_ids"), list):
@@ -164,20 +149,18 @@ class World:
 
     def update(self, values: Sequence[Any] | None = None) -> Answer:
         """Advance by one step; Miss if that is refused."""
-        answer = self.ask({"setpoints": [self.no_ops() if values is None else list(values)]})
-        if answer.failed:
-            raise Miss(f"{self.where}: expected readings, found {answer.text}")
-        return answer
+        answer = self.ask(self.plain() if values is None else {"setpoints": [list(values)]})
+        return answer.granted(self.where, "readings")
 
-    @property
-    def position(self) -> Position:
-        """Return what the step is about."""
-        return (0, 0, self.episode, 0, self.step, 0)
+    def goes_on(self, what: str) -> None:
+        """Miss unless the next call is answered as if nothing had been."""
+        if self.ended:
+            self.reset(99)
+        super().goes_on(what)
 
-    @property
-    def where(self) -> str:
-        """Return the step in words."""
-        return f"update (episode {self.episode}, step {self.step})"
+    def plain(self) -> dict[str, Any]:
+        """Return the body of a step that does nothing."""
+        return {"setpoints": [self.no_ops()]}
 
     # -- what is said and heard ---------------------------------------------------------------------------------------
     def no_ops(self) -> list[Any]:
@@ -195,16 +178,13 @@ class World:
     def read(self, answer: Answer) -> Step:
         """Return what an answer means; Miss says what does not fit the declarations."""
         fields = answer.fields
-        try:
-            readings = self.checks.row("sensors", fields["readings"], "readings")
-            rewards: list[Any] = []
-            if fields.get("rewards"):
-                rewards = self.checks.row("rewards", fields["rewards"], "rewards")
-        except (RemoteProtocolError, TypeError, KeyError) as error:
-            raise Miss(f"{self.where}: {_said(error)}") from error
+        readings = self.row("sensors", fields, "readings")
+        rewards = self.row("rewards", fields, "rewards") if fields.get("rewards") else []
         return Step(
             readings, rewards, fields.get("terminated") is True, fields.get("truncated") is True, fields.get("ticks")
         )
+
+    judge = read
 
     def difference(self, one: Answer, other: Answer) -> str:
         """Return in which value two answers differ, empty if in none."""
@@ -222,6 +202,12 @@ class World:
             if a != b:
                 return f"`{key}` went from {a!r:.60} to {b!r:.60}"
         return ""
+
+    def alike(self, ones: Sequence[Answer], others: Sequence[Answer], what: str) -> None:
+        """Miss if answers differ in a value; an end that comes earlier is a difference of flags."""
+        for one, other in zip(ones, others, strict=False):
+            changed = self.difference(one, other)
+            expect(not changed, f"{what}: {changed}")
 
     def bounded(self) -> tuple[int, Box]:
         """Return place and space of an actuator that has an upper bound; Skip if there is none."""
@@ -241,27 +227,6 @@ class World:
             raise Skip("no actuator is a float")
         return found
 
-    def refuses(self, request: Mapping[str, Any] | bytes, what: str) -> None:
-        """Miss unless a request is answered by ERROR, and the next call as if nothing had been."""
-        answer = self.ask(request)
-        expect(answer.failed, f"{what}: expected ERROR, found {answer.text}")
-        self.goes_on(what)
-
-    def goes_on(self, what: str) -> None:
-        """Miss unless the next call is answered as if nothing had been."""
-        if self.ended:
-            self.reset(99)
-        answer = self.ask({"setpoints": [self.no_ops()]})
-        expect(not answer.failed, f"after {what}: expected the next update to be answered, found {answer.text}")
-        self.read(answer)
-
-
-def _only(fields: Mapping[str, Any], key: str) -> list[Any]:
-    rows = fields.get(key)
-    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], list):
-        raise RemoteProtocolError(f"{key}: expected a list of one row, found {rows!r:.60}")
-    return rows[0]
-
 
 def _wire(space: Space, value: Any) -> Any:
     if space.scalar:
@@ -274,33 +239,14 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else f"{value!r:.40}"
 
 
-def _said(error: Exception) -> str:
-    return f"expected the field {error}, found none" if isinstance(error, KeyError) else str(error)
-
-
 _ROLE = "environment"
 _STEPS = 60  # of a case that looks at each step
 _ABOVE = 3.0
 _MIB = 1024 * 1024
-_CALLS, _SPACES, _REPEAT = "Calls", "Spaces and arrays", "Identity and repetition"
-_ERRORS = "Errors"
-
-
-def _case(name: str, heading: str, **more: Any) -> Callable[[Callable[[World], str | None]], Run]:
-    """Enter a case whose function gets the environment of the shared session, at the beginning of an episode."""
-
-    def enter(run: Callable[[World], str | None]) -> Run:
-        @functools.wraps(run)
-        def begun(bench: Bench) -> str | None:
-            return run(World.begun(bench))
-
-        return case(name, heading, _ROLE, **more)(begun)
-
-    return enter
 
 
 # == before anything was begun ========================================================================================
-@case("reset.before-start", _CALLS, _ROLE)
+@case("reset.before-start", CALLS, _ROLE)
 def before_start(bench: Bench) -> None:
     """An update before `environment.start` is answered by ERROR."""
     session = bench.session(newborn=True)
@@ -311,15 +257,11 @@ def before_start(bench: Bench) -> None:
 
 
 # == joining ==========================================================================================================
-@case("join.declares", _CALLS, _ROLE)
+@case("join.declares", CALLS, _ROLE)
 def declares(bench: Bench) -> str:
     """`environment.start` is answered by sensors, actuators and rewards with ids, spaces and first readings."""
-    bench.notes["undeclared"] = True  # until it is shown: what needs a start is not asked otherwise
-    world = World(bench, bench.session())
-    world.start()
-    bench.notes["undeclared"] = False
-    counts = (len(world.sensors), len(world.actuators), len(world.rewards or []))
-    bench.notes["counts"] = counts
+    world = World.first(bench)
+    bench.notes["counts"] = (len(world.sensors), len(world.actuators), len(world.rewards or []))
     ticks = world.declared.get("ticks", 0)
     expect(ticks is None or type(ticks) is int, f"ticks: expected an integer or nil, found {ticks!r:.60}")
     return ""
@@ -341,12 +283,11 @@ def unknown_keys(bench: Bench) -> None:
     answer = world.try_start(**strange)
     expect(not answer.failed, f"start with unknown fields: expected declarations, found {answer.text}")
     expect(answer.fields.get("sensors") == plain.get("sensors"), "start with unknown fields: declares otherwise")
-    answer = world.ask({"setpoints": [world.no_ops()], **strange})
-    expect(not answer.failed, f"update with unknown fields: expected readings, found {answer.text}")
+    world.ask({"setpoints": [world.no_ops()], **strange}).granted("update with unknown fields", "readings")
 
 
 # == reset ============================================================================================================
-@_case("reset.declared", _CALLS)
+@case_of(World, "reset.declared", CALLS)
 def reset_declared(world: World) -> None:
     """After a reset there are readings as declared, in number, order and type, and no rewards."""
     world.update()
@@ -356,33 +297,27 @@ def reset_declared(world: World) -> None:
     expect(not step.ended, "reset: expected no flags, found an episode that has ended")
 
 
-@_case("reset.same-seed", _CALLS)
+@case_of(World, "reset.same-seed", CALLS)
 def same_seed(world: World) -> None:
     """The same reset again, with the `state` of its answer where there is one, gives the same values, bit by bit."""
     body = world.reset_body(11)
     first = [world.open(body), *world.steps(3)]
     again = [world.open(body, first[0]), *world.steps(3)]
-    for one, other in zip(first, again, strict=False):  # an end that comes earlier is a difference of flags
-        changed = world.difference(one, other)
-        expect(not changed, f"the same seed again: {changed}")
+    world.alike(first, again, "the same seed again")
 
 
-@case("reset.new-process", _CALLS, _ROLE, must=False, alone=True)
+@case("reset.new-process", CALLS, _ROLE, must=False, alone=True)
 def new_process(bench: Bench) -> None:
     """A new process gives the same values for the same seed, bit by bit."""
-    if bench.notes.get("undeclared"):
-        raise Skip("it cannot be started: see join.declares")
     runs = []
     for _ in range(2):
-        world = World(bench, bench.fresh())
-        runs.append([world.start(3), world.update(), world.reset(11), world.update()])
-    for one, other in zip(*runs, strict=True):
-        changed = world.difference(one, other)
-        expect(not changed, f"the same seed in a new process: {changed}")
+        world = World.begun(bench, fresh=True)
+        runs.append([world.began, world.update(), world.reset(11), world.update()])
+    world.alike(runs[0], runs[1], "the same seed in a new process")
 
 
 # == step =============================================================================================================
-@_case("step.values", _SPACES)
+@case_of(World, "step.values", SPACES)
 def values(world: World) -> None:
     """Readings and rewards lie in the spaces that were declared for them, in each step."""
     for _ in range(_STEPS):
@@ -390,7 +325,7 @@ def values(world: World) -> None:
             world.read(world.reset(world.episode + 20))
 
 
-@_case("step.flags", _CALLS)
+@case_of(World, "step.flags", CALLS)
 def flags(world: World) -> None:
     """`terminated` and `truncated` are booleans, and never both true."""
     for _ in range(_STEPS):
@@ -404,7 +339,7 @@ def flags(world: World) -> None:
             world.reset(world.episode + 20)
 
 
-@_case("step.simtime", _CALLS)
+@case_of(World, "step.simtime", CALLS)
 def simtime(world: World) -> None:
     """Simulated time never falls within an episode: `ticks` are integers, or nil."""
     before = -1
@@ -421,7 +356,7 @@ def simtime(world: World) -> None:
             before = -1
 
 
-@_case("step.integers", _SPACES)
+@case_of(World, "step.integers", SPACES)
 def integers(world: World) -> None:
     """An integer is taken where a float is declared, and does the same as the float."""
     places, row = world.floats(), world.no_ops()
@@ -439,7 +374,7 @@ def integers(world: World) -> None:
     expect(len(first) == len(second), "integers for floats: other readings")
 
 
-@_case("step.outside", _SPACES)
+@case_of(World, "step.outside", SPACES)
 def outside(world: World) -> str:
     """A setpoint outside its space is answered by ERROR or clipped, and the next call is answered."""
     i, space = world.bounded()
@@ -452,7 +387,7 @@ def outside(world: World) -> str:
     return "refused" if answer.failed else "clipped"
 
 
-@_case("step.nan", _SPACES)
+@case_of(World, "step.nan", SPACES)
 def nan(world: World) -> None:
     """NaN for a setpoint is answered by ERROR, or leaves readings within their spaces; the next call is answered."""
     row = world.no_ops()
@@ -463,7 +398,7 @@ def nan(world: World) -> None:
     world.goes_on("NaN")
 
 
-@_case("step.few", _CALLS)
+@case_of(World, "step.few", CALLS)
 def few(world: World) -> None:
     """Too few setpoints are answered by ERROR, and the next call is answered."""
     if not world.actuators:
@@ -471,13 +406,13 @@ def few(world: World) -> None:
     world.refuses({"setpoints": [world.no_ops()[:-1]]}, "too few setpoints")
 
 
-@_case("step.many", _CALLS)
+@case_of(World, "step.many", CALLS)
 def many(world: World) -> None:
     """Too many setpoints are answered by ERROR, and the next call is answered."""
     world.refuses({"setpoints": [[*world.no_ops(), 0.0]]}, "too many setpoints")
 
 
-@_case("step.none", _CALLS)
+@case_of(World, "step.none", CALLS)
 def none(world: World) -> None:
     """A step that gives none of the setpoints (`actuators` is an empty list) is a step."""
     answer = world.ask({"setpoints": [[]], "actuators": []})
@@ -485,24 +420,23 @@ def none(world: World) -> None:
     world.read(answer)
 
 
-@_case("step.bodies", _CALLS)
+@case_of(World, "step.bodies", CALLS)
 def bodies(world: World) -> None:
     """Two rows of setpoints, where one body was declared, are answered by ERROR."""
     world.refuses({"setpoints": [world.no_ops(), world.no_ops()]}, "two rows for one body")
 
 
 # == repeat ===========================================================================================================
-@_case("repeat.same-answer", _REPEAT)
+@case_of(World, "repeat.same-answer", REPEAT)
 def same_answer(world: World) -> None:
     """The same request again gets the same answer, and is not executed again."""
     *_, first = world.steps(3)
     world.step -= 1
-    again = world.ask({"setpoints": [world.no_ops()]}, serial=world.session.serial)
-    changed = world.difference(first, again)
-    expect(not changed, f"{world.where} was executed twice: {changed}")
+    again = world.ask(world.plain(), serial=world.session.serial)
+    world.alike([first], [again], f"{world.where} was executed twice")
 
 
-@_case("repeat.beat-between", _REPEAT)
+@case_of(World, "repeat.beat-between", REPEAT)
 def beat_between(world: World) -> None:
     """A BEAT between a request and its repetition changes nothing."""
     first = world.update()
@@ -510,23 +444,20 @@ def beat_between(world: World) -> None:
     session.say("", Head(Verb.BEAT, 3))
     session.hear("BEAT", 1.0)
     world.step -= 1
-    again = world.ask({"setpoints": [world.no_ops()]}, serial=session.serial)
-    changed = world.difference(first, again)
-    expect(not changed, f"{world.where} was executed twice after a BEAT: {changed}")
+    again = world.ask(world.plain(), serial=session.serial)
+    world.alike([first], [again], f"{world.where} was executed twice after a BEAT")
 
 
-@_case("repeat.reset", _REPEAT)
+@case_of(World, "repeat.reset", REPEAT)
 def repeat_reset(world: World) -> None:
     """A reset that comes again gets the same answer."""
     body = world.reset_body(9)
-    answers: list[Answer] = []
-    for serial in (None, world.session.serial + 1):
-        answers.append(world.session.ask("environment.reset", body, serial=serial))
-    changed = world.difference(*answers)
-    expect(not changed, f"reset (episode {world.episode}) was executed twice: {changed}")
+    first = world.session.ask("environment.reset", body)
+    again = world.session.ask("environment.reset", body, serial=world.session.serial)
+    world.alike([first], [again], f"reset (episode {world.episode}) was executed twice")
 
 
-@_case("repeat.new-serial", _REPEAT)
+@case_of(World, "repeat.new-serial", REPEAT)
 def new_serial(world: World) -> None:
     """The same body with another serial is another request, and is executed."""
     ticks = [answer.fields.get("ticks") for answer in world.steps(3)]
@@ -539,14 +470,14 @@ def new_serial(world: World) -> None:
 
 
 # == errors ===========================================================================================================
-@_case("errors.broken-body", _ERRORS)
+@case_of(World, "errors.broken-body", ERRORS)
 def broken_body(world: World) -> None:
     """A body that is no msgpack is answered by ERROR, and the next call is answered."""
     for broken in (b"\xc1", b"\x82\xa1a\x01", b"\x81\xa9setpoints\x91\x91\xcb\x00"):
         world.refuses(broken, f"the body {broken.hex()}")
 
 
-@_case("errors.missing-field", _ERRORS)
+@case_of(World, "errors.missing-field", ERRORS)
 def missing_field(world: World) -> None:
     """A request that lacks a field, or has another type there, is answered by ERROR; the next call is answered."""
     wrong: list[dict[str, Any]] = [{}, {"setpoints": 7}]
@@ -556,11 +487,10 @@ def missing_field(world: World) -> None:
         world.refuses(body, f"update with {body}")
 
 
-@_case("errors.extra-frames", _ERRORS)
+@case_of(World, "errors.extra-frames", ERRORS)
 def extra_frames(world: World) -> None:
     """Frames behind the body that nothing refers to are skipped, also a large one."""
-    answer = world.ask({"setpoints": [world.no_ops()]}, blobs=(bytes(_MIB), b"", b"x"))
-    expect(not answer.failed, f"update with three blobs: expected readings, found {answer.text}")
+    world.ask(world.plain(), blobs=(bytes(_MIB), b"", b"x")).granted("update with three blobs", "readings")
     world.goes_on("frames that nothing refers to")
 
 
@@ -571,19 +501,19 @@ def large_body(bench: Bench) -> None:
     if bench.order.plugin is not None:
         raise Skip("a plugin is given the parameters that it takes")
     world = World.begun(bench)
-    answer = world.start(params={**bench.order.params, "large": bytes(_MIB - 4096)})
-    expect(not answer.failed, f"start with a body of 1 MiB: expected declarations, found {answer.text}")
+    answer = world.try_start(params={**bench.order.params, "large": bytes(_MIB - 4096)})
+    answer.granted("start with a body of 1 MiB", "declarations")
     world.goes_on("a body of 1 MiB")
 
 
-@_case("large.utf8", "Calls")
+@case_of(World, "large.utf8", CALLS)
 def utf8(world: World) -> None:
     """Text that is not ASCII, in uid and names, is taken."""
     answer = world.try_start(uid="Umwelt-ü-雪-🌊", phase_name="Läufe", mode="train", run="kit")
-    expect(not answer.failed, f"start with text in UTF-8: expected declarations, found {answer.text}")
+    answer.granted("start with text in UTF-8", "declarations")
 
 
-@_case("large.steps", "Calls")
+@case_of(World, "large.steps", CALLS)
 def steps(world: World) -> str:
     """Ten thousand steps pass, or as many as twenty seconds hold, with a reset behind each episode."""
 
@@ -596,34 +526,27 @@ def steps(world: World) -> str:
     return f"{world.bench.endure(step, world.session.spans)} steps"
 
 
-@case("state.goes-on", "Calls", _ROLE, alone=True)
+@case("state.goes-on", CALLS, _ROLE, alone=True)
 def state(bench: Bench) -> None:
     """Where a reset answers with `state`, a fresh process that is given it goes on bit by bit."""
-    if bench.notes.get("undeclared"):
-        raise Skip("it cannot be started: see join.declares")
-    first = World(bench, bench.fresh())
-    first.start(3)
+    first = World.begun(bench, fresh=True)
     first.update()
     body = first.reset_body(12)
     answer = first.open(body)
     if answer.fields.get("state") is None:
         raise Skip("it declares no state")
     expected = [answer, *first.steps(5)]
-    second = World(bench, bench.fresh())
-    second.start(3)
+    second = World.begun(bench, fresh=True)
     second.episode = first.episode
     found = [second.open(body, answer), *second.steps(5)]
-    for one, other in zip(expected, found, strict=False):
-        changed = first.difference(one, other)
-        expect(not changed, f"a fresh process with the same state: {changed}")
+    first.alike(expected, found, "a fresh process with the same state")
 
 
 # == leaving ==========================================================================================================
-@_case("leave.shutdown", _CALLS)
+@case_of(World, "leave.shutdown", CALLS)
 def shutdown(world: World) -> None:
     """`environment.shutdown` is answered, and the process can be started again."""
-    answer = world.session.ask("environment.shutdown", {})
-    expect(not answer.failed, f"environment.shutdown: expected REPLY, found {answer.text}")
+    world.session.ask("environment.shutdown", {}).granted("environment.shutdown", "REPLY")
     try:
         world.start(2)
     except PeerLost as error:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.contract import Declared
 from ganglion.peer.step.layout import Layout
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Position
 from ganglion.wire.messages import CALL_BY_NAME, MuscleSetup
 from ganglion_conformance.bench import Bench
-from ganglion_conformance.case import Miss, Run, Skip, case, expect
+from ganglion_conformance.case import Skip, case, expect
 from ganglion_conformance.session import Answer, Session
+from ganglion_conformance.subject import CALLS, ERRORS, REPEAT, SPACES, Subject, case_of
 
 BRAIN = "kit/brain/agent"
 ACT = "muscle.act"
@@ -35,48 +33,34 @@ DEAL: dict[str, list[dict[str, Any]]] = {
 """What a muscle is given unless the order says otherwise: the reference pendulum."""
 
 
-class Body:
+class Body(Subject):
     """Ask one muscle in one session; `thoughts` is what it asked of its brain, by call."""
 
-    def __init__(self, bench: Bench, session: Session, stream: int = 1) -> None:
-        self.bench = bench
-        self.session = session
-        self._order = bench.order
-        self._stream = stream
+    role, call, unit, declares = "muscle", ACT, "decision", "join.sets-up"
+
+    def __init__(self, bench: Bench, session: Session) -> None:
+        super().__init__(bench, session)
         self.deal: dict[str, Any] = {**DEAL, **bench.order.more}
         self.trains = bench.order.plugin is None and bool(self.deal.get("brain", True))
         self.thoughts: list[tuple[str, dict[str, Any]]] = []
         self.wrong: list[str] = []
-        self.checks = Declared()
         self.checks.declare("sensors", self.deal["sensors"])
         self.checks.declare("actuators", self.deal["actuators"])
-        self.decision = 0
-        self.episode = 0
         session.calls = self._think
-
-    @classmethod
-    def set_up(cls, bench: Bench) -> Body:
-        """Return the muscle of the shared session, at the beginning of an episode."""
-        if bench.notes.get("undeclared"):
-            raise Skip("it cannot be set up: see join.sets-up")
-        body = cls(bench, bench.session())
-        body.setup()
-        return body
 
     # -- calls --------------------------------------------------------------------------------------------------------
     def setup(self, **more: Any) -> Answer:
         """Begin a phase; Miss if that is refused."""
-        answer = self.try_setup(**more)
-        if answer.failed:
-            raise Miss(f"muscle.setup: expected REPLY, found {answer.text}")
-        return answer
+        return self.try_setup(**more).granted("muscle.setup", "REPLY")
+
+    begin = setup
 
     def try_setup(self, **more: Any) -> Answer:
         """Ask for the beginning of a phase, and return the answer whatever it is."""
         self.session.started = True
-        self.decision = self.episode = 0
+        self.step = self.episode = 0
         self.thoughts.clear()
-        name = self._order.plugin or "kit"
+        name = self.order.plugin or "kit"
         message = MuscleSetup(
             "kit",
             0,
@@ -84,35 +68,28 @@ class Body:
             "train" if self.trains else "test",
             0,
             "agent",
-            {"name": name, "params": self._order.params},
+            {"name": name, "params": self.order.params},
             self.deal.get("objective", {"name": "aggregate_rewards", "params": {}}),
             self.deal["sensors"],
             self.deal["actuators"],
             self.deal["rewards"],
-            words(self._stream, ["kit", "muscle"]),
-            words(self._stream, ["kit", "objective"]),
+            words(1, ["kit", "muscle"]),
+            words(1, ["kit", "objective"]),
             BRAIN if self.trains else None,
         )
         fields = {key: value for key, value in asdict(message).items() if value is not None}
         return self.session.ask("muscle.setup", {**fields, **more})
 
-    def ask(self, fields: Mapping[str, Any] | bytes, **more: Any) -> Answer:
-        """Ask for a decision, and return the answer whatever it is."""
-        self.decision += 1
-        return self.session.ask(ACT, fields, position=self.position, **more)
-
     def act(self, **more: Any) -> Answer:
         """Give readings and the outcome of the decision before, ask for the next; Miss if that is refused."""
         answer = self.ask(self.outcome(**more))
-        if answer.failed:
-            raise Miss(f"{self.where}: expected setpoints, found {answer.text}")
-        return answer
+        return answer.granted(self.where, "setpoints")
 
     def outcome(self, **more: Any) -> dict[str, Any]:
         """Return the body of the next `muscle.act`."""
-        first = self.decision == 0
+        first = self.step == 0
         rewards = None if first else [[self.middle("rewards", i) for i in range(len(self.deal["rewards"]))]]
-        fields: dict[str, Any] = {"readings": [self.readings()], "round": self.decision, "workers": [0]}
+        fields: dict[str, Any] = {"readings": [self.readings()], "round": self.step, "workers": [0]}
         return {**fields, **({} if first else {"rewards": rewards}), **more}
 
     def readings(self) -> list[Any]:
@@ -124,53 +101,27 @@ class Body:
         layout = Layout.of(self.deal[what])
         space = layout.spaces[i]
         if space.scalar and space.dtype.kind == "f":
-            value = 0.5 - 0.25 * ((self.decision + i) % 4)
+            value = 0.5 - 0.25 * ((self.step + i) % 4)
             return value if space.contains(value) else float(space.default())
         return layout.to_row([s.default() for s in layout.spaces])[i]
 
     def reset(self) -> Answer:
         """End the episode and begin the next; Miss if one of both is refused."""
         answer = self.ask(self.outcome(decide=False, closing=True, truncated=True))
-        if answer.failed:
-            raise Miss(f"{self.where}, closing: expected REPLY, found {answer.text}")
+        answer.granted(f"{self.where}, closing", "REPLY")
         self.episode += 1
-        self.decision = 0
-        answer = self.session.ask("muscle.reset", {"episode": self.episode})
-        if answer.failed:
-            raise Miss(f"muscle.reset: expected REPLY, found {answer.text}")
-        return answer
-
-    @property
-    def position(self) -> Position:
-        """Return what the decision is about."""
-        return (0, 0, self.episode, 0, self.decision, 0)
-
-    @property
-    def where(self) -> str:
-        """Return the decision in words."""
-        return f"act (episode {self.episode}, decision {self.decision})"
+        self.step = 0
+        return self.session.ask("muscle.reset", {"episode": self.episode}).granted("muscle.reset", "REPLY")
 
     def setpoints(self, answer: Answer) -> list[Any]:
         """Return the row of setpoints; Miss says what does not fit its actuator."""
-        field = answer.fields.get("setpoints")
-        if not isinstance(field, list):
-            raise Miss(f"{self.where}: setpoints: expected a list of one row, found {field!r:.60}")
-        try:
-            return self.checks.row("actuators", field, "setpoints")
-        except (RemoteProtocolError, TypeError) as error:
-            raise Miss(f"{self.where}: {error}") from error
+        return self.row("actuators", answer.fields, "setpoints")
 
-    def refuses(self, request: Mapping[str, Any] | bytes, what: str) -> None:
-        """Miss unless a request is answered by ERROR, and the next call as if nothing had been."""
-        answer = self.ask(request)
-        expect(answer.failed, f"{what}: expected ERROR, found {answer.text}")
-        self.goes_on(what)
+    judge = setpoints
 
-    def goes_on(self, what: str) -> None:
-        """Miss unless the next call is answered as if nothing had been."""
-        answer = self.ask({"readings": [self.readings()]})
-        expect(not answer.failed, f"after {what}: expected the next act to be answered, found {answer.text}")
-        self.setpoints(answer)
+    def plain(self) -> dict[str, Any]:
+        """Return the body of an act with readings alone."""
+        return {"readings": [self.readings()]}
 
     # -- the brain ----------------------------------------------------------------------------------------------------
     def _think(self, call: str, fields: dict[str, Any]) -> tuple[dict[str, Any], Sequence[bytes]]:
@@ -200,23 +151,9 @@ class Body:
 _ROLE = "muscle"
 _DECISIONS = 30  # of a case that looks at each
 _COLUMNS = 2**17 - 128  # of float64: with the other fields it just fits a body
-_CALLS, _SPACES, _REPEAT, _ERRORS = "Calls", "Spaces and arrays", "Identity and repetition", "Errors"
 
 
-def _case(name: str, heading: str, **more: Any) -> Callable[[Callable[[Body], str | None]], Run]:
-    """Enter a case whose function gets the muscle of the shared session, at the beginning of an episode."""
-
-    def enter(run: Callable[[Body], str | None]) -> Run:
-        @functools.wraps(run)
-        def begun(bench: Bench) -> str | None:
-            return run(Body.set_up(bench))
-
-        return case(name, heading, _ROLE, **more)(begun)
-
-    return enter
-
-
-@case("act.before-setup", _CALLS, _ROLE)
+@case("act.before-setup", CALLS, _ROLE)
 def before_setup(bench: Bench) -> None:
     """An act before `muscle.setup` is answered by ERROR."""
     session = bench.session(newborn=True)
@@ -224,22 +161,20 @@ def before_setup(bench: Bench) -> None:
     expect(answer.failed, f"act before setup: expected ERROR, found {answer.text}")
 
 
-@case("join.sets-up", _CALLS, _ROLE)
+@case("join.sets-up", CALLS, _ROLE)
 def sets_up(bench: Bench) -> None:
     """`muscle.setup` is answered by REPLY, also a second time after `muscle.shutdown`."""
-    bench.notes["undeclared"] = True  # until it is shown: what needs a set-up is not asked otherwise
-    Body(bench, bench.session()).setup()
-    bench.notes["undeclared"] = False
+    Body.first(bench)
 
 
-@_case("act.setpoints", _SPACES)
+@case_of(Body, "act.setpoints", SPACES)
 def setpoints(body: Body) -> None:
     """Setpoints are one row in the order of the actuators, each in its space."""
     for _ in range(_DECISIONS):
         body.setpoints(body.act())
 
 
-@_case("act.settles", _CALLS)
+@case_of(Body, "act.settles", CALLS)
 def settles(body: Body) -> None:
     """An act with `decide` false settles the decision before and proposes nothing."""
     body.act()
@@ -248,7 +183,7 @@ def settles(body: Body) -> None:
     body.setpoints(body.act())
 
 
-@_case("act.episodes", _CALLS)
+@case_of(Body, "act.episodes", CALLS)
 def episodes(body: Body) -> None:
     """A closing act, a reset and the first act of the next episode are answered."""
     for _ in range(3):
@@ -258,7 +193,7 @@ def episodes(body: Body) -> None:
     body.setpoints(body.act())
 
 
-@_case("act.integers", _SPACES)
+@case_of(Body, "act.integers", SPACES)
 def integers(body: Body) -> None:
     """Integers are taken where floats are declared."""
     row = [0 if isinstance(value, float) else value for value in body.readings()]
@@ -267,32 +202,29 @@ def integers(body: Body) -> None:
     body.setpoints(answer)
 
 
-@_case("act.few", _CALLS)
+@case_of(Body, "act.few", CALLS)
 def few(body: Body) -> None:
     """Too few readings are answered by ERROR, and the next call is answered."""
     body.refuses({"readings": [body.readings()[:-1]]}, "too few readings")
 
 
-@_case("act.bodies", _CALLS)
+@case_of(Body, "act.bodies", CALLS)
 def bodies(body: Body) -> None:
     """Two rows of readings are answered by ERROR, and the next call is answered."""
     body.refuses({"readings": [body.readings(), body.readings()]}, "two rows for one body")
 
 
-@case("act.new-process", _CALLS, _ROLE, must=False, alone=True)
+@case("act.new-process", CALLS, _ROLE, must=False, alone=True)
 def new_process(bench: Bench) -> None:
     """A new process with the same stream proposes the same, bit by bit."""
-    if bench.notes.get("undeclared"):
-        raise Skip("it cannot be set up: see join.sets-up")
     runs = []
     for _ in range(2):
-        body = Body(bench, bench.fresh())
-        body.setup()
+        body = Body.begun(bench, fresh=True)
         runs.append([body.setpoints(body.act()) for _ in range(5)])
     expect(runs[0] == runs[1], f"in a new process: expected {runs[0]}, found {runs[1]}")
 
 
-@case("brain.joins", _CALLS, _ROLE)
+@case("brain.joins", CALLS, _ROLE)
 def joins(bench: Bench) -> None:
     """A muscle that is given a brain says `brain.join` while it is set up."""
     body = _trained(bench)
@@ -300,7 +232,7 @@ def joins(bench: Bench) -> None:
     expect(called == ["brain.join"], f"muscle.setup: expected it to call brain.join, found {called}")
 
 
-@case("brain.thinks", _CALLS, _ROLE)
+@case("brain.thinks", CALLS, _ROLE)
 def thinks(bench: Bench) -> None:
     """It says `brain.update` before an episode, `brain.think` for each completed decision, first with `reward_ids`."""
     body = _trained(bench)
@@ -316,44 +248,44 @@ def thinks(bench: Bench) -> None:
 
 
 def _trained(bench: Bench) -> Body:
-    body = Body.set_up(bench)
+    body = Body.begun(bench)
     if not body.trains:
         raise Skip("it is given no brain")
     return body
 
 
-@_case("repeat.act", _REPEAT)
+@case_of(Body, "repeat.act", REPEAT)
 def repeat_act(body: Body) -> None:
     """The same act again gets the same answer, and its brain is not asked again."""
     body.act()
     fields = body.outcome()
     first = body.ask(fields)
     asked = len(body.thoughts)
-    body.decision -= 1
+    body.step -= 1
     again = body.ask(fields, serial=body.session.serial)
     expect(first.frames[1:] == again.frames[1:], f"{body.where} was executed twice: {first.text}, then {again.text}")
     expect(asked == len(body.thoughts), f"{body.where} was executed twice: its brain was asked again")
 
 
-@_case("errors.broken-act", _ERRORS)
+@case_of(Body, "errors.broken-act", ERRORS)
 def broken_act(body: Body) -> None:
     """A body that is no msgpack is answered by ERROR, and the next call is answered."""
     for broken in (b"\xc1", b"\x81\xa8readings\x91\x91\xcb\x00"):
         body.refuses(broken, f"the body {broken.hex()}")
 
 
-@_case("errors.missing-readings", _ERRORS)
+@case_of(Body, "errors.missing-readings", ERRORS)
 def missing_readings(body: Body) -> None:
     """An act without readings is answered by ERROR, and the next call is answered."""
     body.refuses({"round": 0}, "an act without readings")
 
 
-@case("large.reading", _SPACES, _ROLE)
+@case("large.reading", SPACES, _ROLE)
 def large_reading(bench: Bench) -> None:
     """A reading of nearly a mebibyte is taken, as bytes."""
     if bench.order.plugin is not None or bench.order.more.get("sensors"):
         raise Skip("it has sensors of its own")
-    body = Body.set_up(bench)
+    body = Body.begun(bench)
     space = {"type": "box", "shape": [_COLUMNS], "dtype": "<f8", "low": -1.0, "high": 1.0}
     body.deal["sensors"] = [{"id": "world.image", "space": space}]
     body.deal["update"] = {
@@ -361,28 +293,26 @@ def large_reading(bench: Bench) -> None:
         "bias": {"dtype": "<f8", "shape": [1], "data": struct.pack("<d", 0.5)},
     }
     body.setup()
-    answer = body.ask({"readings": [[bytes(8 * _COLUMNS)]]})
-    expect(not answer.failed, f"a reading of {8 * _COLUMNS} bytes: expected setpoints, found {answer.text}")
+    body.ask({"readings": [[bytes(8 * _COLUMNS)]]}).granted(f"a reading of {8 * _COLUMNS} bytes", "setpoints")
 
 
-@_case("large.decisions", _CALLS)
+@case_of(Body, "large.decisions", CALLS)
 def decisions(body: Body) -> str:
     """Ten thousand decisions pass, or as many as twenty seconds hold, with a reset behind each episode."""
 
     def step() -> None:
         answer = body.act()
-        if body.decision == 100:
+        if body.step == 100:
             body.setpoints(answer)
             body.reset()
 
     return f"{body.bench.endure(step, body.session.spans)} decisions"
 
 
-@_case("leave.shut-down", _CALLS)
+@case_of(Body, "leave.shut-down", CALLS)
 def shut_down(body: Body) -> None:
     """`muscle.shutdown` is answered, its brain is left, and the process can be set up again."""
-    answer = body.session.ask("muscle.shutdown", {})
-    expect(not answer.failed, f"muscle.shutdown: expected REPLY, found {answer.text}")
+    body.session.ask("muscle.shutdown", {}).granted("muscle.shutdown", "REPLY")
     left = [call for call, _ in body.thoughts if call == "brain.leave"]
     expect(left or not body.trains, "muscle.shutdown: expected it to call brain.leave")
     body.setup()

@@ -53,6 +53,11 @@ class Answer:
             return f"ERROR {self.fields.get('kind')}: {self.fields.get('message')!s:.200}"
         return f"REPLY {self.fields!r:.120}"
 
+    def granted(self, where: str, what: str) -> Answer:
+        """Return the answer unless it is ERROR; Miss says that `what` was expected."""
+        expect(not self.failed, f"{where}: expected {what}, found {self.text}")
+        return self
+
 
 @dataclass(slots=True)
 class Session:

@@ -70,7 +70,9 @@ class SB3Muscle(Muscle):
         take_parameters(architecture["algorithm"], self._policy, update["parameters"])
         self._by_chance, self._rate = bool(update["random"]), float(update["rate"])
         if architecture["use_sde"]:
-            self._reset_noise(1)
+            self._since_noise = 0
+            with self.stream.running():
+                self._exploring.reset_noise(1)
 
     def _make(self, architecture: dict[str, Any]) -> None:
         """Make the policy."""
@@ -159,16 +161,8 @@ class SB3Muscle(Muscle):
         """Draw a new matrix of state-dependent noise every `sde_sample_freq` decisions."""
         every = self._architecture["sde_sample_freq"]
         if self._architecture["use_sde"] and every > 0 and self._since_noise % every == 0:
-            self._draw_noise(bodies)
+            self._exploring.reset_noise(bodies)
         self._since_noise += 1
-
-    def _reset_noise(self, bodies: int) -> None:
-        self._since_noise = 0
-        with self.stream.running():
-            self._draw_noise(bodies)
-
-    def _draw_noise(self, bodies: int) -> None:
-        self._exploring.reset_noise(bodies)
 
     def save_state(self) -> Mapping[str, Array]:
         """Return the policy with its architecture (JSON, uint8), the streams, and how it explores, as named arrays."""

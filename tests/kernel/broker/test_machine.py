@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission, Close, Effect, Link, Send, State
 from ganglion.wire.codec import codec_of, decode_map
-from ganglion.wire.envelope import Head, decode_head, encode_head, packed_serial
+from ganglion.wire.envelope import Head, decode_head, encode_head, packed
 from ganglion.wire.messages import Failure, Hello, Lost, Overdue, Subscribe, Watch, Withdraw
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -343,8 +343,7 @@ class BrokerMachine(RuleBasedStateMachine):
         for name, link in self.links.items():
             for to, route in link.routes.items():
                 assert (
-                    to == BOSS.encode()
-                    or [packed_serial(one) for one in self.open.get((name, to.decode()), [])] == route.open
+                    to == BOSS.encode() or [packed(one) for one in self.open.get((name, to.decode()), [])] == route.open
                 )
 
     @invariant()

@@ -9,7 +9,7 @@ import pytest
 from ganglion.broker.link import Peer
 from ganglion.broker.rights import allowed, bit, calls, may_publish
 from ganglion.wire.codec import Content
-from ganglion.wire.envelope import packed_call
+from ganglion.wire.envelope import packed
 from ganglion.wire.messages import CALLS
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
@@ -135,7 +135,7 @@ def test_bits_and_calls_are_those_of_the_tables(role: Role) -> None:
     for source, target in itertools.product(EVERYBODY, EVERYBODY):
         if source.role is role:
             verbs = sum(bit(verb) for verb in Verb if entitled(source, target, verb.name))
-            asked = {packed_call(name) for name in NAMES if name and entitled(source, target, "CALL", name)}
+            asked = {packed(name) for name in NAMES if name and entitled(source, target, "CALL", name)}
 
             assert (verbs, asked) == (allowed(source, target), calls(source, target)), (source, target)
 

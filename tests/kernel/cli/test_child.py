@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal, Optional
 
 import pytest
@@ -58,7 +58,7 @@ def test_nobody_waits_after_the_end(tmp_path: Path, module: str, monkeypatch: py
     children = Children()
     found = []
     monkeypatch.chdir(tmp_path)
-    thread = threading.Thread(target=lambda: found.append(children.ask(module, None, LONG_S)))
+    thread = Thread(target=lambda: found.append(children.ask(module, None, LONG_S)))
     thread.start()
     while not (tmp_path / "began").exists():
         assert thread.is_alive()
@@ -190,15 +190,11 @@ def test_installed_plugins_fit() -> None:
         (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
         (Optional[str], {"anyOf": [{"type": "string"}, {"type": "null"}]}),  # noqa: UP045 - authors write it
         (Literal["sum", "min", 3], {"enum": ["sum", "min", 3]}),
-        (list[int], {"type": "array", "items": {"type": "integer"}}),
         (Sequence[float], {"type": "array", "items": {"type": "number"}}),
-        (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
-        (tuple[int, str], {"type": "array"}),
         (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
-        (Mapping[str, Any], {"type": "object"}),
         (Any, {}),
-        (int | Path, {}),
-        (list[Path], {"type": "array"}),
+        (int | Thread, {}),
+        (list[Thread], {}),
     ],
 )
 def test_types(hint: Any, form: dict[str, Any]) -> None:

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ganglion import registry
-from ganglion.cli.documents import FORMATS, Graph, phases_graph, process_graph
+from ganglion.cli.documents import Graph, drawn, phases_graph, process_graph
 from ganglion.cli.main import main
 from ganglion.cli.settings import KEYS
+from ganglion.document import load_document
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.folder import RunFolder
 
 Command = Callable[..., tuple[int, str, str]]
 GOOD = """\
@@ -40,10 +42,10 @@ def good(tmp_path: Path) -> Path:
     return path
 
 
-def test_format_has_stable_keys(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_stable_keys(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each file has file, faults and their numbers; each fault its severity, place, path and message."""
     good.write_text(GOOD.replace("name: dummy", "name: dumy").replace('version: "0.1"', 'version: "0.9"'))
-    assert 2 == main(["check", "--format", "json", str(good)])
+    assert 2 == main(["check", "--json", str(good)])
 
     [row] = json.loads(capsys.readouterr().out)
     assert ["file", "faults", "errors", "warnings"] == list(row)
@@ -102,7 +104,7 @@ def test_copies_and_forms_are_said() -> None:
         "controller\ntaking_turns",
     } <= set(graph.labels)
     assert ["", "phase 0: one (train, lockstep)", "phase 1: two (test, lockstep)"] == list(graph.groups)
-    assert 1 == [label for _, _, label, _ in graph.edges].count("think")
+    assert 1 == sum(label == "think" for _, _, label, _ in graph.edges)
 
 
 def test_phases_and_conditions() -> None:
@@ -119,19 +121,19 @@ def test_phases_and_conditions() -> None:
 
 @pytest.mark.parametrize("form", ["mermaid", "dot"])
 def test_file_and_run_are_the_same(ganglion: Command, good: Path, tmp_path: Path, form: str) -> None:
-    """A document is drawn as it stands in a file, and as it was kept with a run, whatever is installed then."""
-    folder = tmp_path / "u-1"
-    folder.mkdir()
-    (folder / "manifest.json").write_text('{"run": "u-1", "uid": "u"}')
-    resolved = ganglion("check", "--resolved", str(good))[1]
-    (folder / "resolved.yml").write_text(resolved.replace("name: dummy", "name: uninstalled"))
+    """A document is drawn as it stands in a file, and as it was carried out, whatever is installed then."""
+    (tmp_path / "u-1").mkdir()
+    plan = load_document(good, plugins=registry)[0]
+    tree = plan.to_map()
+    tree["phases"][0]["environments"][0]["plugin"]["name"] = "uninstalled"
+    RunFolder("u-1", tmp_path / "u-1").fill(Plan.from_map(tree), [], None)
 
-    status, drawn, _ = ganglion("graph", str(good), "--format", form)
+    status, shown, _ = ganglion("graph", str(good), "--format", form)
     assert 0 == status
-    assert (0, drawn.replace("\\ndummy", "\\nuninstalled").replace("<br/>dummy", "<br/>uninstalled"), "") == ganglion(
+    assert (0, re.sub(r"(environment hill(\\n|<br/>))dummy", r"\1uninstalled", shown), "") == ganglion(
         "graph", "u", "--format", form
     )
-    assert "vanilla" in drawn
+    assert "vanilla" in shown
     assert "0: one" in ganglion("graph", "u-1", "--phases", "--format", form)[1]
 
 
@@ -160,11 +162,11 @@ def graph(*labels: str) -> Graph:
 @given(labels=st.lists(st.text(max_size=20), min_size=1, max_size=4))
 def test_any_label_stays_a_label(form: str, line: re.Pattern[str], labels: list[str]) -> None:
     """Whatever is in a uid: each line of the drawing has its form, and each node and edge is there."""
-    drawn = graph(*labels)
-    lines = "\n".join(FORMATS[form](drawn)).split("\n")
+    found = graph(*labels)
+    lines = "".join(drawn(found, form)).removesuffix("\n").split("\n")
 
     assert [] == [text for text in lines if not line.fullmatch(text)]
-    assert len(drawn.edges) == sum("->" in re.sub(r'"[^"]*"', "", text) for text in lines)
+    assert len(found.edges) == sum("->" in re.sub(r'"[^"]*"', "", text) for text in lines)
 
 
 # -- schema -----------------------------------------------------------------------------------------------------------

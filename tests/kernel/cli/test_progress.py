@@ -71,7 +71,7 @@ def test_failure_is_told_on_stderr() -> None:
     progress, out, err = _plain(verbosity=-1)
     progress.begin("demo-1", "42", "x")
     progress.event("demo-1", _episode(1.0))
-    progress.end(FAILED, "")
+    progress.end(FAILED, None)
 
     assert "" == out.getvalue()
     assert "failed: muscle ada was killed by SIGKILL\n  its output:\n      boo\n" == err.getvalue()
@@ -84,7 +84,7 @@ def test_json_is_one_object_per_line() -> None:
     progress.begin("demo-1", "42", "x")
     for news in (_episode(1.0), RunEvent("run.ended", {"status": "finished"}, 2.0)):
         progress.event("demo-1", news)
-    progress.end(FAILED, "")
+    progress.end(FAILED, None)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
 
     assert ["episode.ended", "run.ended"] == [row["event"] for row in rows]
@@ -102,20 +102,20 @@ def test_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("outcome", "store", "following"),
     [
-        (Outcome("demo-1", "finished", "", 0), " in x", ["next: ganglion results episodes demo-1 · ganglion runs"]),
-        (Outcome("demo-1", "finished", "", 0), "", []),
-        (Outcome("demo-1", "interrupted", "", 130), " in x", ["next: ganglion resume demo-1"]),
-        (Outcome("demo-1", "failed", "", 1), " in x", ["next: ganglion resume demo-1"]),
-        (Outcome("demo-1", "failed", "", 2), " in x", []),
-        (Outcome("demo-1", "failed", "", 1, resumable=False), " in x", []),
+        (Outcome("demo-1", "finished", "", 0), "x", ["next: ganglion results episodes demo-1 · ganglion runs"]),
+        (Outcome("demo-1", "finished", "", 0), None, []),
+        (Outcome("demo-1", "interrupted", "", 130), "x", ["next: ganglion resume demo-1"]),
+        (Outcome("demo-1", "failed", "", 1), "x", ["next: ganglion resume demo-1"]),
+        (Outcome("demo-1", "failed", "", 2), "x", []),
+        (Outcome("demo-1", "failed", "", 1, resumable=False), "x", []),
     ],
 )
-def test_the_end_says_what_can_be_done_next(outcome: Outcome, store: str, following: list[str]) -> None:
+def test_the_end_says_what_can_be_done_next(outcome: Outcome, store: str | None, following: list[str]) -> None:
     """A finished run can be read, one that was cut short or failed can be resumed; one that never began cannot."""
     progress, out, _ = _plain()
     progress.event("demo-1", _episode(1.0))
     progress.end(outcome, store)
     _, end, *rest = out.getvalue().splitlines()
 
-    assert end.endswith(f", 10 steps{store}")
+    assert end.endswith(", 10 steps in x" if store else ", 10 steps")
     assert following == rest

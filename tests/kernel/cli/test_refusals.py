@@ -41,7 +41,7 @@ def faulty(tmp_path: Path) -> Path:
         ("runs --store sqlit:///x.db", 2, "sqlit"),
         # runs that are not there
         ("show nobody", 2, "there is no folder of such a run either"),
-        ("graph nobody", 2, "there is no folder of such a run either"),
+        ("graph nobody", 2, "expected a document, or a run in {results}, found no 'nobody'"),
         ("resume nobody", 2, "found no 'nobody'"),
         # no kernel
         ("attach environment dummy", 1, "no kernel is running; looked below {results}"),

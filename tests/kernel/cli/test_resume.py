@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from ganglion.cli.resume import _find, _recovery_plan, _store
+from ganglion.cli.resume import _recovery_plan
 from ganglion.cli.settings import Settings
-from ganglion.errors import UsageError
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import (
     PROCESS_TABLE,
@@ -111,26 +110,31 @@ def test_a_damaged_folder_is_named(ganglion: Callable[..., Any], kept: RunFolder
     assert file in err
 
 
-def test_the_newest_run_of_a_document_is_meant_by_its_uid(tmp_path: Path, kept: RunFolder) -> None:
+def test_the_newest_run_of_a_document_is_meant_by_its_uid(
+    ganglion: Callable[..., Any], tmp_path: Path, kept: RunFolder
+) -> None:
     """An id means that run; a uid the one that was begun last."""
-    second = reserve(tmp_path, "demo")
-    second.path.rmdir()
-    second.path.mkdir()
+    (tmp_path / "demo-2").mkdir()
+    change(kept, status="finished")
     text = json.loads((kept.path / "manifest.json").read_text())
-    (second.path / "manifest.json").write_text(json.dumps({**text, "run": "demo-2", "started": "2999"}))
+    (tmp_path / "demo-2" / "manifest.json").write_text(json.dumps({**text, "run": "demo-2", "started": "2999"}))
 
-    assert ["demo-1", "demo-2"] == [_find(tmp_path, name)[0].run for name in ("demo-1", "demo")]
+    for named, run in (("demo-1", "demo-1"), ("demo", "demo-2")):
+        assert f"run {run} has finished" in ganglion("resume", named)[2]
 
 
-def test_the_store_is_that_of_the_run() -> None:
-    """It is taken from the manifest; another one is refused, and a password that was not kept is asked for."""
-    here = Settings(results=Path("/r"), store=None)
+@pytest.mark.parametrize(
+    ("then", "given", "said"),
+    [
+        ("postgresql://me:***@h/db", [], "with the password of postgresql://me:***@h/db"),
+        ("sqlite:////a.db", ["--store", "sqlite:////b.db"], "expected that of the run, sqlite:////a.db, found"),
+    ],
+)
+def test_another_store_is_refused(
+    ganglion: Callable[..., Any], kept: RunFolder, then: str, given: list[str], said: str
+) -> None:
+    """The store is that of the run; a password that was not kept is asked for."""
+    change(kept, store=then)
+    status, _, err = ganglion("resume", kept.run, *given)
 
-    assert "none" == _store(here, {"store": None})
-    assert "sqlite:////elsewhere.db" == _store(here, {"store": "sqlite:////elsewhere.db"})
-    given = Settings(results=Path("/r"), store="postgresql://me:secret@h/db")
-    assert "postgresql://me:secret@h/db" == _store(given, {"store": "postgresql://me:***@h/db"})
-    with pytest.raises(UsageError, match="with the password"):
-        _store(here, {"store": "postgresql://me:***@h/db"})
-    with pytest.raises(UsageError, match=r"expected that of the run, sqlite:////a\.db"):
-        _store(Settings(results=Path("/r"), store="sqlite:////b.db"), {"store": "sqlite:////a.db"})
+    assert (2, True) == (status, said in err), err

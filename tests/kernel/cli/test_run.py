@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.run import Options, load, store_text
+from ganglion.cli.run import Options, load
 from ganglion.cli.session import processors
-from ganglion.cli.settings import Settings
-from ganglion.cli.stores import store_of
 from ganglion.errors import DocumentError, UsageError
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
@@ -39,14 +37,6 @@ def test_faults_of_plugins_show_their_line(ganglion: Callable[..., tuple[int, st
     assert (2, []) == (status, list(tmp_path.iterdir()))
     assert f"{document}:" in err
     assert "max_inter" in err
-
-
-def test_store_is_said_in_words(tmp_path: Path) -> None:
-    """The store is a file of the results folder unless it was said otherwise; none is none."""
-    assert f"sqlite:///{tmp_path}/ganglion.db" == store_of(Settings(results=tmp_path, store=None))
-    assert None is store_of(Settings(store="none"))
-    assert "" == store_text(Settings(store="none"))
-    assert " in postgresql://h/db" == store_text(Settings(store="postgresql://h/db"))
 
 
 def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
@@ -83,9 +73,9 @@ def test_plan_is_printed_both_ways(ganglion: Callable[..., tuple[int, str, str]]
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "expected a list of processors"),
-        ("zero", "expected a list of processors"),
-        ("0-", "expected a list of processors"),
+        ("", "expected auto, free or a list of processors"),
+        ("zero", "expected auto, free or a list of processors"),
+        ("0-", "expected auto, free or a list of processors"),
         ("0-999999999999", "expected processors up to 3, found 999999999999"),
         ("1", r"expected some of \[0, 3\], found 1"),
         ("3-0", r"expected some of \[0, 3\], found '3-0'"),

@@ -86,7 +86,7 @@ def test_a_live_run_has_the_status_that_its_kernel_tells(
 ) -> None:
     """The store knows that it runs; whether it is paused is asked of its kernel."""
     _live(write_run, tmp_path)
-    monkeypatch.setattr("ganglion.supervisor.connection.find_run", lambda *_: _Operator())
+    monkeypatch.setattr("ganglion.cli.extension.find_run", lambda *_: _Operator())
 
     paused = json.loads(ganglion("runs", "--status", "paused", "--json")[1])
     assert [("live-1", "paused")] == [(row["run"], row["status"]) for row in paused]

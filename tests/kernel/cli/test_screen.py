@@ -65,7 +65,7 @@ def test_runs_at_the_same_time_have_bars_of_their_own() -> None:
         run.progress.begin(name, "1", "results")
         run.at(0.0, "phase.started", name, phase=0, name="train", workers=1, episodes=2)
     drawn = run.at(1.0, "episode.ended", "y-1", phase=0, worker=0, episode=0, steps=5)
-    run.progress.end(Outcome("x-1", "finished", "completed", 0, [], 1.0), "")
+    run.progress.end(Outcome("x-1", "finished", "completed", 0, [], 1.0), None)
 
     assert "x-1 train" in drawn
     assert "y-1 train" in drawn
@@ -85,7 +85,7 @@ def test_run_is_drawn_to_its_end() -> None:
     run.at(11.0, "evaluation.ended", phase=0, number=0, metrics={"scout": {"return": 237.75}})
     assert "waiting 4.2 s for scout" in run.at(12.0, "waiting", text="waiting 4.2 s for scout")
     drawn = run.at(13.0, "phase.ended", phase=0)
-    run.progress.end(Outcome("x-1", "finished", "completed", 0, [], 1.0), " in x.db")
+    run.progress.end(Outcome("x-1", "finished", "completed", 0, [], 1.0), "x.db")
     text = run.out.getvalue()
 
     assert "train\\x1b]0;boo\\x07" in drawn

@@ -6,11 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from ganglion import registry
+from ganglion.document import load_document
+from ganglion.supervisor.folder import RunFolder
+
 Command = Callable[..., tuple[int, str, str]]
-RESOLVED = """\
+DOCUMENT = """\
 uid: demo
+seed: 1
+version: "0.1"
+run_config: {condition: max_episodes}
 schedule:
-- first: {phase_config: {mode: train, worker: 2, episodes: 3}}
+- first:
+    environments: [{environment: {uid: hill, name: dummy}}]
+    agents: [{name: ada, muscle: dummy, brain: dummy, sensors: [hill.0], actuators: [hill.0]}]
+    phase_config: {mode: train, worker: 2, episodes: 3}
 - second: {phase_config: {mode: test, worker: 1, episodes: null}}
 # \u00fc"""
 
@@ -19,11 +29,9 @@ schedule:
 def folder(write_run: Callable[..., str], tmp_path: Path) -> Path:
     """Write a run whose first phase has ended, and its folder."""
     write_run("demo-1")
-    folder = tmp_path / "demo-1"
-    (folder / "manifest.json").write_text('{"run": "demo-1", "uid": "demo", "started": "2030"}')
-    (folder / "document.yml").write_text("uid: demo\n")
-    (folder / "resolved.yml").write_text(RESOLVED)
-    return folder
+    (tmp_path / "demo.yml").write_text(DOCUMENT)
+    RunFolder("demo-1", tmp_path / "demo-1").fill(load_document(tmp_path / "demo.yml", plugins=registry)[0], [], None)
+    return tmp_path / "demo-1"
 
 
 def test_shows_a_run(ganglion: Command) -> None:
@@ -36,7 +44,7 @@ def test_shows_a_run(ganglion: Command) -> None:
     assert "status     finished (done)" == lines[4]
     heads = [lines[i + 1].split()[:2] for i, line in enumerate(lines) if line in ("phases", "brains", "files")]
     assert [["phase", "name"], ["phase", "agent"], ["bytes", "path"]] == heads
-    assert "10     document.yml" in lines
+    assert f"{len(DOCUMENT.encode())}    document.yml" in lines
 
     value = json.loads(ganglion("show", "last", "--json")[1])
     assert ["run", "uid", "experiment", "seed", "status", "reason", "started", "ended"] == list(value)[:8]
@@ -50,11 +58,12 @@ def test_shows_a_run(ganglion: Command) -> None:
     assert ["ada"] == [row["agent"] for row in value["brains"]]
 
 
-def test_prints_the_documents(ganglion: Command) -> None:
+def test_prints_the_documents(ganglion: Command, folder: Path) -> None:
     """`--document` is the text as it was given, byte for byte, `--plan` the resolved one; both at once are usage."""
-    assert (0, "uid: demo\n", "") == ganglion("show", "demo-1", "--document")
-    assert (0, RESOLVED, "") == ganglion("show", "--plan", "demo-1")
-    assert {"run": "demo-1", "plan": RESOLVED} == json.loads(ganglion("--json", "show", "demo-1", "--plan")[1])
+    assert (0, DOCUMENT, "") == ganglion("show", "demo-1", "--document")
+    resolved = (folder / "resolved.yml").read_text()
+    assert (0, resolved, "") == ganglion("show", "--plan", "demo-1")
+    assert {"run": "demo-1", "plan": resolved} == json.loads(ganglion("--json", "show", "demo-1", "--plan")[1])
     assert 2 == ganglion("show", "demo-1", "--plan", "--document")[0]
 
 

@@ -40,9 +40,10 @@ def runs(write_run: Callable[..., str], tmp_path: Path) -> None:
         _end(tmp_path, run)
 
 
-def _edit(results: Path, statement: str) -> None:
+def _edit(results: Path, *statements: str) -> None:
     with sqlite3.connect(results / "ganglion.db") as connection:
-        connection.execute(statement)
+        for statement in statements:
+            connection.execute(statement)
     connection.close()
 
 
@@ -137,11 +138,7 @@ def test_a_store_that_cannot_be_read_is_damage(ganglion: Command, tmp_path: Path
     seal(tmp_path / "demo-1", "finished", "done", "now", None)
     database = tmp_path / "ganglion.db"
     if found == "a malformed schema":
-        _edit(tmp_path, "PRAGMA writable_schema = 1")
-        with sqlite3.connect(database) as connection:
-            connection.execute("PRAGMA writable_schema = 1")
-            connection.execute("UPDATE sqlite_master SET sql = 'CREATE TABLE no'")
-        connection.close()
+        _edit(tmp_path, "PRAGMA writable_schema = 1", "UPDATE sqlite_master SET sql = 'CREATE TABLE no'")
     else:
         database.unlink()
         if found == "noise":

@@ -84,7 +84,7 @@ def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: An
 def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing: Any) -> None:
     """Where models came in the midst of a phase the journal goes on as it is."""
     stood = Stood(standing("r/governor"), tmp_path)
-    monkeypatch.setattr(stood.models, "note", lambda: {"shelves": [], "rows": [["brain", 0, "ada"]]})
+    monkeypatch.setattr(stood.models, "note", lambda: [["brain", 0, "ada"]])
     stood.stand({}, {})
 
     assert stood.peer.state is None

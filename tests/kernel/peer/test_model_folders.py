@@ -10,17 +10,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import StoreError
-from ganglion.peer.models import (
-    INDEX,
-    copy_model,
-    files_of,
-    give_back,
-    hand_over,
-    model_folders,
-    read_index,
-    reserve,
-    write_index,
-)
+from ganglion.peer.models import INDEX, copy_model, files_of, hand_over, model_folders, read_index, reserve, write_index
 from ganglion.sdk.models import Models
 
 RUN: list[Any] = ["run", {"uid": "farm", "experiment": "farms", "started": "2026-01-01", "seed": "1", "document": ""}]
@@ -92,38 +82,17 @@ def _places(folder: Path, run: str | None = None) -> tuple[list[Path], bool]:
 
 
 def test_a_folder_is_reserved_once(tmp_path: Path) -> None:
-    """A second run of the same id gets a folder of its own; nothing is overwritten."""
+    """A second run of the same id gets a folder of its own; nothing is overwritten, nor is damage taken for another."""
     kept = tmp_path / "kept"
-    names = [reserve(kept, "farm-1", tmp_path / results / "note").name for results in "abc"]
+    names = [reserve(kept, "farm-1", tmp_path / results).name for results in "abcba"]
 
-    assert ["farm-1", "farm-1+2", "farm-1+3"] == names
+    assert ["farm-1", "farm-1+2", "farm-1+3", "farm-1+2", "farm-1"] == names
     for name in names:
         indexed(tmp_path / "kept" / name)
     assert 3 == len(model_folders(tmp_path / "kept", "farm-1")[0])
-
-
-def test_what_was_reserved_in_vain_is_free_again(tmp_path: Path) -> None:
-    """The note goes with the folder; where others have put something it stays with it."""
-    noted, other = tmp_path / "run" / "note", tmp_path / "other" / "note"
-    empty, used = (reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more"))
-    (used / "letter").touch()
-    for folder in (empty, used):
-        give_back(folder, noted)
-
-    assert empty == reserve(tmp_path / "kept", "farm-1", other)
-    assert [empty.with_name("farm-1+2"), used] == [
-        reserve(tmp_path / place, "farm-1", noted) for place in ("kept", "more")
-    ]
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', "[" * 100_000])
-def test_a_damaged_note_is_named(tmp_path: Path, text: str) -> None:
-    """It is never taken for none: the run would get another folder."""
-    (tmp_path / "note").write_text(text)
-
-    with pytest.raises(StoreError, match="note: the file is damaged"):
-        reserve(tmp_path / "kept", "farm-1", tmp_path / "note")
-    assert not (tmp_path / "kept").exists()
+    (kept / "farm-1" / INDEX).write_text("[]")
+    with pytest.raises(StoreError, match="the file is damaged"):
+        reserve(kept, "farm-1", tmp_path / "a")
 
 
 def test_a_copy_that_cannot_be_made_is_told(tmp_path: Path) -> None:

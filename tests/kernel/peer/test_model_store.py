@@ -9,7 +9,7 @@ import pytest
 
 from ganglion import registry
 from ganglion.errors import DocumentError, StoreError
-from ganglion.peer.models import ModelStore, write_index
+from ganglion.peer.models import ModelStore, read_index, write_index
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.models import Models
 
@@ -227,13 +227,34 @@ def test_a_damaged_model_is_refused_by_name(found: Any, kept: Kept, store: str |
 
 
 def test_a_folder_that_was_made_in_vain_is_taken_away(tmp_path: Path) -> None:
-    """A second directory of models in which nothing was stored is left as it was."""
+    """A second directory of models in which nothing was stored is left as it was; what others have put there stays."""
     mine = agent(models="kept")
-    it = ModelStore(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
-    it.second_folder(mine)
-    it.close()
+    for left in ([], ["letter", "models.json"]):
+        it = ModelStore(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print)
+        folder = Path(it.second_folder(mine))
+        if left:
+            (folder / "letter").touch()
+        it.close()
 
-    assert [] == list((tmp_path / "kept").iterdir())
+        assert left == sorted(path.name for path in folder.glob("*"))
+        assert bool(left) == folder.exists()
+
+
+def test_a_successor_writes_the_index_of_a_second_directory(tmp_path: Path) -> None:
+    """The records of phases and models are enough: the run's folder there is found by its index."""
+    mine = agent(models="kept")
+    first, later = (ModelStore(plan(tmp_path, mine), "farm-1", str(tmp_path / "farm-1"), None, print) for _ in "12")
+    folder = Path(first.second_folder(mine))
+    first.take(["phase", 0, "warm", "train", "finished", None])
+    first.take(["brain", 0, "ada", "", 1, 3, "", 8, "00", str(tmp_path / "farm-1/brains/0/ada/model.npz")])
+    for row in [*first.note(), ["end", "finished"]]:
+        later.take(row)
+    later.flush()
+    later.close()
+    found = read_index(folder)
+
+    assert found is not None
+    assert ("finished", [folder / "0/ada/model.npz"]) == (found.status, [model.path for model in found.models])
 
 
 def test_a_folder_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
-from ganglion.limits import RETRY_S
+from ganglion.limits import RETRY_S, STREAM_CREDIT_BYTES
 from ganglion.peer import store as module
 from ganglion.peer.journal import Journal
 from ganglion.peer.participant import Participant
@@ -109,6 +109,15 @@ def lost_governor(stage: Stage, before: Callable[[], Any] = lambda: None, return
     stage.hosted.participant.pump(0.01)
     stage.hosted.participant._closed.set()
     return stage.writer.log[count:]
+
+
+def test_large_rows_do_not_wait_for_the_clock(stage: Stage) -> None:
+    """Rows are durable and acknowledged before they have used up the credit of their writer."""
+    stage.batch(ONE, 1, [steps(0, STREAM_CREDIT_BYTES // 4)])
+    waits = list(stage.acks)
+    stage.batch(ONE, 2, [steps(0, STREAM_CREDIT_BYTES // 4)])
+
+    assert ([], [(ONE, 2, None)]) == (waits, stage.acks)
 
 
 def test_a_lost_governor_ends_its_run(stage: Stage) -> None:

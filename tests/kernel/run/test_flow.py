@@ -237,8 +237,7 @@ def test_view_shows_what_is_counted(kit: Any) -> None:
     )
     tally.count(first, False)
     tally.count(report(2, 0), True)
-    tally.stop(1)
-    tally.judge({2: report(2), 0: first})
+    tally.judge({2: report(2), 0: first}, {0, 2}, Judgement())
     view = spy.views[0]
 
     assert (0, 2) == view.asked
@@ -249,7 +248,7 @@ def test_view_shows_what_is_counted(kit: Any) -> None:
     assert [(False, 3)], [(True, 3)] == [[(e.cut, e.steps) for e in view.workers[w].finished] for w in (0, 2)]
     assert {"agent_objective": "agent_objective: ada"} == view.workers[0].fired
     assert {} == view.workers[1].fired
-    assert (2, [0, 2]) == (tally.episodes(), tally.active)
+    assert 2 == tally.episodes()
 
 
 def test_causes_of_the_workers_count_without_being_recorded_twice(kit: Any) -> None:
@@ -258,7 +257,8 @@ def test_causes_of_the_workers_count_without_being_recorded_twice(kit: Any) -> N
         {"signal": "STOP_PHASE", "issuer": "brain:ada", "reason": "done"},
         {"signal": "SHUTDOWN", "issuer": "operator", "reason": "", "known": True},
     ]
-    judgement = Tally(kit.phase(), []).judge({0: report(0, causes=causes)})
+    judgement = Judgement()
+    Tally(kit.phase(), []).judge({0: report(0, causes=causes)}, {0}, judgement)
 
     assert (Signal.STOP_PHASE, "brain:ada", "done", []) == (
         judgement.phase,

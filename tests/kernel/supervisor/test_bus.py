@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
-from ganglion.limits import ANSWERS_PER_CALLER, PEERS, QUEUE_MARK_BYTES, RESTARTS_PER_NAME
-from ganglion.supervisor.bus import Answers, Bus, Handler, Hub
-from ganglion.supervisor.child import exit_text
+from ganglion.limits import QUEUE_MARK_BYTES, RESTARTS_PER_NAME
+from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.launcher import Launcher
 from ganglion.transport.asynclink import AsyncLink
@@ -225,43 +222,32 @@ async def test_an_absent_peer_is_waited_for() -> None:
         governor.link.close()
 
 
-def test_a_call_is_carried_out_once() -> None:
+async def test_a_call_is_carried_out_once() -> None:
     """A call that comes again while it is carried out is dropped; later it is answered from memory."""
-    answers = Answers()
+    begun, go, carried_out = asyncio.Event(), asyncio.Event(), list[Need]()
 
-    assert answers.begin("r/governor", 7, "kernel.need") is None
-    assert [] == answers.begin("r/governor", 7, "kernel.need")
-    assert answers.begin("r/governor", 7, "kernel.ended") is None
-    assert answers.begin("r2/governor", 7, "kernel.need") is None
-    answers.end("r/governor", 7, "kernel.need", [b"done"])
-    assert [b"done"] == answers.begin("r/governor", 7, "kernel.need")
-    assert [] == answers.begin("r2/governor", 7, "kernel.need")
+    async def need(peer: str, request: Need) -> Done:
+        carried_out.append(request)
+        begun.set()
+        await go.wait()
+        return Done()
 
+    async with _on_a_bus(handlers={"kernel.need": need}) as (_, _, _, endpoint):
+        governor = Peer()
+        await governor.join(endpoint, GOVERNOR)
+        frames = [b"", encode_head(Head(Verb.CALL, 9, "kernel.need")), codec_of(Need).encode(Need("r", 0))]
+        for _ in range(2):
+            governor.link.send(frames)
+        await begun.wait()
+        go.set()
+        first, _ = await governor.next()
+        governor.link.send(frames)
+        again, _ = await governor.next()
+        assert governor.heard.empty()
+        governor.link.close()
 
-def test_numbered_callers_are_forgotten() -> None:
-    """The next bearer of an operator's number does not get the answers of the first one, not even later."""
-    answers, callers = Answers(), ("operator/1", "operator/2", "r/governor")
-    for caller in callers:
-        answers.begin(caller, 2, "kernel.stop")
-    answers.end("operator/1", 2, "kernel.stop", [b"1"])
-    answers.forget(("operator/", "observer/"))
-    answers.end("operator/2", 2, "kernel.stop", [b"2"])
-    answers.end("r/governor", 2, "kernel.stop", [b"3"])
-
-    assert [None, None, [b"3"]] == [answers.begin(caller, 2, "kernel.stop") for caller in callers]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2 * PEERS), st.integers(1, 9)), max_size=60))
-def test_the_last_answers_are_remembered(asked: list[tuple[int, int]]) -> None:
-    """The last four answers to each caller are known."""
-    answers, last = Answers(), dict[str, list[int]]()
-    for number, serial in asked:
-        caller = f"r{number}/governor"
-        if answers.begin(caller, serial, "c") is None:
-            answers.end(caller, serial, "c", [bytes([serial])])
-            last[caller] = [*last.get(caller, []), serial][-ANSWERS_PER_CALLER:]
-    for caller, serials in last.items():
-        assert [[bytes([serial])] for serial in serials] == [answers.begin(caller, s, "c") for s in serials]
+    assert [Need("r", 0)] == carried_out
+    assert [(Verb.REPLY, 9)] * 2 == [(first.verb, first.serial), (again.verb, again.serial)]
 
 
 # -- the broker of a hub -----------------------------------------------------------------------------------------------
@@ -273,7 +259,7 @@ async def _hub(handlers: Any = None) -> AsyncIterator[tuple[Home, Hub, Launcher,
         await launcher.open()
         home = Home(Access(False))
         bus, log = Bus(handlers or {}, home), Path(folder) / "broker.out"
-        hub = home.hub = Hub(launcher, home.access, home, bus, lambda process: exit_text(process.code), log)
+        hub = home.hub = Hub(launcher, home.access, home, bus, log)
         try:
             yield home, hub, launcher, [f"ipc://{folder}/bus", "tcp://127.0.0.1:0"]
         finally:

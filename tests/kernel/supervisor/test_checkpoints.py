@@ -20,10 +20,11 @@ from ganglion.supervisor.checkpoints import (
     journal_age_s,
     journal_position,
     newest_cut,
+    prepare,
     recovery_plan,
+    rewind,
 )
 from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
-from ganglion.supervisor.recovery import prepare, rewind
 from ganglion.supervisor.runs import Run
 from ganglion.wire.journal import MAGIC, Kind, block
 

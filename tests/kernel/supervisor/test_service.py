@@ -11,6 +11,7 @@ import pytest
 from ganglion.errors import DocumentError, UsageError
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, Process
 from ganglion.supervisor.folder import RunFolder
+from ganglion.supervisor.placement import Placer
 from ganglion.supervisor.runs import FINISHED, Run
 from ganglion.supervisor.service import Daemon, Service
 from ganglion.wire.messages import Ended, FlowSignal, RunRequest, RunSignal, Signalled, Submit
@@ -31,6 +32,7 @@ class FakeSupervisor:
         self.peers: list[dict[str, Any]] = []
         self.broker = None
         self.bus = self
+        self.placer = Placer(self, "free")  # type: ignore[arg-type]
 
     def add(self, run: str, uid: str) -> Run:
         self.runs[run] = Run(Plan(uid, uid, "1", PHASES), RunFolder(run, Path("/nowhere") / run), None)
@@ -148,8 +150,8 @@ async def test_a_program_that_attaches_is_awaited_by_the_governor() -> None:
         run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
     rows = (await service.processes("operator/1", RunRequest("demo-1"))).rows
 
-    expected = [("governor", "planned", ["demo-1/environment"]), ("environment", "awaited", [])]
-    assert expected == [(row["role"], row["state"], row["waiting_for"]) for row in rows]
+    expected = [("governor", "planned", ["demo-1/environment"], "free"), ("environment", "awaited", [], "")]
+    assert expected == [(row["role"], row["state"], row["waiting_for"], row["placement"]) for row in rows]
 
 
 DOCUMENT = """\

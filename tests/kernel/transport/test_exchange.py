@@ -14,7 +14,7 @@ from ganglion.limits import DECISION_SHARE, INTEGER_MAX, QUEUE_MARK_BYTES
 from ganglion.transport.exchange import LARGE_BYTES, Budget, Exchange, Served, Shares, Sink, Tally
 from ganglion.transport.zmtp import encode
 from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Envelope, Head, decode_head, encode_head, packed_call
+from ganglion.wire.envelope import Envelope, Head, decode_head, encode_head, packed
 from ganglion.wire.envelope import encode as encode_envelope
 from ganglion.wire.messages import Hello
 from ganglion.wire.name import Role
@@ -213,10 +213,10 @@ DETOURS = [
     encode_head(Head(Verb.CALL, 1)),
     encode_head(Head(Verb.CALL, 1, "environment.resets")),
     encode_head(Head(Verb.CALL, 1, UPDATE + "x")),
-    b"\x92\x03\x01" + packed_call(UPDATE),  # behind the end of the array
-    b"\x93\x03\xd3" + bytes(7) + b"\x01" + packed_call(UPDATE),  # a signed serial: known, not usual
+    b"\x92\x03\x01" + packed(UPDATE),  # behind the end of the array
+    b"\x93\x03\xd3" + bytes(7) + b"\x01" + packed(UPDATE),  # a signed serial: known, not usual
     b"\x93\x03\x01\xd9\x12" + UPDATE.encode(),  # a name with a length of its own
-    b"\x93\x03\x01" + packed_call(UPDATE)[:-1],
+    b"\x93\x03\x01" + packed(UPDATE)[:-1],
     b"\x93\x03\xcf\x01",
     b"\x93\x03",
 ]
@@ -252,7 +252,7 @@ def test_receiver_reads_the_call_that_was_judged(
         except RemoteProtocolError:
             return
         assert read.verb is Verb.CALL
-        assert packed_call(read.call) in desks()[0].link.routes[ENVIRONMENT.encode()].calls
+        assert packed(read.call) in desks()[0].link.routes[ENVIRONMENT.encode()].calls
 
 
 def link_of(name: str, role: Role | None, origin: str = "pid 1") -> Link:

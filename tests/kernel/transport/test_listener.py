@@ -4,22 +4,16 @@ import asyncio
 import os
 import resource
 import socket
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ganglion.broker.core import Broker
 from ganglion.broker.link import Note
 from ganglion.transport import loop
-from ganglion.transport.native import Listener
+from ganglion.transport.exchange import Exchange
+from ganglion.transport.native import NativeFront
+from ganglion.transport.zmtp import GREETING
 
 WAIT_S = 10.0
-
-
-class Greeter(asyncio.Protocol):
-    """Say hello."""
-
-    def connection_made(self, transport: Any) -> None:
-        """Greet."""
-        transport.write(b"hello")
 
 
 async def greeting(client: socket.socket, address: Any) -> bytes:
@@ -31,37 +25,28 @@ async def greeting(client: socket.socket, address: Any) -> bytes:
         return await running.sock_recv(client, 100)
 
 
-def with_listener(test: Callable[[socket.socket, list[Note]], Awaitable[None]]) -> None:
-    """Run a test with a listener."""
-
-    async def main() -> None:
-        notes: list[Note] = []
-        at = socket.socket()
-        at.bind(("127.0.0.1", 0))
-        at.listen(128)
-        made = Listener(at, Greeter, notes.append)
-        try:
-            await test(at, notes)
-        finally:
-            made.close()
-
-    loop.run(main())
-
-
 def test_without_descriptors_it_rests() -> None:
     """Where no descriptor is left it stops asking, says so, and takes in who has waited when there are some again."""
 
-    async def test(at: socket.socket, notes: list[Note]) -> None:
+    async def test() -> None:
+        notes: list[Note] = []
+        running = asyncio.get_running_loop()
+        exchange = Exchange(Broker(b"", "test", 0, running.time()), notes.append, running.time, running.call_later)
+        exchange.note = notes.append  # type: ignore[assignment]  # each of them, not one a second
+        front = NativeFront(exchange)
+        listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+        at = listening.getsockname()
+        front.adopt(listening)
         clients = [socket.socket() for _ in range(3)]
         with socket.socket() as first:
-            assert b"hello" == await greeting(first, at.getsockname())
+            assert GREETING == await greeting(first, at)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         free = os.dup(0)  # the lowest number that is free: from here on there is none
         os.close(free)
         resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
         turns = 0
         try:
-            waiting = [asyncio.create_task(greeting(client, at.getsockname())) for client in clients]
+            waiting = [asyncio.create_task(greeting(client, at)) for client in clients]
             async with asyncio.timeout(WAIT_S):
                 while len(notes) < 4:
                     await asyncio.sleep(0)  # the turns of the loop are what is counted
@@ -72,8 +57,9 @@ def test_without_descriptors_it_rests() -> None:
         assert turns > 20  # it has not been asking in each turn
         assert {"listener.resting"} == {note.event for note in notes}
         assert "Too many open files" == notes[0].fields["reason"]
-        assert [b"hello"] * 3 == await asyncio.gather(*waiting)
+        assert [GREETING] * 3 == await asyncio.gather(*waiting)
         for client in clients:
             client.close()
+        front.close()
 
-    with_listener(test)
+    loop.run(test())

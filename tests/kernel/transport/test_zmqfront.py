@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import zmq
+from zmq.utils import z85
 
 from ganglion.broker.link import Admission
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.transport.curve import ClientKeys, KeyPair, new_pair
-from ganglion.transport.zmqfront import ZmqFront
+from ganglion.transport.zmqfront import DOMAIN, ZmqFront, judged
 from ganglion.transport.zmqlink import ZmqBlockingLink
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Envelope, Head, encode
@@ -89,6 +90,34 @@ def with_keys(keys: ClientKeys) -> Callable[[Any], None]:
     return set_up
 
 
+LISTED = new_pair().public
+KEY = z85.decode(LISTED)
+ASKED = [b"1.0", b"7", DOMAIN, b"192.0.2.1", b"", b"CURVE", KEY]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        [*ASKED[:6], z85.decode(new_pair().public)],
+        [*ASKED[:6], KEY[:-1]],
+        [*ASKED[:6], b""],
+        [*ASKED[:5], b"NULL"],
+        [*ASKED[:5], b"PLAIN", b"name", b"word"],
+        [*ASKED[:5], b"PLAIN", KEY],
+        [*ASKED[:2], b"other", *ASKED[3:]],
+        [b"2.0", *ASKED[1:]],
+        [b"1.0"],
+        [*ASKED, KEY],
+    ],
+)
+def test_all_else_is_refused(question: list[bytes]) -> None:
+    """An unlisted or broken key, another mechanism, domain, version or form is refused with a reason."""
+    key, reason = judged(question, {LISTED}.__contains__)
+
+    assert ("", True) == (key, bool(reason))
+    assert (LISTED, "") == judged(ASKED, {LISTED}.__contains__)
+
+
 def test_a_dead_judge_admits_nobody(station: Any, front: Any) -> None:
     """When the handler of handshakes has gone in mid-run nobody comes in any more; who is there goes on."""
     pair = new_pair()
@@ -96,7 +125,7 @@ def test_a_dead_judge_admits_nobody(station: Any, front: Any) -> None:
     link = ZmqBlockingLink.connect(front.endpoint, client(pair), WAIT_S)
     link.send(hello(first))
     assert link.receive(WAIT_S) is not None
-    station.call(front.zap.close)
+    station.call(lambda: front.zap.unbind("inproc://zeromq.zap.01"))
     before = reached(station)
     for _ in range(3):
         with pytest.raises(PeerLost, match="handshake failed"):

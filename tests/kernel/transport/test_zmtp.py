@@ -72,52 +72,6 @@ def reason(found: list[Event]) -> str:
     return found[-1].reason
 
 
-def test_one_who_waits_is_greeted() -> None:
-    """Who says nothing gets the whole greeting when asked for it, once, and then cannot speak ZMTP 2.0."""
-    connection = Connection(listening=True)
-    connection.greet()
-    connection.greet()
-
-    assert GREETING == bytes(connection.outgoing)
-    assert "found major version 1" in reason(events(connection, GREETING[:10] + b"\1\5\0\0"))
-
-
-OLD = GREETING[:10] + b"\1\5"  # signature, revision and socket type of a DEALER of ZMTP 2.0
-
-
-@pytest.mark.parametrize("identity", [b"\0\0", b"\0\3joe", b"\2" + (3).to_bytes(8, "big") + b"joe"])
-@pytest.mark.parametrize("step", [1, 7, 1000])
-def test_a_dealer_of_version_2(identity: bytes, step: int) -> None:
-    """A DEALER of ZMTP 2.0 says type and identity, in any pieces, and then messages; it gets no command of ours."""
-    connection = Connection(listening=True)
-    data = OLD + identity + wire(b"", b"x" * 300)
-    found = [event for i in range(0, len(data), step) for event in events(connection, data[i : i + step])]
-
-    assert [[b"", b"x" * 300]] == plain(found)
-    assert GREETING[:11] + b"\6\0\0" == bytes(connection.outgoing)
-    assert connection.old
-    assert State.HELLO is connection.state
-
-
-@pytest.mark.parametrize(
-    ("said", "found"),
-    [
-        (GREETING[:10] + b"\1\3", "expected socket type 5, found 3"),
-        (OLD + b"\1\3joe", "an identity in one frame"),
-        (OLD + b"\4\3joe", "an identity in one frame"),
-        (OLD + b"\2" + (256).to_bytes(8, "big"), "at most 255 bytes (identity_bytes), found 256"),
-        (OLD + b"\0\0" + encode_command(b"PING", b"\0\0"), "flags 0 to 3, found 4"),
-        (GREETING[:10] + b"\2\5\0\0", "found major version 2"),
-    ],
-)
-def test_breaches_of_version_2(said: bytes, found: str) -> None:
-    """What a DEALER of ZMTP 2.0 must not say ends its connection, without a command that it could not read."""
-    connection = Connection(listening=True)
-
-    assert found in reason(events(connection, said))
-    assert bytes(connection.outgoing) in (GREETING[:11], GREETING[:11] + b"\6\0\0")
-
-
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -156,6 +110,15 @@ def test_breaches_are_answered_with_an_error(data: bytes, text: str) -> None:
     assert text in broken
     assert bytes(connection.outgoing).endswith(encode_error(broken))
     assert [] == events(connection, wire(b"more"))
+
+
+@pytest.mark.parametrize("major", [0, 1, 2])
+def test_an_old_version_is_refused_without_an_error(major: int) -> None:
+    """A peer of ZMTP 1 or 2 gets no command, which it could not read."""
+    connection = Connection(listening=True)
+
+    assert f"found major version {major}" in reason(events(connection, GREETING[:10] + bytes((major, 5, 0, 0))))
+    assert GREETING == bytes(connection.outgoing)
 
 
 @pytest.mark.parametrize(

@@ -181,28 +181,6 @@ def test_refused_body(data: bytes, text: str) -> None:
         decode_map(data)
 
 
-@given(st.binary(max_size=200))
-@example(b"\xdf\xff\xff\xff\xff")
-@example(b"\x81\xa1a" + b"\x91" * 2000)
-def test_any_bytes_are_a_map_or_refused(data: bytes) -> None:
-    """No bytes lead to anything but a map of text keys or RemoteProtocolError."""
-    try:
-        tree = decode_map(data)
-    except RemoteProtocolError:
-        return
-    assert all(type(key) is str for key in tree)
-
-
-@given(st.binary(max_size=200).map(lambda data: b"{" + data))
-def test_any_text_is_an_object_or_refused(data: bytes) -> None:
-    """No bytes that begin like JSON lead to anything else either."""
-    try:
-        tree = decode_map(data)
-    except RemoteProtocolError:
-        return
-    assert isinstance(tree, dict)
-
-
 @given(st.dictionaries(st.sampled_from(CODEC.names), trees, max_size=6))
 def test_any_map_is_a_message_or_refused(tree: dict[str, Any]) -> None:
     """No map leads to anything but a message of the declared types or RemoteProtocolError."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgpack
 import pytest
+from commandline import ganglion as ganglion
+from commandline import write_run as write_run
 
 from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter

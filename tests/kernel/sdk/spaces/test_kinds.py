@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import SpaceError
 from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
-from ganglion.sdk.spaces.kinds import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
-from ganglion.sdk.spaces.space import Space, integer_or_none
+from ganglion.sdk.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, integer_or_none
 
 SCALAR = Box(-1.0, 1.0)
 PLANE = Box([0, -1], [1, 2])

@@ -7,7 +7,7 @@ import pytest
 from ganglion.errors import SpaceError
 from ganglion.limits import SPACE_DEPTH
 from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, space_from_wire
-from ganglion.sdk.spaces.text import parse_space
+from ganglion.sdk.spaces import parse_space
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,13 @@ def _massacre(fault: Fault, simulation: Simulation) -> None:
 
 
 def _haunt(fault: Fault, simulation: Simulation) -> None:
-    """End a process, and its next successors soon after they have begun: while they hear the journal, perhaps."""
+    """End a process, and its next successors soon after they have begun: while they hear the journal, perhaps.
+
+    Who is haunted twice is lost as often as in a plague, with the same pauses between restarts.
+    """
     victim = fault.victim(simulation)
     if victim is not None:
+        simulation.innocent &= victim.name not in simulation.mines
         simulation.mines[victim.name] = [fault.count, 3 * fault.count][: 1 + fault.pick % 2]
         simulation.kill(victim.name)
 

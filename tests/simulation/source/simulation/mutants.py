@@ -31,7 +31,7 @@ from ganglion.peer.journal import Journal
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Cuts, Ordinals, Records
 from ganglion.peer.store import StoreHost
-from ganglion.wire.envelope import packed_serial
+from ganglion.wire.envelope import packed
 from ganglion.wire.journal import Kind
 from ganglion.wire.messages import Done
 from ganglion.wire.verb import Verb
@@ -154,7 +154,7 @@ def credit_not_returned(patch: Patch) -> None:
         found = forward(self, link, peer, head, to, frames, now_s)
         route = link.routes.get(to)
         if head.verb in (Verb.REPLY, Verb.ERROR) and route is not None and route.back is not None:
-            route.back.open = [*route.back.open, packed_serial(head.serial)][: route.back.limit]
+            route.back.open = [*route.back.open, packed(head.serial)][: route.back.limit]
         return found
 
     patch.setattr(Broker, "_forward", keep)

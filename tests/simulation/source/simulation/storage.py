@@ -32,7 +32,7 @@ class JournalStorage(MemoryReel):
 
     def append(self, *pieces: bytes | memoryview) -> None:
         """Write at its end, or only begin to."""
-        if self._process.mine == 0:
+        if self._process.mine == 0 and self._process.running:  # else `step` does not kill it
             data = b"".join(pieces)
             self.data += data[: len(data) // 2]
         self._process.step()

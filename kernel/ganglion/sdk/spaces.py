@@ -1,26 +1,246 @@
-"""The kinds of spaces: Box, Discrete, MultiDiscrete, MultiBinary, Tuple, Dict."""
+"""Spaces: what values a sensor, an actuator or a reward can have; read from maps of the bus and from text."""
 
 from __future__ import annotations
 
+import ast
 import json
 import math
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import signature
 from itertools import accumulate, pairwise
 from keyword import iskeyword
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator, SeedSequence
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ganglion.errors import SpaceError
-from ganglion.limits import ARRAY_RANK, SPACE_ELEMENTS
-from ganglion.sdk.spaces.space import Space, Vector, integer_or_none, to_form, to_text
+from ganglion.limits import ARRAY_RANK, INTEGER_MAX, SPACE_DEPTH, SPACE_ELEMENTS, SPACE_TEXT_BYTES
 
 Array = NDArray[Any]
+
+
+def integer_or_none(value: Any) -> int | None:
+    """Return the integer that `value` is without loss, or None.
+
+    Python and numpy integers and booleans, floats with an integer value, and arrays of shape () of these.
+    """
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, np.ndarray):
+        if value.shape != () or value.dtype.kind not in "biuf":
+            return None
+        value = value.item()
+    elif isinstance(value, np.integer | np.bool_):
+        return int(value)
+    if isinstance(value, float | np.floating | int) and math.isfinite(value) and value == int(value):
+        return int(value)
+    return None
+
+
+def to_form(number: float) -> float | str:
+    """Return a number for the wire: itself, or text where a double would not hold it."""
+    if isinstance(number, int):
+        return number if -INTEGER_MAX <= number <= INTEGER_MAX else str(number)
+    return to_text(number) if math.isinf(number) else number
+
+
+def from_form(form: Any) -> int | float:
+    """Return the number of a wire form.
+
+    Raises:
+        ValueError: It is neither a number nor one of the texts that stand for one.
+    """
+    if isinstance(form, bool) or not isinstance(form, int | float | str):
+        raise ValueError(f"expected a number, found {form!r}")
+    if not isinstance(form, str):
+        return form
+    if form in ("inf", "-inf"):
+        return float(form)
+    digits = form.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) <= 20:  # 20 digits hold every 64-bit integer
+        return int(form)
+    raise ValueError(f"expected a number, 'inf', '-inf' or an integer as text, found {form!r}")
+
+
+def to_text(number: Any) -> str:
+    """Return a bound, or a nested list of bounds, as text that reads back bit by bit."""
+    if isinstance(number, list):
+        return f"[{', '.join(to_text(part) for part in number)}]"
+    if isinstance(number, float) and math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    return repr(number)
+
+
+class Space(ABC):
+    """Describe a set of values: frozen, comparable, hashable.
+
+    Equal spaces are interchangeable but share no generator. `scalar` tells whether a value is a single Python number;
+    `size` is the number of columns of `to_vector`, `dtype` its dtype. A method that takes a value of the space raises
+    `SpaceError` for a value that the space does not contain.
+    """
+
+    __slots__ = ("_rng",)
+
+    kind: ClassVar[str]
+    scalar: bool
+    size: int
+    dtype: np.dtype[Any]
+    _rng: Generator | None
+    # A value of this very type that lies between these bounds is contained: one comparison, without a call. With None
+    # `contains` says so; it may still contain what these do not accept.
+    _exact: type | None = None
+    _low: Any = None
+    _high: Any = None
+
+    def __setattr__(self, name: str, *_: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} is frozen: {name} cannot be changed; make a new one")
+
+    __delattr__ = __setattr__
+
+    def _freeze(self, **attributes: Any) -> None:
+        """Set the attributes of a space that is being made; numpy arrays become read-only."""
+        object.__setattr__(self, "_rng", None)
+        for name, value in attributes.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def contains(self, value: Any) -> bool:
+        """Tell whether `value` belongs to the space; bounds are inclusive.
+
+        Python numbers, lists and arrays are accepted where they fit without loss. NaN, a wrong shape and a fraction
+        for an integer do not. Never raises.
+        """
+
+    def __contains__(self, value: Any) -> bool:
+        return self.contains(value)
+
+    @abstractmethod
+    def canonical(self, value: Any) -> Any:
+        """Return a contained `value` in the form in which it travels: a Python number, or an array of `dtype`."""
+
+    @abstractmethod
+    def default(self) -> Any:
+        """Return the contained value nearest to zero, in canonical form."""
+
+    @abstractmethod
+    def clip(self, value: Any) -> Any:
+        """Return the contained value nearest to `value`; for integers it is rounded half to even first.
+
+        Raises:
+            SpaceError: The value has another structure or shape, or is NaN.
+        """
+
+    @abstractmethod
+    def to_vector(self, value: Any) -> Array:
+        """Return a contained `value` as (size,) array of `dtype`, in C order."""
+
+    @abstractmethod
+    def from_vector(self, vector: Any) -> Any:
+        """Return the value whose vector this is: the inverse of `to_vector`.
+
+        Raises:
+            SpaceError: The vector has another length, or its value is not contained.
+        """
+
+    def reshape_to_space(self, vector: Any) -> Any:
+        """Return the value whose vector this is, as `from_vector`."""
+        return self.from_vector(vector)
+
+    # -- chance -------------------------------------------------------------------------------------------------------
+
+    def seed(self, seed: int | SeedSequence | Generator) -> None:
+        """Give the space its own stream, used by `sample` without a generator."""
+        object.__setattr__(self, "_rng", np.random.default_rng(seed))
+
+    def sample(self, rng: Generator | None = None) -> Any:
+        """Return a random contained value in canonical form.
+
+        Uniform between bounds; with one bound exponential (scale 1) from it; without bounds standard normal.
+
+        Args:
+            rng: Where the randomness comes from; None takes the space's own stream. A space that was not seeded starts
+                one from numpy's global generator, which a process of a run has seeded from its object's stream.
+        """
+        return self._sample(rng if rng is not None else self._own_stream())
+
+    def _own_stream(self) -> Generator:
+        if self._rng is None:
+            self.seed(int(np.random.randint(0, 2**63, dtype=np.int64)))  # noqa: NPY002 - documented above
+        assert self._rng is not None
+        return self._rng
+
+    @abstractmethod
+    def _sample(self, rng: Generator) -> Any: ...
+
+    # -- identity -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _key(self) -> tuple[Any, ...]:
+        """Return what makes two spaces equal, hashable."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy by making anew, so that copies share no generator."""
+        return (Space.from_wire, (self.to_wire(),))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self._key()))
+
+    # -- text and wire ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def to_string(self) -> str:
+        """Return the space as text that `from_string` reads back exactly."""
+
+    @staticmethod
+    def from_string(text: str) -> Space:
+        """Return the space that `text` describes; it is parsed, never evaluated.
+
+        Raises:
+            SpaceError: The text describes no space; the message names the column.
+        """
+        return parse_space(text)
+
+    @abstractmethod
+    def to_wire(self) -> dict[str, Any]:
+        """Return the space as a map for the bus.
+
+        Numbers that not every language reads exactly travel as text: infinities (`inf`, `-inf`) and integers beyond
+        53 bits (decimal digits).
+        """
+
+    @staticmethod
+    def from_wire(form: Mapping[str, Any]) -> Space:
+        """Return the space of a map from the bus, as `space_from_wire`."""
+        return space_from_wire(form)
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+    def _refuse(self, value: Any, why: str = "") -> SpaceError:
+        return SpaceError(f"expected a value of {_short(self)}, found {_short(value)}{': ' + why if why else ''}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+# -- kinds -------------------------------------------------------------------------------------------------------------
 
 
 class _Numbers(Space):
@@ -79,9 +299,7 @@ class _Numbers(Space):
             if found is None:
                 raise self._refuse(value)
             return found
-        array = np.array(self._contained(value), dtype=self.dtype, order="C")
-        array.flags.writeable = False
-        return array
+        return self._own(np.array(self._contained(value)))
 
     def default(self) -> Any:
         return self._own(np.clip(np.zeros(self.shape, self.dtype), self._lows, self._highs))
@@ -100,7 +318,7 @@ class _Numbers(Space):
                 return self._own(np.clip(array.astype(self.dtype), self._lows, self._highs))
         return self._own(_clip_to_integers(array, self._lows, self._highs, self.dtype))
 
-    def to_vector(self, value: Any) -> Vector:
+    def to_vector(self, value: Any) -> Array:
         if self.scalar:
             return np.array([self.canonical(value)], dtype=self.dtype)
         return np.array(self._contained(value), dtype=self.dtype).reshape(-1)
@@ -167,6 +385,9 @@ class _Numbers(Space):
         drawn = rng.integers(self._lows, self._highs, size=self.shape, dtype=self.dtype, endpoint=True)
         return self._own(np.asarray(drawn, dtype=self.dtype))
 
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype.str, self._lows.tobytes(), self._highs.tobytes())
+
 
 class Box(_Numbers):
     """Hold the arrays of one shape and dtype between inclusive bounds; of shape () single Python numbers.
@@ -195,7 +416,7 @@ class Box(_Numbers):
         if kind.kind not in "iuf" or kind.itemsize > 8:
             raise SpaceError(f"the dtype of a Box is a float or integer of at most 64 bits, found {kind}")
         size_of = _shape(low, high, shape)
-        lows, highs = _bound(low, "low", size_of, kind), _bound(high, "high", size_of, kind)
+        lows, highs = (_bound(it, side, size_of, kind) for it, side in ((low, "low of a Box"), (high, "high of a Box")))
         if not bool(np.all(lows <= highs)):
             raise SpaceError(f"each low of a Box is at most its high, found low={low!r}, high={high!r}")
         if kind.kind == "f" and bool(np.any((lows == math.inf) | (highs == -math.inf))):
@@ -263,13 +484,7 @@ class Box(_Numbers):
             drawn = np.where(below, np.where(above, inside, low + tail), np.where(above, high - tail, normal))
         return self.clip(drawn)  # rounding may have gone beyond a bound by one unit in the last place
 
-    # -- identity -----------------------------------------------------------------------------------------------------
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype.str, self.low.tobytes(), self.high.tobytes())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Box, (self.low, self.high, self.shape, self.dtype))
+    # -- text and wire ------------------------------------------------------------------------------------------------
 
     def to_string(self) -> str:
         low, high = to_text(self.low.tolist()), to_text(self.high.tolist())
@@ -292,20 +507,21 @@ def _shape(low: ArrayLike, high: ArrayLike, shape: Sequence[int] | int | None) -
     else:
         found = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     if any(n < 0 for n in found) or len(found) > ARRAY_RANK or math.prod(found) > SPACE_ELEMENTS:
-        raise SpaceError(f"a Box has at most {ARRAY_RANK} axes and {SPACE_ELEMENTS} elements, found shape {found}")
+        most = f"{ARRAY_RANK} axes of integers >= 0 (array_rank) and {SPACE_ELEMENTS} elements (space_elements)"
+        raise SpaceError(f"shape: expected at most {most}, found {found}")
     return found
 
 
 def _bound(bound: ArrayLike, side: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     array = _numbers(bound)
     if array is None:
-        raise SpaceError(f"{side} of a Box: expected numbers, found {bound!r}")
+        raise SpaceError(f"{side}: expected numbers, found {bound!r}")
     if array.dtype.kind == "f" and bool(np.isnan(array).any()):
-        raise SpaceError(f"{side} of a Box: NaN is no bound")
+        raise SpaceError(f"{side}: NaN is no bound")
     if array.size == 0 == math.prod(shape):
         array = array.reshape(shape)  # without elements a list does not tell it
     if array.shape not in ((), shape):
-        raise SpaceError(f"{side} of a Box: expected one number or the shape {shape}, found shape {array.shape}")
+        raise SpaceError(f"{side}: expected one number or the shape {shape}, found shape {array.shape}")
     if dtype.kind != "f":
         array = _integer_bound(array, side, dtype)
     with np.errstate(over="ignore"):  # a bound beyond a narrower float is none, and infinity says so
@@ -318,9 +534,9 @@ def _integer_bound(array: Array, side: str, dtype: np.dtype[Any]) -> Array:
     ends = {-math.inf: int(limits.min), math.inf: int(limits.max)}
     found = [ends.get(v, v) for v in array.ravel().tolist()]
     if any(v != int(v) for v in found):
-        raise SpaceError(f"{side} of a Box of {dtype}: expected integers, found {array.tolist()!r}")
+        raise SpaceError(f"{side}: expected integers of {dtype}, found {array.tolist()!r}")
     if any(not limits.min <= v <= limits.max for v in found):
-        raise SpaceError(f"{side} of a Box of {dtype}: {array.tolist()!r} does not fit into the dtype")
+        raise SpaceError(f"{side}: {array.tolist()!r} does not fit into {dtype}")
     return np.array([int(v) for v in found], dtype=dtype).reshape(array.shape)
 
 
@@ -377,7 +593,8 @@ def _clip_to_integers(array: Array, low: Array, high: Array, dtype: np.dtype[Any
     return np.array(found, dtype=dtype).reshape(low.shape)
 
 
-INT64 = np.iinfo(np.int64)
+INT64 = np.dtype(np.int64)
+INT64_MAX = 2**63 - 1
 
 
 class Discrete(_Numbers):
@@ -401,19 +618,13 @@ class Discrete(_Numbers):
         count, first = integer_or_none(n), integer_or_none(start)
         if count is None or first is None or count < 1:
             raise SpaceError(f"Discrete takes an integer n >= 1 and an integer start, found n={n!r}, start={start!r}")
-        if not (INT64.min <= first and first + count - 1 <= INT64.max):
+        if not (first >= -INT64_MAX - 1 and first + count - 1 <= INT64_MAX):
             raise SpaceError(f"Discrete holds 64-bit integers, found n={n!r}, start={start!r}")
         lows, highs = np.array(first, np.int64), np.array(first + count - 1, np.int64)
         self._bound(lows, highs, scalar=True, n=count, start=first)
 
     def _sample(self, rng: Generator) -> int:
         return int(rng.integers(self._low, self._high, endpoint=True))  # the same draw, three times as fast
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.n, self.start)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Discrete, (self.n, self.start))
 
     def to_string(self) -> str:
         return f"Discrete({self.n})" if self.start == 0 else f"Discrete({self.n}, start={self.start})"
@@ -440,24 +651,17 @@ class MultiDiscrete(_Numbers):
     start: NDArray[np.int64]
 
     def __init__(self, nvec: ArrayLike, start: ArrayLike = 0) -> None:
-        counts = _integers(nvec, "nvec")
-        firsts = _integers(start, "start")
-        if counts.ndim == 0 or counts.ndim > ARRAY_RANK or counts.size > SPACE_ELEMENTS:
-            raise SpaceError(f"nvec of MultiDiscrete has 1 to {ARRAY_RANK} axes, found shape {counts.shape}")
-        if firsts.shape not in ((), counts.shape):
-            raise SpaceError(f"start of MultiDiscrete: expected shape {counts.shape}, found {firsts.shape}")
-        firsts = np.array(np.broadcast_to(firsts, counts.shape))
-        if bool((counts < 1).any()):
-            raise SpaceError(f"nvec of MultiDiscrete is at least 1, found {nvec!r}")
-        if bool((firsts > INT64.max - (counts - 1)).any()):
+        given = [_numbers(it) for it in (nvec, start)]
+        if any(it is None or (it.size and it.dtype.kind not in "iu") for it in given):
+            raise SpaceError(f"MultiDiscrete is made of integers, found nvec={nvec!r}, start={start!r}")
+        shape = _shape(nvec, 0, None)
+        counts = _bound(nvec, "nvec of MultiDiscrete", shape, INT64)
+        firsts = _bound(start, "start of MultiDiscrete", shape, INT64)
+        if not shape or bool((counts < 1).any()):
+            raise SpaceError(f"nvec of MultiDiscrete has at least one axis, of integers >= 1, found {nvec!r}")
+        if bool((firsts > INT64_MAX - (counts - 1)).any()):
             raise SpaceError(f"MultiDiscrete holds 64-bit integers, found nvec={nvec!r}, start={start!r}")
         self._bound(firsts, firsts + (counts - 1), scalar=False, nvec=counts, start=firsts)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.nvec.tobytes(), self.start.tobytes())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (MultiDiscrete, (self.nvec, self.start))
 
     def to_string(self) -> str:
         start = f", start={to_text(self.start.tolist())}" if bool(self.start.any()) else ""
@@ -472,15 +676,6 @@ class MultiDiscrete(_Numbers):
             "nvec": [to_form(n) for n in self.nvec.ravel().tolist()],
             "start": [to_form(n) for n in self.start.ravel().tolist()],
         }
-
-
-def _integers(value: ArrayLike, name: str) -> NDArray[np.int64]:
-    array = _numbers(value)
-    if array is not None and array.size == 0:
-        return np.zeros(array.shape, dtype=np.int64)
-    if array is None or array.dtype.kind not in "iu" or int(array.max()) > INT64.max:
-        raise SpaceError(f"{name} of MultiDiscrete: expected 64-bit integers, found {value!r}")
-    return np.array(array, dtype=np.int64, order="C")
 
 
 class MultiBinary(_Numbers):
@@ -500,12 +695,6 @@ class MultiBinary(_Numbers):
     def __init__(self, n: int | Sequence[int]) -> None:
         shape = _shape(0, 1, n)
         self._bound(np.zeros(shape, np.int8), np.ones(shape, np.int8), scalar=False)
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.shape
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (MultiBinary, (self.shape,))
 
     def to_string(self) -> str:
         return f"MultiBinary({self.shape})"
@@ -562,7 +751,7 @@ class _Composite(Space):
     def clip(self, value: Any) -> Any:
         return self._assemble([space.clip(part) for space, part in self._pairs(value)])
 
-    def to_vector(self, value: Any) -> Vector:
+    def to_vector(self, value: Any) -> Array:
         """Return the vectors of the parts, one after the other.
 
         Raises:
@@ -622,9 +811,6 @@ class Tuple(_Composite):
     def _key(self) -> tuple[Any, ...]:
         return self.spaces
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Tuple, (self.spaces,))
-
     def to_string(self) -> str:
         return f"Tuple({', '.join(space.to_string() for space in self.spaces)})"
 
@@ -672,9 +858,6 @@ class Dict(_Composite):
     def _key(self) -> tuple[Any, ...]:
         return tuple(self.spaces.items())
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Dict, (dict(self.spaces),))
-
     def to_string(self) -> str:
         bare = {name: name.isascii() and name.isidentifier() and not iskeyword(name) for name in self.spaces}
         parts = [f"{name if bare[name] else json.dumps(name)}={it.to_string()}" for name, it in self.spaces.items()]
@@ -682,3 +865,219 @@ class Dict(_Composite):
 
     def to_wire(self) -> dict[str, Any]:
         return {"type": self.kind, "spaces": {name: space.to_wire() for name, space in self.spaces.items()}}
+
+
+# -- maps of the bus --------------------------------------------------------------------------------------------------
+
+
+def space_from_wire(form: Mapping[str, Any]) -> Space:
+    """Return the space that a map describes: the inverse of `Space.to_wire`.
+
+    Keys that are not known are skipped. Sizes are checked before memory is taken.
+
+    Raises:
+        SpaceError: It describes no space; the message names the path of what is wrong.
+    """
+    return _read(form, "space", SPACE_DEPTH)
+
+
+def _read(form: Any, path: str, depth: int) -> Space:
+    if not isinstance(form, Mapping):
+        raise SpaceError(f"{path}: expected a map with the key type, found {type(form).__name__}")
+    if depth == 0:
+        raise SpaceError(f"{path}: spaces are nested deeper than {SPACE_DEPTH} (space_depth)")
+    if form.get("type") not in _KINDS:
+        raise SpaceError(f"{path}.type: expected one of {', '.join(_KINDS)}, found {form.get('type')!r}")
+    try:
+        return _made(form, path, depth)
+    except KeyError as error:
+        raise SpaceError(f"{path}: the key {error} is missing") from error
+    except (ValueError, OverflowError, SpaceError) as error:
+        if str(error).startswith((f"{path}.", f"{path}:")):  # from a space within: its path is there already
+            raise
+        raise SpaceError(f"{path}: {error}") from error
+
+
+def _made(form: Mapping[str, Any], path: str, depth: int) -> Space:
+    match form["type"]:
+        case "box":
+            return _box(form)
+        case "discrete":
+            return Discrete(_integer(form["n"], "n"), _integer(form.get("start", 0), "start"))
+        case "multi_discrete":
+            return _multi_discrete(form)
+        case "multi_binary":
+            return MultiBinary(_form_shape(form))
+    spaces = form["spaces"]
+    if form["type"] == "tuple":
+        if not isinstance(spaces, list | tuple):
+            raise ValueError(f"spaces: expected a list, found {type(spaces).__name__}")
+        return Tuple([_read(part, f"{path}.spaces[{i}]", depth - 1) for i, part in enumerate(spaces)])
+    if not isinstance(spaces, Mapping) or not all(isinstance(name, str) for name in spaces):
+        raise ValueError(f"spaces: expected a map with text keys, found {type(spaces).__name__}")
+    return Dict({name: _read(part, f"{path}.spaces.{name}", depth - 1) for name, part in spaces.items()})
+
+
+def _form_shape(form: Mapping[str, Any]) -> tuple[int, ...]:
+    shape = form["shape"]
+    if not isinstance(shape, list | tuple) or not all(type(n) is int for n in shape):
+        raise ValueError(f"shape: expected a list of integers, found {shape!r:.100}")
+    return _shape(0, 0, shape)
+
+
+def _integer(form: Any, name: str, dtype: np.dtype[Any] | None = None) -> int:
+    """Return an integer; infinity stands for the bound of a dtype, if one is given."""
+    number = from_form(form)
+    if dtype is not None and math.isinf(number):
+        return int(np.iinfo(dtype).min if number < 0 else np.iinfo(dtype).max)
+    if not math.isfinite(number) or number != int(number):
+        raise ValueError(f"{name}: expected an integer, found {form!r:.100}")
+    return int(number)
+
+
+def _form_array(
+    form: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], number: Callable[[Any, str], Any]
+) -> Any:
+    """Return one number for all elements, or a flat list of numbers, as an array."""
+    flat = form if isinstance(form, list | tuple) else [form]
+    if flat is form and len(flat) != math.prod(shape):
+        raise ValueError(f"{name}: expected one number or {math.prod(shape)}, found {len(flat)}")
+    try:
+        return np.array([number(it, name) for it in flat], dtype=dtype).reshape(shape if flat is form else ())
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected integers that fit into {dtype}") from error
+
+
+def _box(form: Mapping[str, Any]) -> Space:
+    shape = _form_shape(form)
+    if form["dtype"] not in _DTYPES:
+        raise ValueError(f"dtype: expected one of {', '.join(_DTYPES)}, found {form['dtype']!r:.100}")
+    dtype = np.dtype(form["dtype"]).newbyteorder("=")
+
+    def bound(form: Any, name: str) -> float | int:
+        return float(from_form(form)) if dtype.kind == "f" else _integer(form, name, dtype)
+
+    wide = np.dtype(np.float64) if dtype.kind == "f" else dtype
+    low, high = (_form_array(form[name], name, shape, wide, bound) for name in ("low", "high"))
+    return Box(low, high, shape, dtype)
+
+
+def _multi_discrete(form: Mapping[str, Any]) -> Space:
+    nvec = form["nvec"]
+    shape = _form_shape(form) if "shape" in form else (len(nvec),) if isinstance(nvec, list | tuple) else ()
+    counts, start = (
+        _form_array(it, name, shape, np.dtype(np.int64), _integer)
+        for name, it in (("nvec", nvec), ("start", form.get("start", 0)))
+    )
+    return MultiDiscrete(counts, start)
+
+
+_DTYPES = ("<f8", "<f4", "<f2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8")
+_KINDS = ("box", "discrete", "multi_discrete", "multi_binary", "tuple", "dict")
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+_TYPES = {np.dtype(code).name: np.dtype(code).newbyteorder("=") for code in _DTYPES}
+_QUOTED_NAME = re.compile(r'("(?:[^"\\\x00-\x1f]|\\.)*")\s*=')  # of a Dict: the only text that there is
+
+
+def parse_space(text: str) -> Space:
+    """Return the space that `text` describes; nothing in it is evaluated.
+
+    Raises:
+        SpaceError: The text describes no space; the message names what was expected and the column, from 1.
+    """
+    if len(text) > SPACE_TEXT_BYTES:
+        raise SpaceError(f"expected at most {SPACE_TEXT_BYTES} characters (space_text_bytes), found {len(text)}")
+    return _Reading(text).space()
+
+
+class _Reading:
+    """Read the syntax tree that Python makes of a text; names of a Dict that are in quotes become words for it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.names: dict[str, str] = {}
+
+    def space(self) -> Space:
+        """Return the space of the whole text."""
+        try:
+            tree = ast.parse(_QUOTED_NAME.sub(self.word_of, self.text.lstrip()), mode="eval")
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            column = self.column((getattr(error, "offset", None) or 1) - 1)
+            said = getattr(error, "msg", None) or type(error).__name__
+            raise SpaceError(f"space, column {column}: expected a space, found {self.text[:40]!r}: {said}") from error
+        return self.space_of(tree.body, SPACE_DEPTH)
+
+    def word_of(self, match: re.Match[str]) -> str:
+        """Put a word in the place of a name in quotes, as long as that as a rule, so that columns stay."""
+        word = f"_{len(self.names)}_"
+        try:
+            self.names[word] = str(json.loads(match[1]))
+        except ValueError as error:
+            raise SpaceError(f"space, column {match.start() + 1}: no JSON string: {match[1]:.40}") from error
+        return f"{word:{len(match[0]) - 1}}="
+
+    def column(self, offset: int) -> int:
+        """Return a column of the text, from 1."""
+        return len(self.text) - len(self.text.lstrip()) + offset + 1
+
+    def fail(self, node: ast.expr, expected: str) -> NoReturn:
+        """Refuse what stands at a node."""
+        column = self.column(node.col_offset)
+        found = self.text[column - 1 :][:20]
+        raise SpaceError(f"space, column {column}: expected {expected}, found {found!r}")
+
+    def space_of(self, node: ast.expr, depth: int) -> Space:
+        """Return the space of a call."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _MAKERS:
+            self.fail(node, f"one of {', '.join(_MAKERS)}")
+        if depth == 0:
+            self.fail(node, f"spaces nested at most {SPACE_DEPTH} deep (space_depth)")
+        plain = [self.value(it, depth, ARRAY_RANK) for it in node.args]
+        named: dict[str, Any] = {}
+        for it in node.keywords:
+            name = self.names.get(it.arg or "", it.arg)
+            if name is None or name in named:
+                self.fail(it.value, "each argument once, by its name")
+            named[name] = self.value(it.value, depth, ARRAY_RANK)
+        make = _MAKERS[node.func.id]
+        try:
+            signature(make).bind(*plain, **named)
+            return make(*plain, **named)
+        except (SpaceError, TypeError, ValueError, OverflowError) as error:
+            raise SpaceError(f"space, column {self.column(node.col_offset)}: {node.func.id}: {error}") from error
+
+    def value(self, node: ast.expr, depth: int, rank: int) -> Any:
+        """Return a number, a dtype, a list or a space."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            number = self.value(node.operand, depth, rank)
+            if type(number) not in (int, float):
+                self.fail(node, "a number")
+            return -number if isinstance(node.op, ast.USub) else number
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return node.value
+        if isinstance(node, ast.Name) and node.id == "inf":
+            return math.inf
+        if isinstance(node, ast.Name) and node.id in _TYPES:
+            return _TYPES[node.id]
+        if isinstance(node, ast.List | ast.Tuple):
+            if rank == 0:
+                self.fail(node, f"lists nested at most {ARRAY_RANK} deep (array_rank)")
+            return [self.value(it, depth, rank - 1) for it in node.elts]
+        return self.space_of(node, depth - 1)
+
+
+def _multi_discrete_of(nvec: Any, start: Any = 0, shape: Any = None) -> Space:
+    return MultiDiscrete(nvec if shape is None else np.reshape(np.array(nvec, dtype=np.int64), shape), start)
+
+
+_MAKERS: dict[str, Callable[..., Space]] = {
+    "Box": Box,
+    "Discrete": Discrete,
+    "MultiDiscrete": _multi_discrete_of,
+    "MultiBinary": MultiBinary,
+    "Tuple": lambda *spaces: Tuple(spaces),
+    "Dict": lambda **spaces: Dict(spaces),
+}

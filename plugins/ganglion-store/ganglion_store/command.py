@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
-from itertools import zip_longest
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import carrier_of, open_reader, store_class, store_uri, with_live_status
-from ganglion.cli.table import FORMATS, cell, json_text, opened, write
-from ganglion.errors import StoreError, UsageError
-from ganglion.supervisor.output import printable, without_password
+from ganglion.cli.stores import open_reader, store_class, store_uri
+from ganglion.cli.table import FORMATS, cell, json_text, opened, printable, tell, without_password, write
+from ganglion.sdk import StoreError, UsageError
+from ganglion_store.show import carrier_of, with_live_status
 
 if TYPE_CHECKING:
-    from ganglion.sdk.store import StoreReader
+    from ganglion.sdk import StoreReader
 
 
 @click.command("results")
@@ -67,7 +67,7 @@ def command(
     narrowing |= {name: _split(narrowing[name]) for name in ("columns", "order")}
     opening: AbstractContextManager[StoreReader] = open_reader(settings)
     if unsealed:
-        from ganglion.cli.unsealed import open_episodes
+        from ganglion.cli.extension import open_episodes
 
         opening = open_episodes(settings, runs)
     with opening as reader:
@@ -158,10 +158,7 @@ def _diff(settings: Settings, first: str, second: str) -> int:
     """
     with open_reader(settings) as reader:
         found = first_difference(reader, reader.resolve(first), reader.resolve(second))
-    if settings.json:
-        click.echo(json_text({"difference": found and asdict(found)}))
-    else:
-        click.echo(str(found) if found else "no difference")
+    tell(settings, {"difference": found and asdict(found)}, [str(found or "no difference")])
     return 1 if found else 0
 
 
@@ -186,16 +183,12 @@ def _remove(settings: Settings, runs: tuple[str, ...], yes: bool) -> None:
     removed = store_class(uri).remove(uri, ids)
     for run in ids:
         _remove_folder(settings.results, run)
-    if settings.json:
-        click.echo(json_text({"removed": dict(removed)}))
-    else:
-        for run, episodes in removed.items():
-            click.echo(f"removed {run} ({episodes} episodes)")
+    tell(settings, {"removed": dict(removed)}, [f"removed {run} ({n} episodes)" for run, n in removed.items()])
 
 
 def _remove_folder(results: Path, run: str) -> None:
     """Remove the folder of a run; a name that leads elsewhere is refused."""
-    if Path(run).name != run or run.startswith("."):
+    if not _is_name(run):
         raise UsageError(f"expected a run's id as the name of its folder, found {run!r}; its folder was left alone")
     try:
         shutil.rmtree(results / run)
@@ -219,12 +212,8 @@ def _migrate(settings: Settings) -> None:
     """
     uri = store_uri(settings)
     before, after = store_class(uri).migrate(uri)
-    if settings.json:
-        click.echo(json_text({"before": before, "after": after}))
-    elif before == after:
-        click.echo(printable(f"{without_password(uri)}: is of revision {after} already"))
-    else:
-        click.echo(printable(f"{without_password(uri)}: revision {before}, now {after}"))
+    said = f"is of revision {after} already" if before == after else f"revision {before}, now {after}"
+    tell(settings, {"before": before, "after": after}, [f"{without_password(uri)}: {said}"])
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------
@@ -307,51 +296,32 @@ class Difference:
 def first_difference(reader: StoreReader, first: str, second: str) -> Difference | None:
     """Return the first difference between the results of two runs, None if they are equal."""
     for table, ignored in _digested(reader):
-        pairs = zip_longest(reader.rows(table, [first]), reader.rows(table, [second]))
+        pairs = itertools.zip_longest(reader.rows(table, [first]), reader.rows(table, [second]))
         for number, (a, b) in enumerate(pairs):
-            found = _differ(table, number, a, b, ignored)
-            if found:
-                return found
+            if a is None or b is None:
+                words = ("no row", "a row") if a is None else ("a row", "no row")
+                return Difference(table, number, _named(a or b), None, *words)
+            for column in a:
+                if column not in ignored and canonical(a[column]) != canonical(b[column]):
+                    return Difference(table, number, _named(a), *_narrowed(column, a[column], b[column]))
     return None
 
 
-def _differ(
-    table: str, number: int, a: Mapping[str, Any] | None, b: Mapping[str, Any] | None, ignored: set[str]
-) -> Difference | None:
-    row = a or b or {}
-    at = {key: row[key] for key in _KEYS if row.get(key) is not None}
-    if a is None or b is None:
-        words = ("no row", "a row") if a is None else ("a row", "no row")
-        return Difference(table, number, at, None, *words)
-    for column in row:
-        if column not in ignored and canonical(a[column]) != canonical(b[column]):
-            first, second = a[column], b[column]
-            if isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second):
-                name = next(name for name in first if canonical(first[name]) != canonical(second[name]))
-                return Difference(table, number, at, f"{column}.{name}", first[name], second[name])
-            return Difference(table, number, at, column, first, second)
-    return None
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in _KEYS if row.get(key) is not None}
+
+
+def _narrowed(column: str, first: Any, second: Any) -> tuple[str, Any, Any]:
+    """Return column and values, of maps with the same keys those of the first key that differs."""
+    if isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second):
+        name = next(name for name in first if canonical(first[name]) != canonical(second[name]))
+        return f"{column}.{name}", first[name], second[name]
+    return column, first, second
 
 
 _TOLD_MAX = 20  # damages of one run that are printed; one is enough to distrust it
 
-
-@dataclass(slots=True)
-class _Verified:
-    """Hold what was found of one run: damages as maps of kind, where, text, and how many more there are."""
-
-    run: str
-    digest: str | None = None
-    damages: list[dict[str, str]] = field(default_factory=list)
-    more: int = 0
-
-    def add(self, kind: str, *damages: tuple[str, str]) -> None:
-        """Note damages of a kind as pairs of where and text."""
-        for where, text in damages:
-            if len(self.damages) < _TOLD_MAX:
-                self.damages.append({"kind": kind, "where": where, "text": text})
-            else:
-                self.more += 1
+_Damages = Iterator[tuple[str, str, str]]  # kind, where, text, as `ganglion.sdk.store.Damage`
 
 
 @click.command("verify")
@@ -364,32 +334,34 @@ def verify(settings: Settings, runs: tuple[str, ...], digest: bool) -> int:
     This finds accidents and careless edits; against who rewrites everything, keep the printed digest elsewhere.
     """
     found = []
-    for verified in _verified(settings, runs, digest):
-        found.append(verified)
+    for run, damages, reader in _verified(settings, runs, digest):
+        told = [dict(zip(("kind", "where", "text"), it, strict=True)) for it in itertools.islice(damages, _TOLD_MAX)]
+        row = {"run": run, "digest": None, "damages": told, "more": sum(1 for _ in damages)}
+        if digest and not told and reader is not None:
+            row["digest"] = results_digest(reader, run)
+        found.append(row)
         if not settings.json:
-            _print_verified(verified, digest, alone=len(runs) == 1)
+            _print_verified(row, digest, alone=len(runs) == 1)
     if settings.json:
-        click.echo(json_text({"runs": [asdict(verified) for verified in found]}))
-    return 1 if any(verified.damages for verified in found) else 0
+        click.echo(json_text({"runs": found}))
+    return 1 if any(row["damages"] for row in found) else 0
 
 
-def _print_verified(verified: _Verified, digest: bool, alone: bool) -> None:
-    for damage in verified.damages:
-        text = f"{verified.run}: {damage['kind']} {damage['where']}: {damage['text']}"
-        click.echo(printable(text), err=digest)  # rows and files are damaged: there may be anything in them
-    run = printable(verified.run)
-    if verified.more:
-        click.echo(f"{run}: and {verified.more} more", err=digest)
-    if verified.damages:
-        return
-    if digest:
-        click.echo(verified.digest if alone else f"{verified.digest}  {run}")
-    else:
-        click.echo(f"{run}: whole")
+def _print_verified(row: Mapping[str, Any], digest: bool, alone: bool) -> None:
+    run = printable(row["run"])
+    for damage in row["damages"]:  # rows and files are damaged: there may be anything in them
+        click.echo(printable(f"{run}: {damage['kind']} {damage['where']}: {damage['text']}"), err=digest)
+    if row["more"]:
+        click.echo(f"{run}: and {row['more']} more", err=digest)
+    if not row["damages"]:
+        whole = row["digest"] if alone else f"{row['digest']}  {run}"
+        click.echo(whole if digest else f"{run}: whole")
 
 
-def _verified(settings: Settings, names: tuple[str, ...], digest: bool) -> Iterator[_Verified]:
-    """Yield what is found of each run: those that are named, else all."""
+def _verified(
+    settings: Settings, names: tuple[str, ...], digest: bool
+) -> Iterator[tuple[str, _Damages, StoreReader | None]]:
+    """Yield each run, those that are named or all, with its damages and the store that it was read from."""
     try:
         if settings.store == "none":
             raise StoreError("there is no store to look into: none was asked for")
@@ -397,32 +369,26 @@ def _verified(settings: Settings, names: tuple[str, ...], digest: bool) -> Itera
     except StoreError as error:
         if digest or not names:
             raise
-        yield from (_of_folder(settings.results, name, error) for name in names)
+        yield from ((name, _of_folder(settings.results, name, error), None) for name in names)
         return
     with reader:
         runs = map(reader.resolve, names) if names else [row["run"] for row in reader.rows("runs", columns=["run"])]
         for run in dict.fromkeys(runs):
-            verified = _Verified(run)
-            for kind, *damage in reader.verify(run):
-                verified.add(kind, (damage[0], damage[1]))
-            folder = settings.results / run
-            if Path(run).name != run or run.startswith("."):
-                verified.add("row", ("runs", f"its id {run!r:.60} is no name of a folder"))
-            elif not folder.is_dir():
-                verified.add("file", (str(folder), "expected the folder of the run, found none"))
-            else:
-                _check_files(verified, folder, reader)
-            if digest and not verified.damages:
-                verified.digest = results_digest(reader, run)
-            yield verified
+            yield run, itertools.chain(reader.verify(run), _of_files(settings.results, run, reader)), reader
 
 
-def _check_files(verified: _Verified, folder: Path, reader: StoreReader) -> None:
+def _of_files(results: Path, run: str, reader: StoreReader) -> _Damages:
     """Check the manifest of a run against the store, and all files that either names."""
-    from ganglion.supervisor.folder import MANIFEST, Files, read_manifest  # late: pydantic, which tables need not
+    from ganglion.cli.extension import MANIFEST, Files, read_manifest  # late: pydantic, which tables need not
 
-    run, files = verified.run, Files(folder)
-    manifest, wrong = read_manifest(folder)
+    folder = results / run
+    if not _is_name(run):
+        yield "row", "runs", f"its id {run!r:.60} is no name of a folder"
+        return
+    if not folder.is_dir():
+        yield "file", str(folder), "expected the folder of the run, found none"
+        return
+    files, (manifest, wrong) = Files(folder), read_manifest(folder)
     try:
         heads = reader.heads(run)
     except StoreError:
@@ -430,23 +396,23 @@ def _check_files(verified: _Verified, folder: Path, reader: StoreReader) -> None
     # Every run declares something before its first row: without rows a store has no more of it than its models.
     sealed = manifest.get("chain")
     if wrong:
-        verified.add("file", (MANIFEST, wrong))
+        yield "file", MANIFEST, wrong
     elif heads is not None and "sha256" not in manifest:
-        verified.add("file", (MANIFEST, "the run has ended, but it is not sealed"))
+        yield "file", MANIFEST, "the run has ended, but it is not sealed"
     elif heads is not None and (reader.count("declarations", [run]) or reader.count("episodes", [run])):
         # None: the run ended without its governor, and nothing was left to hand the heads over.
         if sealed is not None and not _agree(sealed, heads):
-            verified.add("chain", (run, f"{MANIFEST} has kept other heads than the store"))
+            yield "chain", run, f"{MANIFEST} has kept other heads than the store"
     if heads is not None:
-        verified.add("file", *files.sealed(manifest))
+        yield from (("file", *damage) for damage in files.sealed(manifest))
     try:
         rows = reader.rows("brains", [run], columns=["path", "sha256"])
         newest = {str(row["path"]): row["sha256"] for row in rows if row["path"] is not None}
     except StoreError as error:
         newest = {}
-        verified.add("store", ("brains", str(error)))
+        yield "store", "brains", str(error)
     for path, sha256 in newest.items():
-        verified.add("file", *files.model(path, sha256))
+        yield from (("file", *damage) for damage in files.model(path, sha256))
 
 
 def _agree(sealed: Any, heads: Any) -> bool:
@@ -455,17 +421,20 @@ def _agree(sealed: Any, heads: Any) -> bool:
     return same and all(row in heads["phases"] for row in sealed.get("phases") or ())
 
 
-def _of_folder(results: Path, name: str, why: StoreError) -> _Verified:
+def _of_folder(results: Path, name: str, why: StoreError) -> _Damages:
     """Check the folder of a run whose store cannot be read; that is damage, unless it was not to be stored at all."""
-    from ganglion.supervisor.folder import MANIFEST, Files, read_manifest
+    from ganglion.cli.extension import MANIFEST, Files, read_manifest
 
-    if Path(name).name != name or not (results / name / MANIFEST).is_file():
+    if not _is_name(name) or not (results / name / MANIFEST).is_file():
         raise UsageError(f"{why}; in {results} there is no folder of a run {name!r:.60} either")
-    verified = _Verified(name)
     manifest, wrong = read_manifest(results / name)
     if manifest.get("store") is not None:
-        verified.add("store", (str(manifest["store"]), f"its rows cannot be read: {why}"))
+        yield "store", str(manifest["store"]), f"its rows cannot be read: {why}"
     if wrong or "sha256" not in manifest:
-        verified.add("file", (MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order"))
-    verified.add("file", *Files(results / name).sealed(manifest))
-    return verified
+        yield "file", MANIFEST, wrong or "it is not sealed: the run goes on, or has not ended in order"
+    yield from (("file", *damage) for damage in Files(results / name).sealed(manifest))
+
+
+def _is_name(run: str) -> bool:
+    """Say whether a run's id is the name of a folder; another one would lead elsewhere."""
+    return Path(run).name == run and not run.startswith(".")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.cli.results import canonical, first_difference, results_digest
-from ganglion.errors import StoreError
+from ganglion.sdk import StoreError
+from ganglion_store.command import canonical, first_difference, results_digest
 
 Rows = dict[str, list[dict[str, Any]]]
 
