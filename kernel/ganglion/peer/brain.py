@@ -29,8 +29,10 @@ from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
+from ganglion.peer.step.arrays import learns_arrays
+from ganglion.peer.step.layout import Layout
 from ganglion.peer.transitions import Remember, Row, Stack, parted
-from ganglion.peer.values import SIMPLE, Layout, copied, deserialize, learns_arrays, serialize
+from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import RewardInformation
@@ -502,11 +504,11 @@ class BrainHost:
         data = think.data
         row = Row(
             muscle=f"{self._setup.agent}/{think.worker}",
-            readings=(think.readings if think.observations is None else think.observations)[0],
-            proposed=(think.applied if think.proposed is None else think.proposed)[0],
-            rewards=think.rewards[0],
+            readings=think.readings if think.observations is None else think.observations,
+            proposed=think.applied if think.proposed is None else think.proposed,
+            rewards=think.rewards,
             objective=think.objective[0],
-            next_readings=(think.next_readings if think.next_observations is None else think.next_observations)[0],
+            next_readings=think.next_readings if think.next_observations is None else think.next_observations,
             terminated=think.terminated,
             truncated=think.truncated,
             decision=think.decision,

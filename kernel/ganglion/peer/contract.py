@@ -11,7 +11,8 @@ from typing import Any
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT, UID_BYTES
 from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
-from ganglion.peer.values import Layout, serialize
+from ganglion.peer.step.layout import Field, Layout
+from ganglion.peer.values import serialize
 from ganglion.sdk.environment import EnvironmentBaseline, EnvironmentState, Reward, StateTransformer
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
@@ -83,16 +84,16 @@ def difference(before: Sequence[tuple[str, Any]], now: Sequence[tuple[str, Any]]
     return f"the order was {order:.200} and is {other:.200}"
 
 
-def row_of(what: str, layout: Layout, informations: Any) -> list[Any]:
-    """Return informations, in any order, as they travel.
+def field_set(what: str, layout: Layout, informations: Any) -> Field:
+    """Return what informations of one body, in any order, were set to, as it travels.
 
     Raises:
         AuthorError: One is strange, missing, doubled or without a value, or a reward is infinite; it names the id.
         SpaceError: The declared space does not contain the value, whatever space its author gave it.
     """
-    row = layout.row_set(informations)
-    if row is not None:
-        return row
+    numbers = layout.values_set(informations)
+    if numbers is not None:
+        return layout.field([numbers])
     try:
         same = tuple([i.uid for i in informations]) == layout.ids
     except (AttributeError, TypeError):
@@ -109,7 +110,7 @@ def row_of(what: str, layout: Layout, informations: Any) -> list[Any]:
     if infinite is not None:
         raise AuthorError(f"reward {infinite!r}: expected a finite number, found {values!r:.80}")
     try:
-        return layout.to_row(values)
+        return layout.field([values])
     except SpaceError:  # an array that was changed after it was set
         for information, space in zip(ordered, layout.spaces, strict=True):
             _contained(information, space)
@@ -147,32 +148,45 @@ def static_model(given: Any) -> dict[str, Any] | None:
 
 
 class Declared:
-    """Know what a program declared; return its rows as our own hosts would have sent them.
+    """Know what an environment declared, and return its values as our own hosts send them.
 
-    An integer where a float is declared becomes one, nested lists become bytes, so that equal programs in different
-    languages leave equal results.
+    Our own hosts have checked what they send as blocks; all else is checked.
     """
 
-    def __init__(self) -> None:
-        self._layouts: dict[str, Layout] = {}
+    def __init__(self, program: bool = True) -> None:
+        self._program = program
+        self.layouts: dict[str, Layout] = {}
         self._time = SimTime(None, None)
 
     def declare(self, what: str, declarations: Sequence[Mapping[str, Any]]) -> None:
         """Take the declarations of its `sensors`, `actuators` (with their no-ops) or `rewards`."""
-        layout = self._layouts[what] = declared_layout(declarations, what)
-        for i, row in enumerate(declarations):
+        missing = what == "rewards" and not self._program  # those of a reward whose error was tolerated
+        layout = self.layouts[what] = declared_layout(declarations, what, missing)
+        for i, row in enumerate(declarations) if self._program else ():
             if row.get("value") is not None:
-                one = Layout(layout.ids[i : i + 1], layout.spaces[i : i + 1])
-                checked_row(one, [row["value"]], f"{what}: value")
+                layout.part([i]).checked([[row["value"]]], f"{what}: value")
 
-    def row(self, what: str, row: list[Any], name: str) -> list[Any]:
-        """Return a row as our hosts would send it; RemoteProtocolError names the id whose value does not fit."""
-        layout = self._layouts[what]
-        checked = checked_row(layout, row, name)
-        infinite = layout.infinite(layout.from_row(checked, name)) if what == "rewards" else None
-        if infinite is not None:
-            raise RemoteProtocolError(f"{name}.{infinite}: expected a finite number")
-        return checked
+    def field(self, what: str, field: Field, name: str) -> Field:
+        """Return values as our hosts would send them; RemoteProtocolError names the id whose value does not fit."""
+        layout = self.layouts[what]
+        if not self._program and layout.fits(field):
+            return field
+        return layout.checked(field, name, finite=what == "rewards")
+
+    def fields(self, readings: Field, rewards: Field) -> tuple[Field, Field]:
+        """Return readings and rewards of a step as our hosts would send them."""
+        own, layouts = not self._program, self.layouts
+        seen, earned = layouts["sensors"], layouts["rewards"]
+        if not (own and seen.fits(readings)):
+            readings = seen.checked(readings, "readings")
+        if not (own and earned.fits(rewards)):
+            rewards = earned.checked(rewards, "rewards", finite=True)
+        return readings, rewards
+
+    def row(self, what: str, field: Field, name: str) -> list[Any]:
+        """Return the values of the one body as a row; RemoteProtocolError names the id whose value does not fit."""
+        row: list[Any] = self.layouts[what].rows(self.field(what, field, name))[0]
+        return row
 
     def begin(self) -> None:
         """Let time begin again: an episode does."""
@@ -190,18 +204,7 @@ class Declared:
         self._time = now
 
 
-def checked_row(layout: Layout, row: list[Any], name: str) -> list[Any]:
-    """Return a row of values in their spaces, as our hosts would send it; RemoteProtocolError names a wrong one."""
-    if layout.holds(row):
-        return row
-    values = layout.from_row(row, name)
-    for uid, space, value in zip(layout.ids, layout.spaces, values, strict=True):
-        if not space.contains(value):
-            raise RemoteProtocolError(f"{name}.{uid}: expected a value of {space}, found {value!r:.60}")
-    return layout.to_row(values)
-
-
-def declared_layout(declarations: Sequence[Mapping[str, Any]], what: str) -> Layout:
+def declared_layout(declarations: Sequence[Mapping[str, Any]], what: str, missing: bool = False) -> Layout:
     """Return the layout of declarations that come from outside; RemoteProtocolError says which one is wrong."""
     if len(declarations) > IDS_PER_ENVIRONMENT:
         raise RemoteProtocolError(
@@ -223,7 +226,7 @@ def declared_layout(declarations: Sequence[Mapping[str, Any]], what: str) -> Lay
         except SpaceError as error:
             raise RemoteProtocolError(f"{what}.{uid}: {error}") from error
         ids.append(uid)
-    return Layout(ids, spaces)
+    return Layout(ids, spaces, missing)
 
 
 class Judgement:

@@ -15,8 +15,8 @@ from ganglion.peer.lost import CommandHistory, Replayer, await_successor, lost_b
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import WorkerRenewal
-from ganglion.peer.values import Layout
-from ganglion.peer.world import Actor, Phase, World, select
+from ganglion.peer.step.layout import Layout
+from ganglion.peer.world import Actor, Phase, World
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import Mode, Signal
@@ -351,6 +351,7 @@ class ControllerHost:
         setup = phase.setup
         static = start.static_models or {}
         place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
+        actors: list[Actor] = []
         asked = []
         for actor in phase.actors:
             if only_fresh and actor.peer not in self._fresh:
@@ -367,17 +368,20 @@ class ControllerHost:
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
             )
+            actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
-        self.participant.gather(asked)
+        for actor, ready in zip(actors, self.participant.gather(asked), strict=True):
+            actor.blocks = ready.blocks
         self._fresh.difference_update(actor.peer for actor in phase.actors)
 
     def _actor(self, phase: Phase, agent: dict[str, Any]) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
-        sensors = [str(s["id"]) for s in agent["sensors"]]
+        sensors = phase.cut([str(s["id"]) for s in agent["sensors"]], "sensors", phase.sensor_places)
         targets = [phase.actuator_places[str(a["id"])] for a in agent["actuators"]]
-        readings = select(sensors, phase.sensor_places, "readings") if sensors else (lambda worlds: [])
-        checks = Layout.of(agent["actuators"]) if agent.get("program") else None
-        return Actor(agent["name"], agent["peer"], agent, readings, targets, checks=checks)
+        spaces = [phase.worlds[world].checks.layouts["actuators"].spaces[i] for world, i in targets]
+        actuators = Layout([str(a["id"]) for a in agent["actuators"]], spaces)
+        program = bool(agent.get("program"))
+        return Actor(agent["name"], agent["peer"], agent, sensors, actuators, targets, program=program)
 
     def _controller(self, phase: Phase) -> Controller:
         setup = phase.setup

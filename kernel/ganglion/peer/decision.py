@@ -9,8 +9,8 @@ from typing import Any
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import ToleratedErrors, wrong_answer
-from ganglion.peer.contract import checked_row
-from ganglion.peer.values import Layout, deserialize
+from ganglion.peer.step.layout import Field, Layout
+from ganglion.peer.values import deserialize
 from ganglion.peer.world import Actor
 from ganglion.sdk.brain import Brain, EvaluationResult
 from ganglion.sdk.flow import Signal
@@ -77,16 +77,15 @@ class Decision:
 
     index: int
     readings: list[Any]
-    readings_row: list[Any]  # as they travel
+    told_readings: Field  # as they travel, as all that is told
     setpoints: list[Any]
-    setpoints_row: list[Any]
+    told_setpoints: Field
     data: Any = None
     frozen: Any = None  # the data as they travel; what their author changes later changes nothing
     blobs: Sequence[bytes] = ()
-    seen_row: list[Any] | None = None  # the readings after filters, as they travel
-    proposed_row: list[Any] | None = None  # the setpoints before filters, as they travel
-    rewards: list[Any] | None = None
-    rewards_row: list[Any] | None = None  # as they travel
+    seen: Field | None = None  # the readings after filters
+    proposed: Field | None = None  # the setpoints before filters
+    rewards: Field | None = None
     objective: float | None = None
     settled: bool = False
 
@@ -96,7 +95,7 @@ class Seen:
     """Readings as filters show them, as they travel too, and the actuators to be set."""
 
     values: list[Any]
-    row: list[Any]
+    told: Field
     available: list[ActuatorInformation]
 
 
@@ -149,51 +148,31 @@ def heard(actors: Sequence[Actor], answers: Sequence[Acted]) -> list[Acted]:
 
     Our hosts have checked what they send. What a program sends that cannot be taken is blamed on it, by CallFailed.
     """
-    return [
-        answer if actor.checks is None else _checked(actor, answer)
-        for actor, answer in zip(actors, answers, strict=True)
-    ]
+    return [_checked(actor, answer) if actor.program else answer for actor, answer in zip(actors, answers, strict=True)]
 
 
-def setpoints_of(actor: Actor, answer: Acted) -> list[Any]:
-    """Return the one row of setpoints of an answer; CallFailed blames the muscle if there is none."""
-    rows = answer.setpoints
-    if rows is None or len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(actor.targets):
-        text = f"setpoints: expected one row of {len(actor.targets)} values, found {rows!r:.80}"
-        raise wrong_answer(actor.peer, _ACT, RemoteProtocolError(text))
-    row: list[Any] = rows[0]
-    return row
+def setpoints_of(actor: Actor, answer: Acted) -> Field:
+    """Return the setpoints of an answer, as blocks; CallFailed blames the muscle if there are none."""
+    try:
+        return actor.actuators.checked(answer.setpoints or [], "setpoints", finite=True)
+    except RemoteProtocolError as error:
+        raise wrong_answer(actor.peer, _ACT, error) from error
 
 
 def _checked(actor: Actor, answer: Acted) -> Acted:
-    if answer.setpoints is not None:
-        setpoints_of(actor, answer)
+    layout = actor.actuators
+    setpoints, proposed = answer.setpoints, answer.proposed
     try:
         return replace(
             answer,
-            setpoints=_rows(actor, answer.setpoints, "setpoints"),
-            proposed=_rows(actor, answer.proposed, "proposed"),
+            setpoints=None if setpoints is None else layout.checked(setpoints, "setpoints", finite=True),
+            proposed=None if proposed is None else layout.checked(proposed, "proposed", finite=True),
             objective=_objective(answer.objective),
             signal=_signal(actor, answer.signal),
             excused=_excused(answer.excused),
         )
     except RemoteProtocolError as error:
         raise wrong_answer(actor.peer, _ACT, error) from error
-
-
-def _rows(actor: Actor, rows: list[Any] | None, name: str) -> list[Any] | None:
-    """Return the one row of values of the actuators, None where there is none."""
-    if rows is None:
-        return None
-    layout = actor.checks
-    assert layout is not None
-    if len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(layout):
-        raise RemoteProtocolError(f"{name}: expected one row of {len(layout)} values, found {rows!r:.80}")
-    row = checked_row(layout, rows[0], name)
-    infinite = layout.infinite(layout.from_row(row, name))
-    if infinite is not None:
-        raise RemoteProtocolError(f"{name}.{infinite}: expected a finite number")
-    return [row]
 
 
 def _objective(found: list[Any] | None) -> list[float | None] | None:

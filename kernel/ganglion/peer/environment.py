@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import index
 from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, failure_of, identity, seed_process, show_failure
-from ganglion.peer.contract import Judgement, difference, layout_of, row_of, static_model
+from ganglion.peer.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
-from ganglion.peer.values import Layout, arrays_of, declaration, flag_of, plain, reward_layout, state_of, values_of
+from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
+from ganglion.peer.step.layout import Field, Layout, declaration
+from ganglion.peer.values import plain
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest, StepBatch
 from ganglion.sdk.flow import Mode, SimTime
 from ganglion.sdk.information import Template, resolve_flags
@@ -118,14 +120,16 @@ class EnvironmentHost:
             judgement.show_step(self._steps)
         state: Any
         if environment.batched:
-            batch = self._step_batch(environment, self._given(update))
+            batch = self._step_batch(environment, update)
             if judgement.silent:
                 return self._updated(environment, batch)
             state = self._read_batch(lambda: self._state_of(batch))
         else:
-            row: Any = update.setpoints[0] if len(update.setpoints) == 1 and update.actuators is None else None
-            numbers = self._setpoint_layout.holds(row)
-            given = self._actuators.hold(row) if numbers else self._setpoints(update)
+            setpoints = update.setpoints
+            if update.actuators is None and setpoints and type(setpoints[0]) is bytes:  # which has been checked
+                given = self._actuators.hold(self._setpoint_layout.values(setpoints, "update.setpoints"))
+            else:
+                given = self._setpoints(update)
             state = hooks("update", environment.update, given)
             if type(state) is not EnvironmentState:
                 state = self._state(state)
@@ -134,14 +138,14 @@ class EnvironmentHost:
                 state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
         if not judgement.silent:
             rewards = self._rewards
-            check = None if rewards is None else lambda found: row_of("reward", rewards, found)
+            check = None if rewards is None else lambda found: field_set("reward", rewards, found)
             state = judgement.finish(state, check)
         environment.done = state.terminated or state.truncated
         ticks, timestamp = self._pass_time(state.simtime)
-        reward_row, reward_ids = self._reward_row(state.rewards)
+        earned, reward_ids = self._earned(state.rewards)
         return EnvironmentUpdated(
-            readings=[self._reading_row(state.sensor_information)],
-            rewards=[reward_row],
+            readings=self._readings(state.sensor_information),
+            rewards=earned,
             terminated=state.terminated,
             truncated=state.truncated,
             ticks=ticks,
@@ -167,7 +171,7 @@ class EnvironmentHost:
         body = codec_of(EnvironmentReset).encode(replace(reset, state=state))
         self._opened = Request(request.peer, request.head, body, request.blobs)
         return EnvironmentUpdated(
-            readings=[self._reading_row(baseline.sensors_available)],
+            readings=self._readings(baseline.sensors_available),
             rewards=[],
             ticks=ticks,
             timestamp=timestamp,
@@ -329,11 +333,12 @@ class EnvironmentHost:
         return EnvironmentDeclared(
             sensors=[declaration(s.uid, s.space, None, s.value_ids) for s in sensors],
             actuators=[declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators],
-            readings=[self._reading_row(sensors)],
+            readings=self._readings(sensors),
             rewards=None if rewards is None else [declaration(r.uid, r.space, None, r.value_ids) for r in rewards],
             ticks=ticks,
             timestamp=timestamp,
             static_model=self._read(static_model, baseline.static_world_model),
+            blocks=True,
         )
 
     def _layout(self, what: str, informations: Any) -> Layout:
@@ -360,29 +365,27 @@ class EnvironmentHost:
         return self._environment
 
     def _setpoints(self, update: EnvironmentUpdate) -> list[Any]:
-        filled = self._actuators.fill(self._given(update))
-        return filled if update.actuators is None else [filled[i] for i in sorted(set(update.actuators))]
+        """Return what is given as informations of all actuators, or of those that are named, in declared order."""
+        layout = self._given_layout(update)
+        given = dict(zip(layout.ids, layout.values(update.setpoints, "update.setpoints"), strict=True))
+        filled = self._actuators.fill([given.get(uid) for uid in self._setpoint_layout.ids])
+        return [it for it in filled if it.uid in given]
 
-    def _given(self, update: EnvironmentUpdate) -> list[Any]:
-        """Return the setpoints of this step in declared order, None where there is none."""
-        layout = self._setpoint_layout
-        if len(update.setpoints) != 1:
-            raise RemoteProtocolError(f"update.setpoints: expected one row, found {len(update.setpoints)}")
-        if update.actuators is None:
-            return layout.from_row(update.setpoints[0], "update.setpoints")
-        strange = [i for i in update.actuators if not 0 <= i < len(layout)]
+    def _given_layout(self, update: EnvironmentUpdate) -> Layout:
+        layout, chosen = self._setpoint_layout, update.actuators
+        if chosen is None:
+            return layout
+        strange = [i for i in chosen if not 0 <= i < len(layout)]
         if strange:
             raise RemoteProtocolError(f"update.actuators: expected indices below {len(layout)}, found {strange[0]}")
-        chosen = Layout([layout.ids[i] for i in update.actuators], [layout.spaces[i] for i in update.actuators])
-        values: list[Any] = [None] * len(layout)
-        for i, value in zip(update.actuators, chosen.from_row(update.setpoints[0], "update.setpoints"), strict=True):
-            values[i] = value
-        return values
+        return layout.part(chosen)
 
     # -- many bodies at once ------------------------------------------------------------------------------------------
-    def _step_batch(self, environment: Environment, values: Sequence[Any]) -> StepBatch:
-        setpoints = arrays_of(self._setpoint_layout, values)
-        batch = self._hooks("update_batch", environment.update_batch, setpoints)
+    def _step_batch(self, environment: Environment, update: EnvironmentUpdate) -> StepBatch:
+        layout, setpoints = self._given_layout(update), update.setpoints
+        if not layout.fits(setpoints):
+            setpoints = layout.field([layout.values(setpoints, "update.setpoints")])
+        batch = self._hooks("update_batch", environment.update_batch, layout.arrays(setpoints))
         if not isinstance(batch, StepBatch):
             raise self._wrong("expected a StepBatch", batch)
         return batch
@@ -398,31 +401,29 @@ class EnvironmentHost:
 
     def _updated(self, environment: Environment, batch: StepBatch) -> EnvironmentUpdated:
         """Answer without an object per value."""
-        declared = None
-        if self._rewards is None:
-            self._rewards = self._read_batch(lambda: reward_layout(batch.rewards))
-            declared = [declaration(uid, space) for uid, space in self._rewards.pairs()]
-            self._reward_ids = declared
-        rewards = self._rewards
-        readings = self._read_batch(lambda: values_of("sensor", self._sensors, batch.readings))
-        earned = self._read_batch(lambda: values_of("reward", rewards, batch.rewards))
-        infinite = rewards.infinite(earned)
-        if infinite is not None:
-            raise self._fault(f"reward {infinite!r}: expected a finite number, found {earned!r:.80}")
-        terminated, truncated = self._read_batch(
-            lambda: resolve_flags(None, flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
-        )
+        readings, earned, declared, (terminated, truncated) = self._read_batch(lambda: self._fields(batch))
         environment.done = terminated or truncated
         ticks, timestamp = self._pass_time(batch.simtime)
         return EnvironmentUpdated(
-            readings=[self._sensors.to_row(readings)],
-            rewards=[rewards.to_row(earned)],
+            readings=readings,
+            rewards=earned,
             terminated=terminated,
             truncated=truncated,
             ticks=ticks,
             timestamp=timestamp,
             reward_ids=declared,
         )
+
+    def _fields(self, batch: StepBatch) -> tuple[Field, Field, list[dict[str, Any]] | None, tuple[bool, bool]]:
+        """Return readings, rewards, the declarations of these if they were not declared before, and the flags."""
+        declared = None
+        if self._rewards is None:
+            self._rewards = reward_layout(batch.rewards)
+            declared = self._reward_ids = [declaration(uid, space) for uid, space in self._rewards.pairs()]
+        readings = field_of("sensor", self._sensors, batch.readings)
+        earned = field_of("reward", self._rewards, batch.rewards)
+        flags = (flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
+        return readings, earned, declared, resolve_flags(None, *flags)
 
     def _state(self, result: Any) -> EnvironmentState:
         if isinstance(result, EnvironmentState):
@@ -440,32 +441,32 @@ class EnvironmentHost:
         except (TypeError, ValueError) as error:
             raise self._fault(str(error), self._judgement.told_by(self._hooks)) from error
 
-    def _reading_row(self, informations: Any) -> list[Any]:
-        row = self._sensors.row_set(informations)
-        if row is None:
-            said_by = self._judgement.told_by(self._hooks)
-            row = self._read(row_of, "sensor", self._sensors, informations, said_by=said_by)
-        return row
+    def _readings(self, informations: Any) -> Field:
+        layout = self._sensors
+        values = layout.values_set(informations)
+        if values is not None:
+            return [layout.pack(*values)] if layout.pack is not None else layout.field([values])
+        said_by = self._judgement.told_by(self._hooks)
+        return self._read(field_set, "sensor", layout, informations, said_by=said_by)  # type: ignore[no-any-return]
 
-    def _reward_row(self, rewards: Any) -> tuple[list[Any], list[dict[str, Any]] | None]:
-        declared = None
-        row = None if self._rewards is None or self._judgement.own_rewards else self._rewards.row_set(rewards)
-        if row is not None:
-            return row, None
+    def _earned(self, rewards: Any) -> tuple[Field, list[dict[str, Any]] | None]:
+        """Return the rewards of a step, and their declarations if they were not declared before."""
+        declared, layout = None, self._rewards
+        values = None if layout is None or self._judgement.own_rewards else layout.values_set(rewards)
+        if layout is not None and values is not None:
+            return [layout.pack(*values)] if layout.pack is not None else layout.field([values]), None
         said_by = self._judgement.paid_by(self._hooks)
-        if self._rewards is None:
-            self._rewards = self._read(layout_of, "reward", rewards, said_by=said_by)
+        if layout is None:
+            layout = self._rewards = self._read(layout_of, "reward", rewards, said_by=said_by)
             declared = [declaration(r.uid, r.space, None, r.value_ids) for r in rewards]
             self._reward_ids = declared
-        layout = self._rewards
         assert layout is not None
         if self._judgement.own_rewards:
             # In the place of others: what was not declared has no column, the others no value.
             given = {it.uid: it.value for it in rewards}
-            row = [given.get(uid) for uid in layout.ids]
-            fits = [v is not None and s.contains(v) for v, s in zip(row, layout.spaces, strict=True)]
-            return layout.to_row([v if fit else None for v, fit in zip(row, fits, strict=True)]), declared
-        return self._read(row_of, "reward", layout, rewards, said_by=said_by), declared
+            pairs = [(given.get(uid), space) for uid, space in layout.pairs()]
+            return layout.field([[v if v is not None and s.contains(v) else None for v, s in pairs]]), declared
+        return self._read(field_set, "reward", layout, rewards, said_by=said_by), declared
 
     def _pass_time(self, simtime: Any) -> tuple[int | None, str | None]:
         """Return the ticks and the timestamp of now as they travel; None stands for the steps of this episode."""

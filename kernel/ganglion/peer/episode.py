@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +12,8 @@ from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard, setpoints_of
 from ganglion.peer.lost import Replayer, Told, lost_between_calls
 from ganglion.peer.records import pack
-from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, rows_of
+from ganglion.peer.step.layout import Field, Layout
+from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, fields_of
 from ganglion.run.effect import record_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
@@ -24,32 +24,31 @@ from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 _ROWS_OPEN_MAX = 200
 _ROWS_OPEN_BYTES = 256 * 1024  # a quarter of what a body may have: rows may hold images
 _ROW_BYTES = 64  # of numbers and flags beside the values
+_VALUES = {"steps": (4, 5, 6), "actions": (3, 4, 5, 6)}  # where fields of values stand in a row
 _ROW, _EARNED = attrgetter("row"), attrgetter("earned")
 _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
 
 
-_Applied = tuple[list[Any], bytes | None]
-"""What an environment is given, None where nothing is; and that as it is recorded, where it is known."""
-
-
 class _Rows:
-    """Rows of one table that have not left yet."""
+    """Rows of one table that have not left yet; `size` bytes is what the values of one take."""
 
-    __slots__ = ("rows", "size_bytes")
+    __slots__ = ("rows", "size", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, *layouts: Layout) -> None:
+        self.size = _ROW_BYTES + sum(size for layout in layouts for size in layout.sizes)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew, without rows."""
         self.rows: list[list[Any]] = []
         self.size_bytes = 0
 
-    def add(self, row: list[Any]) -> bool:
-        """Take one row, whose values are packed; say whether the rows should be handed on."""
-        rows, size_bytes = self.rows, self.size_bytes + _ROW_BYTES
-        rows.append(row)
-        for value in row:
-            if type(value) is bytes:
-                size_bytes += len(value)
-        self.size_bytes = size_bytes
-        return len(rows) >= _ROWS_OPEN_MAX or size_bytes >= _ROWS_OPEN_BYTES
+    def add(self, row: list[Any], beside: bytes | None) -> bool:
+        """Take one row, whose last value `beside` is; say whether the rows should be handed on."""
+        row.append(beside)
+        self.rows.append(row)
+        self.size_bytes += self.size if beside is None else self.size + len(beside)
+        return len(self.rows) >= _ROWS_OPEN_MAX or self.size_bytes >= _ROWS_OPEN_BYTES
 
 
 class Episode:
@@ -61,8 +60,10 @@ class Episode:
         self._boundaries = Boundaries(phase)
         self._ending: Ending | None = None
         self._recorded = 0
-        self._rows = {world.uid: _Rows() for world in phase.worlds}
-        self._action_rows = {actor.name: _Rows() for actor in phase.actors}
+        self._rows = {world.uid: _Rows(*world.checks.layouts.values()) for world in phase.worlds}
+        self._action_rows = {
+            actor.name: _Rows(actor.sensors.layout, actor.actuators, actor.actuators) for actor in phase.actors
+        }
         self._wishes: list[dict[str, Any]] = []
         self._tolerated = 0  # errors of authors in this episode
         self._turn = Turn(phase.controller, list(phase.by_name), phase.hooks)
@@ -71,13 +72,10 @@ class Episode:
         self._acting = True  # in a round whose step is not recorded yet
         self._alone = [phase.setup.worker]
         self._place = (phase.setup.phase, phase.setup.worker, number, 0)
-        self._blank = [(None,) * len(world.actuators) for world in phase.worlds]
         phase.hooks.step = 0
-        for world in phase.worlds:
-            world.pack()
         for actor in phase.actors:
             actor.decision, actor.decisions, actor.objectives, actor.given = None, 0, [], []
-            actor.look(phase.worlds)
+        phase.look()
 
     async def run(self) -> None:
         """Let the controller steer until the episode has ended."""
@@ -119,41 +117,35 @@ class Episode:
             if self._alone[0] not in workers:
                 text = f"agent {actor.name} is asked in step {self.step + 1}, but turn({self.step}) did not say so"
                 raise AuthorError(f"{text} when it was asked for the first time")
-            message = Act(
-                readings=[actor.row],
-                rewards=None if rewards is None else [rewards],
-                round=self.round,
-                workers=workers,
-                ticks=ticks,
-                reward_ids=None if actor.told_rewards else self._reward_ids(actor, rewards),
-            )
+            reward_ids = None if actor.told_rewards else self._reward_ids(actor, rewards)
+            readings, rewards = (actor.row, rewards) if actor.blocks else actor.tell(rewards)
+            message = Act(readings, rewards, round=self.round, workers=workers, ticks=ticks, reward_ids=reward_ids)
             asked.append(participant.ask(actor.peer, "muscle.act", message, actor.act_s, position))
         answers = participant.gather([*asked, *passing.values()])
-        if phase.checks_muscles:
+        if phase.programs:
             answers = heard([*actors, *map(phase.by_name.__getitem__, passing)], answers)
         if passing:
             self._wish(passing, answers[len(asked) :])
-        setpoints: dict[str, list[Any]] = {}
+        setpoints: dict[str, Field] = {}
         for actor, answer in zip(actors, answers, strict=False):
             if answer.signal is not None or answer.excused:
                 self._wish([actor.name], [answer])
             if actor.decision is not None and actor.decision.rewards is not None:
                 self._completed(actor, answer, False, False)
-            rows, sees = answer.setpoints, actor.sees
-            if rows is None or len(rows) != 1 or type(rows[0]) is not list or len(rows[0]) != len(actor.targets):
-                rows = [setpoints_of(actor, answer)]  # which says what is wrong
-            setpoints[actor.name] = rows[0]
+            given = answer.setpoints
+            if given is None or not actor.actuators.fits(given):
+                given = setpoints_of(actor, answer)
+            setpoints[actor.name] = given
             actor.decision = Decision(
                 index=actor.decisions,
                 tick=phase.tick,
-                readings=pack(actor.row) if sees is None else worlds[sees].packed_readings,
-                setpoints=pack(rows[0]),
-                proposed=None if answer.proposed is None else pack(answer.proposed[0]),
+                readings=actor.row,
+                setpoints=given,
+                proposed=answer.proposed,
                 statistics=answer.statistics,
-                row=rows[0],
             )
             actor.decisions += 1
-        return Values(setpoints, phase.layouts.actuators)
+        return Values(setpoints, phase.actuator_layout)
 
     async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
         """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
@@ -162,7 +154,9 @@ class Episode:
             raise _has_ended()
         self._turn.check([*agents, *(setpoints.rows if isinstance(setpoints, Values) else setpoints)])
         named = list(map(phase.by_name.__getitem__, agents))
-        given = self._merge(rows_of(setpoints, phase.layouts.actuators))
+        fields = fields_of(setpoints, phase.actuator_layout)
+        acted = tuple(filter(fields.__contains__, phase.by_name))
+        given = list(map(fields.__getitem__, acted))
         if self.participants is not None:
             passing = self._let_pass(complete=True)
             if passing:
@@ -175,18 +169,17 @@ class Episode:
         updates: list[EnvironmentUpdate] = []
         asked: list[Pending] = []
         mend = None if not phase.setup.mends else Replayer(phase, stepped, updates)
-        applied: list[_Applied] = []
-        for world, whole in zip(worlds, given, strict=True):
+        applied: list[Field] = []
+        for world, merged in zip(worlds, phase.known.get(acted) or phase.given(acted), strict=True):
             if world.terminated or world.truncated:
                 world.rest()
                 continue
-            row, indices = whole[0], None
-            if None in row:
-                indices = [i for i, value in enumerate(row) if value is not None]
-                row = [row[i] for i in indices]
-            message = EnvironmentUpdate(setpoints=[row], actuators=indices)
+            indices, cut = merged
+            whole = cut.whole
+            field = cut(given) if whole is None else given[whole]
+            message = EnvironmentUpdate(field if world.blocks else cut.layout.rows(field), indices)
             stepped.append(world)
-            applied.append(whole)
+            applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)
             if mend is not None and mend.misses(world):
                 asked.append(mend(len(asked), lost_between_calls(world.peer)))
@@ -203,10 +196,10 @@ class Episode:
                     world.history.steps.append(Told(message, digest(pending.answer)))
         if declared:
             phase.connect_rewards()
-        for actor in phase.actors:
-            actor.look(worlds)
+        phase.look()
+        earned = list(map(_EARNED, worlds))
         for actor in named:
-            actor.earn(worlds)
+            actor.earn(earned)
         self._record_step(stepped, applied)
         if phase.settle:
             self._settle(named)
@@ -216,8 +209,8 @@ class Episode:
         self._boundary()
         controller = phase.controller
         rows = dict(zip(phase.by_name, map(_ROW, phase.actors), strict=True))
-        controller.readings = Values(rows, phase.layouts.sensors)
-        controller.rewards = Values(dict(zip(agents, map(_EARNED, named), strict=True)), phase.layouts.rewards)
+        controller.readings = Values(rows, phase.sensor_layout)
+        controller.rewards = Values(dict(zip(agents, map(_EARNED, named), strict=True)), phase.reward_layout)
         controller.step = self.step
         return StepResult(
             step=self.step,
@@ -281,7 +274,7 @@ class Episode:
             return [self.phase.setup.worker]
         return self.participants.get(actor.name, [self.phase.setup.worker])
 
-    def _reward_ids(self, actor: Actor, rewards: list[Any] | None) -> list[dict[str, Any]] | None:
+    def _reward_ids(self, actor: Actor, rewards: Field | None) -> list[dict[str, Any]] | None:
         if rewards is None or actor.told_rewards:
             return None
         actor.told_rewards = True
@@ -312,12 +305,12 @@ class Episode:
                 decision.readings,
                 decision.setpoints,
                 decision.proposed,
-                decision.packed_rewards,
+                decision.rewards,
                 decision.objective,
                 terminated,
                 truncated,
-                pack(statistics) if statistics else None,
-            ]
+            ],
+            pack(statistics) if statistics else None,
         )
         actor.decision = None
         if full:
@@ -331,30 +324,14 @@ class Episode:
         if decision.objective is not None:
             actor.given.append(decision.objective)
 
-    def _merge(self, setpoints: Mapping[str, list[Any]]) -> list[_Applied]:
-        """Return what each environment is given; the later agent in document order wins."""
-        given: list[_Applied] = [*zip(map(list, self._blank), repeat(None))]
-        for actor in self.phase.actors:
-            row, decision = setpoints.get(actor.name), actor.decision
-            if row is None:
-                continue
-            if actor.drives is not None:
-                packed = decision.setpoints if decision is not None and decision.row is row else None
-                given[actor.drives] = (row, packed)
-                continue
-            for (world, position), value in zip(actor.targets, row, strict=True):
-                given[world][0][position] = value
-        return given
-
     def _settle(self, actors: list[Actor]) -> None:
         due = [a for a in actors if a.decision is not None and a.decision.rewards is not None]
         asked = []
         for actor in due:
             assert actor.decision is not None
             rewards = actor.decision.rewards
-            message = Act(
-                readings=[actor.row], rewards=[rewards], decide=False, reward_ids=self._reward_ids(actor, rewards)
-            )
+            reward_ids = self._reward_ids(actor, rewards)
+            message = Act(*actor.tell(rewards), decide=False, reward_ids=reward_ids)
             asked.append(self._ask_actor(actor, message, 1))
         for actor, answer in zip(due, self._hear([a.name for a in due], asked), strict=True):
             assert actor.decision is not None
@@ -362,21 +339,21 @@ class Episode:
             if not actor.decision.settled:
                 self._judge(actor, actor.decision, answer)
 
-    def _record_step(self, stepped: Sequence[World], applied: Sequence[_Applied]) -> None:
-        for world, (row, packed) in zip(stepped, applied, strict=True):
+    def _record_step(self, stepped: Sequence[World], applied: Sequence[Field]) -> None:
+        for world, setpoints in zip(stepped, applied, strict=True):
             full = self._rows[world.uid].add(
                 [
                     self.step,
                     self.phase.tick,
                     world.ticks,
                     world.timestamp,
-                    world.packed_readings,
-                    pack(row) if packed is None else packed,
-                    world.packed_earned,
+                    world.readings,
+                    setpoints,
+                    world.earned,
                     world.terminated,
                     world.truncated,
-                    None if world.state is None else pack(world.state),
-                ]
+                ],
+                None if world.state is None else pack(world.state),
             )
             if full:
                 self._flush_steps(world.uid)
@@ -403,8 +380,7 @@ class Episode:
         for actor in due:
             rewards = actor.owed(phase.worlds)
             message = Act(
-                readings=[actor.row],
-                rewards=None if rewards is None else [rewards],
+                *actor.tell(rewards),
                 decide=False,
                 terminated=ending.terminated,
                 truncated=ending.truncated,
@@ -493,23 +469,27 @@ class Episode:
             self._flush_actions(actor.name)
 
     def _flush_steps(self, uid: str) -> None:
-        rows, self._rows[uid] = self._rows[uid], _Rows()
-        if rows.rows:
-            setup = self.phase.setup
-            record = ["steps", setup.phase, setup.mode, setup.worker, uid, self.number, rows.rows]
-            self.phase.records.add(record, len(rows.rows), rows.size_bytes)
+        self._hand_on("steps", uid, self._rows[uid])
 
     def _flush_actions(self, agent: str) -> None:
-        rows, self._action_rows[agent] = self._action_rows[agent], _Rows()
+        self._hand_on("actions", agent, self._action_rows[agent])
+
+    def _hand_on(self, table: str, name: str, rows: _Rows) -> None:
         if rows.rows:
             setup = self.phase.setup
-            record = ["actions", setup.phase, setup.mode, setup.worker, agent, self.number, rows.rows]
+            for row in rows.rows:
+                for place in _VALUES[table]:
+                    field = row[place]
+                    if field is not None and (not field or type(field[0]) is bytes):
+                        row[place] = b"".join(field)
+            record = [table, setup.phase, setup.mode, setup.worker, name, self.number, rows.rows, True]
             self.phase.records.add(record, len(rows.rows), rows.size_bytes)
+            rows.begin()
 
     def _show(self, controller: Controller) -> None:
         controller.episode, controller.step = self.number, 0
         rows = {a.name: a.row for a in self.phase.actors}
-        controller.readings = Values(rows, self.phase.layouts.sensors)
+        controller.readings = Values(rows, self.phase.sensor_layout)
         controller.rewards = {}
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from ganglion.errors import AuthorError
 from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
-from ganglion.peer.values import Layout, deserialize, serialize
+from ganglion.peer.step.layout import Layout
+from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.filter import Actuators, Array, Filter, Sensors
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
 from ganglion.sdk.models import Models

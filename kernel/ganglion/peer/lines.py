@@ -24,8 +24,7 @@ import numpy as np
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S, LINE_ANSWER_S, MESSAGE_BYTES
 from ganglion.peer.author import Loader
-from ganglion.peer.contract import checked_row
-from ganglion.peer.values import Layout
+from ganglion.peer.step.layout import Layout
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
@@ -195,8 +194,8 @@ class _Piped(Part):
             found = ", ".join(given) if type(given) is dict else f"{given!r:.80}"
             raise self._lines.wrong(field, f"expected a map with the keys {', '.join(layout.ids)}, found {found}")
         try:
-            row = checked_row(layout, [given[uid] for uid in layout.ids], field)
-            return [kind(*it) for it in zip(layout.from_row(row, field), layout.spaces, layout.ids, strict=True)]
+            values = layout.values(layout.checked([[given[uid] for uid in layout.ids]], field), field)
+            return [kind(*it) for it in zip(values, layout.spaces, layout.ids, strict=True)]
         except RemoteProtocolError as error:
             raise self._lines.wrong("", str(error)) from None
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgpack
 import numpy as np
-from numpy.typing import NDArray
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
@@ -19,8 +18,10 @@ from ganglion.peer.filters import ActingFilters, tag_of
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
+from ganglion.peer.step.arrays import Readings, takes_arrays
+from ganglion.peer.step.layout import Array, Field, Layout, is_blocks
 from ganglion.peer.transitions import joined
-from ganglion.peer.values import SIMPLE, Columns, Layout, Readings, deserialize, serialize, takes_arrays
+from ganglion.peer.values import SIMPLE, deserialize, serialize
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
@@ -35,6 +36,7 @@ from ganglion.wire.messages import (
     BrainJoin,
     BrainLeave,
     Done,
+    MuscleReady,
     MuscleReset,
     MuscleSetup,
     Nothing,
@@ -43,12 +45,10 @@ from ganglion.wire.messages import (
     UpdateAsked,
 )
 
-Array = NDArray[Any]
-_Read = tuple[list[Any], list[Any], Any]
-"""Setpoints, these as they travel, the data."""
+_Read = tuple[list[Any], Any]
+"""Setpoints, the data."""
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
-_NUMBER_BYTES = 9
 _ACTUATORS = {ActuatorInformation}
 _OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
@@ -76,7 +76,7 @@ class MuscleHost:
         }
 
     # -- a phase ------------------------------------------------------------------------------------------------------
-    def setup(self, request: Request, setup: MuscleSetup) -> Done:
+    def setup(self, request: Request, setup: MuscleSetup) -> MuscleReady:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
         self.participant.begin_journal([(request, None)])  # what comes before is not needed
         self._stands, self._renewal = True, None
@@ -134,7 +134,7 @@ class MuscleHost:
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
         self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
-        self._columns = Columns(self._seen_layout) if takes_arrays(muscle) else None
+        self._takes_arrays = takes_arrays(muscle)
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
         hooks("setup", muscle.setup)
@@ -151,7 +151,7 @@ class MuscleHost:
             self._learned |= thought.statistics or {}
         else:
             self._prepare(muscle)
-        return Done()
+        return MuscleReady(blocks=True)
 
     def _prepare(self, muscle: Muscle) -> None:
         """Let the muscle take over the stored policy; what goes wrong is told with the model's folder."""
@@ -277,7 +277,7 @@ class MuscleHost:
 
     def _look(self, filters: ActingFilters, readings: list[Any]) -> Seen:
         values, available = filters.view(readings)
-        return Seen(values, filters.seen.to_row(values), available)
+        return Seen(values, filters.seen.field([values]), available)
 
     def _make_objective(self, setup: MuscleSetup) -> Any:
         attributes = {
@@ -294,7 +294,7 @@ class MuscleHost:
         self._episodes = np.array([episode])
         self._episodes.flags.writeable = False
         self._decision: Decision | None = None
-        self._applied: tuple[list[Any], list[Any]] | None = None  # setpoints of this episode, these as they travel
+        self._applied: tuple[list[Any], Field] | None = None  # setpoints of this episode, these as they travel
         self._decisions = 0
         self._hooks.step = None
         if self._filters is not None:
@@ -309,14 +309,7 @@ class MuscleHost:
             raise NotSetUp("expected muscle.setup first")
         if act.passing:
             return self._pass(act, request.head.position)
-        if len(act.readings) != 1:
-            raise RemoteProtocolError(f"act.readings: expected one row, found {len(act.readings)}")
-        row = act.readings[0]
-        plain = self._columns if self._filters is None else None
-        matrix = None if plain is None else plain.matrix([row], "act.readings")
-        # Where all are numbers the matrix has looked at them: they are the values.
-        numbers = matrix is not None and self._sensor_layout.scalar
-        readings = row if numbers else self._sensor_layout.from_row(row, "act.readings")
+        readings = self._sensor_layout.values(act.readings, "act.readings")
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
         open_decision = self._decision
@@ -343,16 +336,18 @@ class MuscleHost:
             if self._takes_updates:
                 self._update(due)
         try:
-            made = self._decide(muscle, readings, row, matrix)
+            made = self._decide(muscle, readings, act.readings)
         except Tolerated:
-            made = self._same_again(readings, row)
+            made = self._same_again(readings, act.readings)
         finally:
             self._decisions += 1
         self._decision = made
-        self._applied = (made.setpoints, made.setpoints_row)
+        self._applied = (made.setpoints, made.told_setpoints)
         return Acted(
-            setpoints=[made.setpoints_row],
-            proposed=None if made.proposed_row is None or not self._tells_proposals else [made.proposed_row],
+            setpoints=made.told_setpoints,
+            proposed=None
+            if made.proposed is None or not self._tells_proposals
+            else self._own_layout.rows(made.proposed),
             objective=objective,
             signal=signal,
             statistics=muscle.pop_statistics() or None,
@@ -398,15 +393,13 @@ class MuscleHost:
             raise RemoteProtocolError("act.rewards: they were not declared")
         judging = self._judging
         judging.step = decision.index
-        row = act.rewards[0]
-        decision.rewards = self._rewards.from_row(row, "act.rewards")
-        decision.rewards_row = row if decision.rewards is row else self._rewards.to_row(decision.rewards)
+        decision.rewards = act.rewards
         self._memory.append(
             self._uid,
             sensor_readings=decision.readings,
             actuator_setpoints=decision.setpoints,
             applied_setpoints=decision.setpoints,
-            rewards=decision.rewards,
+            rewards=self._rewards.values(act.rewards, "act.rewards"),
             next_readings=readings,
             dones=act.terminated or act.truncated,
             terminated=act.terminated,
@@ -447,7 +440,7 @@ class MuscleHost:
                 self._seen = self._look(filters, readings)
             except Tolerated:
                 self._blind = True
-            if self._blind or decision.seen_row is None:  # there is no row that the brain could be told
+            if self._blind or decision.seen is None:  # there is no row that the brain could be told
                 thought = self._ask_newest(act, position)
                 self._go_back(filters, kept, thought)
                 return thought
@@ -457,20 +450,20 @@ class MuscleHost:
             worker=self._worker,
             episode=self._episode,
             decision=decision.index,
-            readings=[decision.readings_row],
-            applied=[decision.setpoints_row],
-            rewards=[decision.rewards_row],
+            readings=decision.told_readings,
+            applied=decision.told_setpoints,
+            rewards=decision.rewards,
             objective=[decision.objective],
             next_readings=act.readings,
             terminated=act.terminated,
             truncated=act.truncated,
-            proposed=None if decision.proposed_row is None else [decision.proposed_row],
+            proposed=decision.proposed,
             data=decision.frozen,
             round=act.round,
             workers=act.workers,
             reward_ids=reward_ids,
-            observations=None if decision.seen_row is None else [decision.seen_row],
-            next_observations=None if self._seen is None else [self._seen.row],
+            observations=decision.seen,
+            next_observations=None if self._seen is None else self._seen.told,
         )
         if self._together > 1:
             if not act.closing and not decision.blobs and self._keep(think):
@@ -483,12 +476,11 @@ class MuscleHost:
 
     def _keep(self, think: Think) -> bool:
         """Keep a completed decision of which the brain learns nothing yet; False if it is to be sent now."""
-        kept, layout = self._kept, self._rewards
-        numbers = self._sensor_layout.scalar and self._actuator_layout.scalar and layout is not None and layout.scalar
-        if len(kept) + 1 >= min(self._together, _KEPT_MAX) or not numbers or self._filters is not None:
+        kept, fields = self._kept, (think.readings, think.applied, think.rewards)
+        blocks = all(map(is_blocks, fields))
+        if len(kept) + 1 >= min(self._together, _KEPT_MAX) or not blocks or self._filters is not None:
             return False
-        columns = len(think.readings[0]) + len(think.applied[0]) + len(think.rewards[0])
-        self._kept_bytes += len(msgpack.packb(think.data)) + _NUMBER_BYTES * columns
+        self._kept_bytes += len(msgpack.packb(think.data)) + sum(len(block) for field in fields for block in field)
         if self._kept_bytes > _KEPT_BYTES_MAX:
             return False
         kept.append(think)
@@ -536,59 +528,47 @@ class MuscleHost:
         if thought.fresh and self._muscle is not None:
             self._hooks.excused(None, "update", self._muscle.update, thought.update)
 
-    def _same_again(self, readings: list[Any], row: list[Any]) -> Decision:
+    def _same_again(self, readings: list[Any], told: Field) -> Decision:
         """Return the decision to go on as before: what the code of an author raised is tolerated."""
-        values, setpoints = self._applied or (self._noops, self._actuator_layout.to_row(self._noops))
-        seen = None if self._filters is None or self._seen is None else self._seen.row
-        proposed = None if self._filters is None else self._own_layout.to_row(self._own_noops)
+        values, setpoints = self._applied or (self._noops, self._actuator_layout.field([self._noops]))
         return Decision(
             index=self._hooks.step or 0,
             readings=readings,
-            readings_row=row,
+            told_readings=told,
             setpoints=values,
-            setpoints_row=setpoints,
-            seen_row=seen,
-            proposed_row=proposed,
+            told_setpoints=setpoints,
+            seen=None if self._filters is None or self._seen is None else self._seen.told,
+            proposed=None if self._filters is None else self._own_layout.field([self._own_noops]),
         )
 
-    def _decide(self, muscle: Muscle, readings: list[Any], row: list[Any], matrix: Array | None) -> Decision:
+    def _decide(self, muscle: Muscle, readings: list[Any], told: Field) -> Decision:
         index = self._decisions
         self._hooks.step = index
-        available: list[ActuatorInformation] | None = None
         seen, filters = None, self._filters
         if filters is not None:
             filters.show_step(index)
             if self._blind:
                 raise Tolerated
             seen = self._seen = self._seen or self._look(filters, readings)
-            shown, available = seen.values, seen.available
-            if self._columns is not None:
-                matrix = self._columns.vectors([shown])
-                matrix.setflags(write=False)
+        if self._takes_arrays:
+            matrix = self._seen_layout.matrix([told if seen is None else seen.told], "act.readings")
+            result = self._hooks.tolerate("propose_batch", muscle.propose_batch, self._batch(matrix, index))
+            plain = None if filters is not None else self._plain(result)
+            if plain is not None:
+                return Decision(index, readings, told, plain, self._own_layout.field([plain]))
+            return self._made(index, readings, told, seen, "propose_batch", self._read_batch, result)
+        if seen is None:  # the host of the environment has checked the values
+            offered, sensors = self._actuators.hold(self._unset), self._sensors.hold(readings)
         else:
-            shown = readings
-            if matrix is not None:  # the usual way of arrays
-                result = self._hooks.tolerate("propose_batch", muscle.propose_batch, self._batch(matrix, index))
-                plain = self._plain(result)
-                if plain is not None:
-                    return Decision(index, readings, row, setpoints=plain, setpoints_row=plain)
-                return self._made(index, readings, row, None, "propose_batch", self._read_batch, result)
-        if matrix is None:
-            hook, read = "propose_actions", self._read
-            offered = self._actuators.hold(self._unset) if available is None else available
-            # Its values have been checked by the host of the environment, those of filters have not.
-            sensors = self._sensors.hold(shown) if filters is None else self._sensors.fill(shown)
-            result = self._hooks.tolerate(hook, muscle.propose_actions, sensors, offered)
-        else:
-            hook, read = "propose_batch", self._read_batch
-            result = self._hooks.tolerate(hook, muscle.propose_batch, self._batch(matrix, index))
-        return self._made(index, readings, row, seen, hook, read, result)
+            offered, sensors = seen.available, self._sensors.fill(seen.values)
+        result = self._hooks.tolerate("propose_actions", muscle.propose_actions, sensors, offered)
+        return self._made(index, readings, told, seen, "propose_actions", self._read, result)
 
     def _made(
         self,
         index: int,
         readings: list[Any],
-        row: list[Any],
+        told: Field,
         seen: Seen | None,
         hook: str,
         read: Callable[[Any], _Read],
@@ -597,11 +577,14 @@ class MuscleHost:
         """Return the decision that a proposal makes."""
         actuators, data = result if type(result) is tuple and len(result) == 2 else (result, None)
         given = type(actuators) is list and {*map(type, actuators)} == _ACTUATORS
-        numbers = self._own_layout.row_set(actuators) if given else None
-        if numbers is not None:  # the usual case: those that were offered, each set to a number
-            values = setpoints = numbers
+        layout = self._own_layout
+        values = layout.values_set(actuators) if given else None
+        if values is not None and layout.pack is not None:
+            setpoints = [layout.pack(*values)]  # the usual case: those that were offered, each set to a number
         else:
-            values, setpoints, data = self._hooks.tolerate(hook, read, result)
+            if values is None:
+                values, data = self._hooks.tolerate(hook, read, result)
+            setpoints = self._hooks.tolerate(hook, layout.field, [values])
         frozen: Any = None
         blobs: Sequence[bytes] = ()
         if type(data) is int and -INTEGER_MAX <= data <= INTEGER_MAX:
@@ -616,7 +599,7 @@ class MuscleHost:
             proposed = setpoints
             values, sent = filters.apply(filters.informed(values), data)
             self._hooks.tolerate("filters", finite, self._actuator_layout, values)
-            setpoints = self._actuator_layout.to_row(values)
+            setpoints = self._actuator_layout.field([values])
             blobs = []
             frozen = None if sent is None else self._hooks.tolerate(hook, serialize, sent, blobs, f"{hook}[1]")
         if self._setup.brain is None:
@@ -624,19 +607,18 @@ class MuscleHost:
         return Decision(
             index=index,
             readings=readings,
-            readings_row=row,
+            told_readings=told,
             setpoints=values,
-            setpoints_row=setpoints,
+            told_setpoints=setpoints,
             data=data,
             frozen=frozen,
             blobs=blobs,
-            seen_row=None if seen is None else seen.row,
-            proposed_row=proposed,
+            seen=None if seen is None else seen.told,
+            proposed=proposed,
         )
 
     def _batch(self, matrix: Array, index: int) -> Batch:
-        assert self._columns is not None
-        readings = Readings(self._columns, matrix)
+        readings = Readings(self._seen_layout, matrix)
         steps = _STEPS[index : index + 1] if index < len(_STEPS) else np.array([index])
         return Batch(
             observations=matrix,
@@ -656,15 +638,15 @@ class MuscleHost:
             # Its author gave it another one, or changed an array after it was set.
             if (it.space is not space or not space.scalar) and not space.contains(it.value):
                 ActuatorInformation(it.value, space, it.uid)  # refuses it by its id
-        return finite(layout, values), layout.to_row(values), data
+        return finite(layout, values), data
 
     def _read_batch(self, result: Any) -> _Read:
         """Return what is known of a proposal of `propose_batch`."""
         rows, data = read_batch_proposal(result, self._actuator_list, 1)
-        return finite(self._own_layout, rows[0]), self._own_layout.to_row(rows[0]), data[0]
+        return finite(self._own_layout, rows[0]), data[0]
 
     def _plain(self, result: Any) -> list[Any] | None:
-        """Return the setpoints of an array of contained numbers, which travel as they are; None for all else."""
+        """Return the setpoints of an array of contained numbers; None for all else."""
         if type(result) is not np.ndarray or result.shape != self._plain_shape:
             return None
         row: list[Any] = result.tolist()[0]

@@ -353,4 +353,4 @@ def _has(batch: RecordBatch, kind: str) -> bool:
 
 
 def _weight(record: Sequence[Any]) -> int:
-    return len(record[-1]) if record and record[0] in ("steps", "actions") else 1
+    return len(record[6]) if len(record) > 6 and record[0] in ("steps", "actions") else 1

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.values import SIMPLE, Columns, Layout, copied
+from ganglion.peer.step.layout import Field, Layout
+from ganglion.peer.values import SIMPLE, copied
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
 from ganglion.wire.messages import Think
-
-Array = NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -23,11 +22,11 @@ class Row:
     """One completed decision: values as they travel, in declared order, but for `data`."""
 
     muscle: str
-    readings: list[Any]
-    proposed: list[Any]
-    rewards: list[Any]
+    readings: Field
+    proposed: Field
+    rewards: Field
     objective: float | None
-    next_readings: list[Any]
+    next_readings: Field
     terminated: bool
     truncated: bool
     decision: int
@@ -41,20 +40,19 @@ class Remember:
     def __init__(self, memory: Memory, sensors: Layout, actuators: Layout, applied: Layout, rewards: Layout) -> None:
         self._memory = memory
         self._layouts = sensors, actuators, applied, rewards
-        types = sensors.types, applied.types, rewards.types, sensors.types
-        self._types = None if None in types else [one for kinds in types for one in kinds or ()]
 
     def __call__(self, row: Row, think: Think) -> None:
         """Write a row, as its muscle sent it."""
         sensors, actuators, behind, reward = self._layouts
-        readings, applied, rewards, after = row.readings, think.applied[0], row.rewards, row.next_readings
-        lists = type(readings) is type(applied) is type(rewards) is type(after) is list
-        if not lists or list(map(type, [*readings, *applied, *rewards, *after])) != self._types:  # else all are numbers
-            readings = sensors.from_row(readings, "think.readings")
-            applied = behind.from_row(applied, "think.applied")
-            rewards = reward.from_row(rewards, "think.rewards")
-            after = sensors.from_row(after, "think.next_readings")
-        proposed = applied if think.proposed is None else actuators.from_row(row.proposed, "think.proposed")
+        try:  # the usual case: a block of numbers each
+            readings, after = (list(sensors.unpack(*row.readings)), list(sensors.unpack(*row.next_readings)))
+            applied, rewards = list(behind.unpack(*think.applied)), list(reward.unpack(*row.rewards))
+        except (TypeError, struct.error):
+            readings = sensors.values(row.readings, "think.readings")
+            applied = behind.values(think.applied, "think.applied")
+            rewards = reward.values(row.rewards, "think.rewards")
+            after = sensors.values(row.next_readings, "think.next_readings")
+        proposed = applied if think.proposed is None else actuators.values(row.proposed, "think.proposed")
         data = row.data
         self._memory.append(
             row.muscle,
@@ -74,14 +72,11 @@ class Remember:
 
 
 def joined(thinks: Sequence[Think]) -> list[list[Any]]:
-    """Return decisions of numbers as they travel before a later one, see `Think`."""
-    readings: list[Any] = []
-    applied: list[Any] = []
-    rewards: list[Any] = []
-    for think in thinks:
-        readings += think.readings[0]
-        applied += think.applied[0]
-        rewards += think.rewards[0]
+    """Return decisions in blocks as they travel before a later one, see `Think`."""
+    readings, applied, rewards = (
+        [b"".join(blocks) for blocks in zip(*fields, strict=True)]
+        for fields in ([t.readings for t in thinks], [t.applied for t in thinks], [t.rewards for t in thinks])
+    )
     numbers = [think.decision for think in thinks]
     return [numbers, readings, applied, rewards, [t.objective[0] for t in thinks], [t.data for t in thinks]]
 
@@ -98,23 +93,17 @@ def parted(think: Think) -> list[Think]:
     if len(before) != 6 or not len(before[0]) == len(before[4]) == len(before[5]) > 0:
         raise RemoteProtocolError("think.before: expected six lists of decisions, or nothing")
     count = len(before[0])
-    rows: list[list[list[Any]]] = []
-    for values in before[1:4]:
-        width, rest = divmod(len(values), count)
-        if rest:
-            raise RemoteProtocolError(f"think.before: expected values of {count} decisions, found {len(values)}")
-        rows.append([values[i : i + width] for i in range(0, len(values), width)] if width else [[]] * count)
-    readings, applied, rewards = rows
+    readings, applied, rewards = (_parts(blocks, count) for blocks in before[1:4])
     earlier = [
         Think(
             worker=think.worker,
             episode=think.episode,
             decision=before[0][i],
-            readings=[readings[i]],
-            applied=[applied[i]],
-            rewards=[rewards[i]],
+            readings=readings[i],
+            applied=applied[i],
+            rewards=rewards[i],
             objective=[before[4][i]],
-            next_readings=[readings[i + 1]] if i + 1 < count else think.readings,
+            next_readings=readings[i + 1] if i + 1 < count else think.readings,
             data=before[5][i],
             reward_ids=think.reward_ids,
         )
@@ -123,17 +112,25 @@ def parted(think: Think) -> list[Think]:
     return [*earlier, think]
 
 
+def _parts(blocks: list[Any], count: int) -> list[Field]:
+    """Return blocks of many decisions as those of each."""
+    if any(type(block) is not bytes or len(block) % count for block in blocks):
+        raise RemoteProtocolError(f"think.before: expected blocks of {count} decisions, found others")
+    sizes = [len(block) // count for block in blocks]
+    return [[block[i * s : (i + 1) * s] for block, s in zip(blocks, sizes, strict=True)] for i in range(count)]
+
+
 class Stack:
     """Stack the rows of an agent into transitions."""
 
     def __init__(self, agent: str, sensors: Layout, actuators: Layout) -> None:
         self._body = (agent, 0)
-        self._sensors, self._actuators = Columns(sensors), Columns(actuators)
-        self._rewards: Columns | None = None
+        self._sensors, self._actuators = sensors, actuators
+        self._rewards: Layout | None = None
 
     def declare(self, rewards: Layout) -> None:
         """Take the layout of the rewards, which may be known only now."""
-        self._rewards = Columns(rewards)
+        self._rewards = rewards
 
     def __call__(self, rows: Sequence[Row]) -> Transitions:
         """Return rows, at least one, in their order."""

@@ -8,18 +8,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ganglion.errors import AuthorError, CallFailed, RemoteProtocolError, SpaceError
 from ganglion.limits import STEPS_REPORT_FIRST_S, STEPS_REPORT_FIRST_SPAN_S, STEPS_REPORT_S
 from ganglion.peer.author import Hooks, wrong_answer
-from ganglion.peer.contract import Declared
+from ganglion.peer.contract import Declared, difference
 from ganglion.peer.lost import CommandHistory
 from ganglion.peer.participant import Participant
-from ganglion.peer.records import Records, declaration_rows, pack
-from ganglion.peer.values import Layout
+from ganglion.peer.records import Records, declaration_rows
+from ganglion.peer.step.layout import Cut, Field, Layout
 from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
@@ -117,8 +117,15 @@ class Turn:
 class World:
     """One environment of this worker: what it declared and what it last said.
 
-    An answer that cannot be taken is blamed on the environment, by CallFailed. Our own hosts have checked what they
-    send; what a program sends that brings its own class is checked here.
+    An answer that cannot be taken is blamed on the environment, by CallFailed.
+
+    Attributes:
+        program: Whether it brings its own class: it is a program, or was started from outside.
+        blocks: Whether it is given blocks, since it said that it takes them.
+        checks: Its layouts, to which its answers are held.
+        update_s: The deadline of `environment.update`.
+        state: What a transformer left in place of the world's state, for the store.
+        history: Of the open episode, where the successor of a lost environment is led through it.
     """
 
     uid: str
@@ -128,20 +135,18 @@ class World:
     actuators: list[dict[str, Any]] = field(default_factory=list)
     rewards: list[dict[str, Any]] | None = None
     static_model: dict[str, Any] | None = None
-    readings: list[Any] = field(default_factory=list)
-    earned: list[Any] = field(default_factory=list)
-    packed_readings: bytes = b""  # as they are recorded; each row is encoded once in a step
-    packed_earned: bytes = b""
+    readings: Field = field(default_factory=list)
+    earned: Field = field(default_factory=list)
+    program: bool = False
+    blocks: bool = False
     ticks: int | None = 0
     timestamp: str | None = None
     terminated: bool = False
     truncated: bool = False
-    update_s: float | None = None  # the deadline of `environment.update`
-    state: Any = None  # what a transformer left in place of the world's state, for the store
-    checks: Declared | None = None
-    history: CommandHistory | None = (
-        None  # of the open episode, where the successor of a lost environment is led through it
-    )
+    update_s: float | None = None
+    state: Any = None
+    checks: Declared = field(default_factory=Declared)
+    history: CommandHistory | None = None
 
     @property
     def ended(self) -> bool:
@@ -157,13 +162,14 @@ class World:
     def declare(self, declared: EnvironmentDeclared) -> None:
         """Take the answer to `environment.start`."""
         self.sensors, self.actuators, self.rewards = declared.sensors, declared.actuators, declared.rewards
-        self.static_model = declared.static_model
-        self.checks = Declared() if self.setup.get("plugin") is None else None
+        self.static_model, self.blocks = declared.static_model, declared.blocks
+        self.program = self.setup.get("plugin") is None
+        self.checks = Declared(self.program)
         try:
-            if self.checks is not None:
-                self.checks.declare("sensors", self.sensors)
-                self.checks.declare("actuators", self.actuators)
-                self.checks.declare("rewards", self.rewards or [])
+            self.checks.declare("sensors", self.sensors)
+            self.checks.declare("actuators", self.actuators)
+            if self.rewards is not None:
+                self.checks.declare("rewards", self.rewards)
             self._begin(declared.readings, declared.ticks, declared.timestamp)
         except RemoteProtocolError as error:
             raise self._blame("environment.start", error) from error
@@ -177,62 +183,41 @@ class World:
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
         """Take the answer to `environment.update`; says whether rewards were declared by it."""
+        checks, declared = self.checks, self.rewards is None
         try:
-            return self._update(answer, step)
+            if declared:
+                self.rewards = answer.reward_ids or []
+                checks.declare("rewards", self.rewards)
+            self.readings, self.earned = checks.fields(answer.readings, answer.rewards)
+            self.ticks = step if answer.ticks is None else answer.ticks
+            self.timestamp = answer.timestamp
+            if self.program:
+                checks.pass_time(self.ticks, self.timestamp)
+            if answer.terminated and answer.truncated:
+                raise RemoteProtocolError("terminated and truncated exclude each other")
         except RemoteProtocolError as error:
             raise self._blame("environment.update", error) from error
-
-    def pack(self) -> None:
-        """Encode the rows of now."""
-        self.packed_readings, self.packed_earned = pack(self.readings), pack(self.earned)
-
-    def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse declarations of a new object that are not those of the phase."""
-        old = [(row["id"], row["space"]) for row in before]
-        new = [(row["id"], row["space"]) for row in getattr(self, what)]
-        if old != new:
-            ids = [uid for uid, _ in old]
-            other = [uid for uid, _ in new if uid not in ids] or [uid for uid in ids if uid not in dict(new)]
-            hint = other[0] if other else "their order or a space"
-            text = f"{what} changed between episodes: {hint}"
-            raise self._blame("environment.start", RemoteProtocolError(text))
-
-    def rest(self) -> None:
-        """Have no rewards in a step in which it waits for its reset."""
-        self.earned = [None] * len(self.rewards or [])
-        self.packed_earned = pack(self.earned)
-
-    def _begin(self, readings: Sequence[Any], ticks: int | None, timestamp: str | None) -> None:
-        self.readings = _only(readings, len(self.sensors), "readings")
-        if self.checks is not None:
-            self.readings = self.checks.row("sensors", self.readings, "readings")
-        self.ticks, self.timestamp = ticks, timestamp
-        self.terminated = self.truncated = False
-        if self.checks is not None:
-            self.checks.begin()
-            self.checks.pass_time(ticks, timestamp)
-
-    def _update(self, answer: EnvironmentUpdated, step: int) -> bool:
-        declared = self.rewards is None
-        if declared:
-            self.rewards = answer.reward_ids or []
-            if self.checks is not None:
-                self.checks.declare("rewards", self.rewards)
-        assert self.rewards is not None
-        self.readings = _only(answer.readings, len(self.sensors), "readings")
-        self.earned = _only(answer.rewards, len(self.rewards), "rewards")
-        self.ticks = step if answer.ticks is None else answer.ticks
-        self.timestamp = answer.timestamp
-        if self.checks is not None:
-            self.readings = self.checks.row("sensors", self.readings, "readings")
-            self.earned = self.checks.row("rewards", self.earned, "rewards")
-            self.checks.pass_time(self.ticks, self.timestamp)
-        self.packed_readings, self.packed_earned = pack(self.readings), pack(self.earned)
-        if answer.terminated and answer.truncated:
-            raise RemoteProtocolError("terminated and truncated exclude each other")
         self.terminated, self.truncated = answer.terminated, answer.truncated
         self.state = answer.world_state
         return declared
+
+    def declares(self, what: str, before: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse declarations of a new object that are not those of the phase."""
+        old, new = ([(row["id"], row["space"]) for row in rows] for rows in (before, getattr(self, what)))
+        found = difference(old, new)
+        if found is not None:
+            raise self._blame("environment.start", RemoteProtocolError(f"{what} changed between episodes: {found}"))
+
+    def rest(self) -> None:
+        """Have no rewards in a step in which it waits for its reset."""
+        self.earned = [[None] * len(self.rewards)] if self.rewards else []
+
+    def _begin(self, readings: Field, ticks: int | None, timestamp: str | None) -> None:
+        self.readings = self.checks.field("sensors", readings, "readings")
+        self.ticks, self.timestamp = ticks, timestamp
+        self.terminated = self.truncated = False
+        self.checks.begin()
+        self.checks.pass_time(ticks, timestamp)
 
     def _blame(self, call: str, error: RemoteProtocolError) -> CallFailed:
         return wrong_answer(self.peer, call, error)
@@ -249,17 +234,15 @@ class World:
 
 @dataclass(slots=True)
 class Decision:
-    """A decision on its way to a row of `actions`; values are encoded at once, so that nothing changes them."""
+    """A decision on its way to a row of `actions`."""
 
     index: int
     tick: int
-    readings: bytes
-    setpoints: bytes
-    proposed: bytes | None
+    readings: Field
+    setpoints: Field
+    proposed: Field | None
     statistics: Mapping[str, Any] | None
-    row: list[Any] | None = None  # the setpoints, as they came
-    rewards: list[Any] | None = None
-    packed_rewards: bytes = b""
+    rewards: Field | None = None
     objective: float | None = None
     settled: bool = False
 
@@ -269,47 +252,44 @@ class Actor:
     """One agent in this worker: where its columns lie, and its open decision.
 
     Attributes:
-        sees: The environment whose readings, all and in their order, are those of the agent; None if none is.
-        gets: Likewise of its rewards.
-        drives: Likewise of its setpoints, if no other agent has any of that environment.
+        sensors: What cuts its readings out of those of the environments.
+        actuators: The layout of its setpoints.
+        targets: Where these lie: environment and place in it.
+        rewards: What cuts its rewards out of those of the environments; None as long as these are not declared.
+        program: Whether it is a program, whose answers are checked.
+        blocks: Whether it is given blocks, since it said that it takes them.
         act_s: The deadline of `muscle.act`.
     """
 
     name: str
     peer: str
     setup: dict[str, Any]
-    readings: Callable[[Sequence[World]], list[Any]]
+    sensors: Cut
+    actuators: Layout
     targets: list[tuple[int, int]]
-    rewards: Callable[[Sequence[World]], list[Any]] | None = None
+    rewards: Cut | None = None
+    program: bool = False
     reward_declarations: list[dict[str, Any]] | None = None
+    blocks: bool = False
     told_rewards: bool = False
     decision: Decision | None = None
     decisions: int = 0
     objectives: list[float | None] = field(default_factory=list)
     given: list[float] = field(default_factory=list)  # those of them that are values
-    row: list[Any] = field(default_factory=list)  # its readings as the worlds show them now
-    earned: list[Any] = field(default_factory=list)
-    checks: Layout | None = None  # its actuators, where a program acts
-    sees: int | None = None
-    gets: int | None = None
-    drives: int | None = None
+    row: Field = field(default_factory=list)  # its readings as the worlds show them now
+    earned: Field = field(default_factory=list)
     act_s: float | None = None
 
-    def look(self, worlds: Sequence[World]) -> None:
-        """Take the readings that the worlds show now."""
-        self.row = self.readings(worlds) if self.sees is None else worlds[self.sees].readings
-
-    def earn(self, worlds: Sequence[World]) -> None:
-        """Take the rewards of a step; the open decision keeps the first that it gets."""
-        if self.rewards is None:
+    def earn(self, earned: Sequence[Field]) -> None:
+        """Take the rewards of a step out of those of all environments; the open decision keeps the first it gets."""
+        cut, decision = self.rewards, self.decision
+        if cut is None:
             return
-        gets, decision = self.gets, self.decision
-        self.earned = self.rewards(worlds) if gets is None else worlds[gets].earned
+        self.earned = cut(earned) if cut.whole is None else earned[cut.whole]
         if decision is not None and decision.rewards is None:
             decision.rewards = self.earned
-            decision.packed_rewards = pack(self.earned) if gets is None else worlds[gets].packed_earned
 
-    def owed(self, worlds: Sequence[World]) -> list[Any] | None:
+    def owed(self, worlds: Sequence[World]) -> Field | None:
         """Return the rewards of the open decision that the muscle was not told yet; None if there are none.
 
         A decision that no update has named takes those of the newest step.
@@ -318,8 +298,17 @@ class Actor:
         if decision is None or decision.settled:
             return None
         if decision.rewards is None:
-            self.earn(worlds)
+            self.earn(list(map(_EARNED, worlds)))
         return decision.rewards
+
+    def tell(self, rewards: Field | None) -> tuple[Field, Field | None]:
+        """Return its readings of now, and rewards, in the form that it takes."""
+        if self.blocks:
+            return self.row, rewards
+        if rewards is not None:
+            assert self.rewards is not None
+            rewards = self.rewards.layout.rows(rewards)
+        return self.sensors.layout.rows(self.row), rewards
 
     @property
     def summary(self) -> dict[str, float | None]:
@@ -330,41 +319,27 @@ class Actor:
         return {"sum": total, "mean": total / len(self.given)}
 
 
-def _only(rows: Sequence[Any], length: int, what: str) -> list[Any]:
-    """Return the one row of the one body."""
-    if len(rows) != 1:
-        raise RemoteProtocolError(f"{what}: expected one row of {length} values, found {len(rows)} rows")
-    row = rows[0]
-    if type(row) is not list or len(row) != length:
-        found = f"{len(row)} values" if type(row) is list else type(row).__name__
-        raise RemoteProtocolError(f"{what}: expected one row of {length} values, found {found}")
-    return row
+class Given(NamedTuple):
+    """What an environment is given in a step: of which actuators (None: all), cut out of the setpoints of agents."""
+
+    indices: list[int] | None
+    cut: Cut
+
+    def recorded(self, setpoints: Field, width: int) -> Field:
+        """Return setpoints as they are recorded: None for what is not given."""
+        if self.indices is None:
+            return setpoints
+        rows: Field = []
+        for given in self.cut.layout.rows(setpoints):
+            row = [None] * width
+            for i, value in zip(self.indices, given, strict=True):
+                row[i] = value
+            rows.append(row)
+        return rows
 
 
-def select(
-    ids: Sequence[str], columns: Mapping[str, tuple[int, int]], what: str
-) -> Callable[[Sequence[World]], list[Any]]:
-    """Return a function that picks the values of full ids out of the worlds' rows; `what` is readings or earned."""
-    places = [columns[uid] for uid in ids]
-    worlds = {world for world, _ in places}
-    row_of: Callable[[World], list[Any]] = _readings if what == "readings" else _earned
-    if len(worlds) == 1:
-        (world,) = worlds
-        positions = [position for _, position in places]
-        if len(positions) == 1:
-            only = positions[0]
-            return lambda found: [row_of(found[world])[only]]
-        pick = itemgetter(*positions)
-        return lambda found: list(pick(row_of(found[world])))
-    return lambda found: [row_of(found[w])[position] for w, position in places]
-
-
-def _readings(world: World) -> list[Any]:
-    return world.readings
-
-
-def _earned(world: World) -> list[Any]:
-    return world.earned
+_NOTHING = Layout((), ())
+_READINGS, _EARNED, _SETPOINT_LAYOUT = attrgetter("readings"), attrgetter("earned"), attrgetter("actuators")
 
 
 class Phase:
@@ -387,43 +362,66 @@ class Phase:
         self.missing: set[str] = set()  # environments that were lost and whose successors are not where they were
         self.steps_left: int | None = None  # boundaries to go before the next PAUSE
         self.tell_s = self.settled_s = 0.0
-        self.checks_muscles = False  # whether a program acts, which is held to what was declared
+        self.programs = False  # whether any muscle is a program, whose answers are checked
+        self.known: dict[tuple[str, ...], list[Given]] = {}  # what `given` has returned
         self._spans_s: dict[tuple[str, str], float | None] = {}
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
-        self.layouts = Layouts({})
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
         """Take the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
+        self.programs, self.known = any(actor.program for actor in actors), {}
         self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
-        self.layouts = Layouts(self.by_name)
-        self.checks_muscles = any(actor.checks is not None for actor in actors)
-        self._connect(actors)
+        for world in self.worlds:
+            world.update_s = self.span_s("environment.update", world.peer)
+        for actor in actors:
+            actor.act_s = self.span_s("muscle.act", actor.peer)
         self.common, self.settle, self.patient = start.common, start.settle, start.patient
         if all(world.rewards is not None for world in self.worlds):
             self.connect_rewards()
             for actor in actors:
                 actor.told_rewards = True
 
-    def _connect(self, actors: Sequence[Actor]) -> None:
-        """Find the agents whose columns are those of a whole environment, and the deadlines of calls in a step."""
-        for world in self.worlds:
-            world.update_s = self.span_s("environment.update", world.peer)
-        for actor in actors:
-            places = [self.sensor_places[str(sensor["id"])] for sensor in actor.setup["sensors"]]
-            actor.sees = self._whole(places, "sensors")
-            others = {world for one in actors if one is not actor for world, _ in one.targets}
-            drives = self._whole(actor.targets, "actuators")
-            actor.drives = None if drives in others else drives
-            actor.act_s = self.span_s("muscle.act", actor.peer)
+    def look(self) -> None:
+        """Take the readings that the environments show now."""
+        shown = list(map(_READINGS, self.worlds))
+        for actor in self.actors:
+            whole = actor.sensors.whole
+            actor.row = actor.sensors(shown) if whole is None else shown[whole]
 
-    def _whole(self, places: Sequence[tuple[int, int]], what: str) -> int | None:
-        """Return the environment of which these are all columns in their order; None if they are anything else."""
-        world = places[0][0] if places else None
-        if world is None or list(places) != [(world, i) for i in range(len(getattr(self.worlds[world], what) or []))]:
-            return None
-        return world
+    def cut(self, ids: Sequence[str], what: str, places: Mapping[str, tuple[int, int]]) -> Cut:
+        """Return what cuts these full ids out of what the environments show; `what` is sensors or rewards."""
+        sources = [world.checks.layouts.get(what, _NOTHING) for world in self.worlds]
+        return Cut(ids, sources, [places[uid] for uid in ids], missing=what == "rewards")
+
+    def sensor_layout(self, agent: str) -> Layout:
+        """Return the layout of an agent's readings."""
+        return self.by_name[agent].sensors.layout
+
+    def actuator_layout(self, agent: str) -> Layout:
+        """Return the layout of an agent's setpoints."""
+        return self.by_name[agent].actuators
+
+    def reward_layout(self, agent: str) -> Layout:
+        """Return the layout of an agent's rewards; there are none before they are declared."""
+        cut = self.by_name[agent].rewards
+        return _NOTHING if cut is None else cut.layout
+
+    def given(self, agents: tuple[str, ...]) -> list[Given]:
+        """Return what each environment is given by these agents; the later agent in document order wins."""
+        actors = [self.by_name[name] for name in agents]
+        layouts = list(map(_SETPOINT_LAYOUT, actors))
+        found = self.known[agents] = [self._given_to(i, actors, layouts) for i in range(len(self.worlds))]
+        return found
+
+    def _given_to(self, number: int, actors: Sequence[Actor], layouts: Sequence[Layout]) -> Given:
+        found: dict[int, tuple[int, int]] = {}
+        for source, actor in enumerate(actors):
+            found |= {place: (source, i) for i, (world, place) in enumerate(actor.targets) if world == number}
+        indices, ids = sorted(found), [str(row["id"]) for row in self.worlds[number].actuators]
+        cut = Cut([ids[i] for i in indices], layouts, [found[i] for i in indices])
+        return Given(None if len(indices) == len(ids) else indices, cut)
 
     def tell_steps(self, episode: int, steps: int, now_s: float) -> None:
         """Tell how far the open episode and the phase are, when `tell_s` has come: more often as a phase begins."""
@@ -462,8 +460,7 @@ class Phase:
         places = _places(self.worlds, "rewards")
         for actor in self.actors:
             wanted = _wanted_rewards(actor, self.worlds, places)
-            actor.rewards = select(wanted, places, "earned") if wanted else (lambda worlds: [])
-            actor.gets = self._whole([places[uid] for uid in wanted], "rewards")
+            actor.rewards = self.cut(wanted, "rewards", places)
             actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
             if declare:
                 self._declare(None, actor.name, actor.reward_declarations)
@@ -515,19 +512,7 @@ def _wanted_rewards(actor: Actor, worlds: Sequence[World], places: Mapping[str, 
 
 
 LayoutOf = Callable[[str], Layout]
-"""Agent -> the layout of its rows."""
-
-
-class Layouts:
-    """Give the layouts of the agents' rows by name; each is made when a controller reads values for the first time.
-
-    There are no rewards before they are declared.
-    """
-
-    def __init__(self, actors: Mapping[str, Actor]) -> None:
-        self.sensors: LayoutOf = cache(lambda agent: Layout.of(actors[agent].setup["sensors"]))
-        self.actuators: LayoutOf = cache(lambda agent: Layout.of(actors[agent].setup["actuators"]))
-        self.rewards: LayoutOf = cache(lambda agent: Layout.of(actors[agent].reward_declarations or [], missing=True))
+"""Agent -> the layout of its values."""
 
 
 class Values(MutableMapping[str, Sequence[Any]]):
@@ -538,13 +523,13 @@ class Values(MutableMapping[str, Sequence[Any]]):
 
     __slots__ = ("_layouts", "_shown", "rows")
 
-    def __init__(self, rows: dict[str, list[Any]], layouts: LayoutOf) -> None:
+    def __init__(self, rows: dict[str, Field], layouts: LayoutOf) -> None:
         self.rows, self._layouts = rows, layouts
         self._shown: dict[str, Sequence[Any]] = {}
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         if name not in self._shown:
-            self._shown[name] = list(self._layouts(name).from_row(self.rows[name], name))
+            self._shown[name] = list(self._layouts(name).values(self.rows[name], name))
         return self._shown[name]
 
     def __setitem__(self, name: str, values: Sequence[Any]) -> None:
@@ -564,32 +549,31 @@ class Values(MutableMapping[str, Sequence[Any]]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
-    def travel(self) -> dict[str, list[Any]]:
-        """Return the rows; those that were looked at may have been changed, and are checked."""
+    def travel(self) -> dict[str, Field]:
+        """Return the values as they travel; those that were looked at may have been changed, and are checked."""
         if not self._shown:
             return self.rows
-        changed = {name: _row(name, self._layouts(name), values) for name, values in self._shown.items()}
+        changed = {name: _field(name, self._layouts(name), values) for name, values in self._shown.items()}
         return {**self.rows, **changed}
 
 
-def rows_of(setpoints: Mapping[str, Sequence[Any]], layouts: LayoutOf) -> dict[str, list[Any]]:
-    """Return setpoints that an author gives as rows; AuthorError says which one does not fit."""
+def fields_of(setpoints: Mapping[str, Sequence[Any]], layouts: LayoutOf) -> dict[str, Field]:
+    """Return setpoints that an author gives as they travel; AuthorError says which one does not fit."""
     if isinstance(setpoints, Values):
         return setpoints.travel()
-    return {name: _row(name, layouts(name), values) for name, values in setpoints.items()}
+    return {name: _field(name, layouts(name), values) for name, values in setpoints.items()}
 
 
-def _row(name: str, layout: Layout, values: Sequence[Any]) -> list[Any]:
+def _field(name: str, layout: Layout, values: Sequence[Any]) -> Field:
     if isinstance(values, str | bytes) or not hasattr(values, "__len__") or len(values) != len(layout):
         found = len(values) if hasattr(values, "__len__") else type(values).__name__
         raise AuthorError(f"setpoints of agent {name}: expected {len(layout)} values, found {found}")
-    row = list(values)
-    if layout.holds(row):
-        return row
+    if layout.holds(list(values)):
+        return layout.field([values])
     try:
         for (uid, space), value in zip(layout.pairs(), values, strict=True):
             if not space.contains(value):
                 ActuatorInformation(value, space, uid)  # refuses it by its id
-        return layout.to_row(values)
+        return layout.field([values])
     except SpaceError as error:
         raise AuthorError(f"setpoints of agent {name}: {error}") from None

@@ -65,10 +65,10 @@ class StoreWriter(_Opened):
                  (agent); or static_world_model: one row, whose `space` is the JSON of what an environment tells of
                  itself; before the rows, in document order; a repeat is harmless
         phase    phase, name, mode, status, reason|nil                         a repeat replaces
-        steps    phase, mode, worker, environment, episode, rows
+        steps    phase, mode, worker, environment, episode, rows, blocks?
                  row: step, tick, simtime_ticks, simtime_timestamp, sensors, setpoints, rewards, terminated, truncated,
                  world_state?|nil                              msgpack of any plain value
-        actions  phase, mode, worker, agent, episode, rows
+        actions  phase, mode, worker, agent, episode, rows, blocks?
                  row: body, step, tick, sensors, setpoints, proposed|nil, rewards, objective|nil, terminated,
                  truncated, statistics|nil
         episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?

@@ -16,7 +16,8 @@ import numpy as np
 from ganglion.errors import ContractBroken, GanglionError
 from ganglion.peer.environment import speaks
 from ganglion.peer.snapshot import State
-from ganglion.peer.values import Layout, serialize
+from ganglion.peer.step.layout import Layout
+from ganglion.peer.values import serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.filter import Filter

@@ -19,8 +19,8 @@ from ganglion.peer.environment import EnvironmentHost
 from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.peer.snapshot import State, export
+from ganglion.peer.step.layout import Layout, declaration
 from ganglion.peer.trial import WIRE_BITS, first_seeds
-from ganglion.peer.values import Layout, declaration
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter
@@ -341,7 +341,7 @@ class StagedAgent:
     def setpoints(self, acted: messages.Acted) -> list[Any]:
         """Return the setpoints of an answer as values of their spaces, in declared order."""
         assert acted.setpoints is not None
-        return self._layouts[1].from_row(acted.setpoints[0], "setpoints")
+        return self._layouts[1].values(acted.setpoints, "setpoints")
 
     def store(self) -> messages.BrainStored:
         """Let the brain store its model, as at the end of a phase."""

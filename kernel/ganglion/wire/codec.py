@@ -371,12 +371,12 @@ class Codec(typing.Generic[M]):
 
     def from_map(self, tree: Any, path: str = "", data: bytes | None = None) -> M:
         """Return the message that a map holds, or `data`; RemoteProtocolError names the field that is wrong."""
+        short = nested = False
         if data is not None:  # the usual body is read here, by one call of msgpack
             if 0 < len(data) <= _SHORT_BYTES and data[:1] != b"{":
-                # Without one of these signs of msgpack there are no bytes in it, so that no key can be bytes.
-                hook = _text_keys if b"\xc4" in data or b"\xc5" in data or b"\xc6" in data else None
+                short = True
                 try:
-                    tree = _unpackb(data, object_hook=hook)
+                    tree = _unpackb(data)
                 except (ValueError, msgpack.UnpackException, RecursionError):
                     tree = None
             if type(tree) is not dict:
@@ -391,15 +391,23 @@ class Codec(typing.Generic[M]):
             if name in checks:
                 usual, check = checks[name]
                 found = type(value)
+                if found is dict or (found is list and not _ATOMS.issuperset(map(type, value))):
+                    nested = True  # else it holds no map, as a list of blocks
                 if usual is not None and (found not in usual or (found is int and not -_MOST <= value <= _MOST)):
                     value = check(value, f"{path or self._word}.{name}")
                 setattr(message, name, value)
+            else:
+                nested = True
+        # Without one of these signs of msgpack there are no bytes in a body, so that no key can be bytes.
+        if short and nested and data is not None and (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
+            decode_map(data)  # which refuses such a key
         if not self._required <= tree.keys():
             missing = next(name for name in self.names if name in self._required and name not in tree)
             raise RemoteProtocolError(f"{path or self._word}.{missing}: expected a value, found nothing")
         return message
 
 
+_ATOMS = frozenset({types.NoneType, bool, int, float, str, bytes})
 _new, _pack, _MOST = object.__new__, msgpack.Packer().pack, INTEGER_MAX
 
 

@@ -3,10 +3,12 @@
 The annotations of messages are objects, not text (no `from __future__ import annotations`): the codec builds its checks
 from them when a class is first used. New fields go last and have a default; receivers skip what they do not know.
 
-Values of sensors, actuators and rewards travel as *rows*: a list with one entry per body (one body is a batch of one),
-each entry a list in declared order. A scalar is a number or a boolean; an array is its little-endian bytes in C order,
-or a nested list of numbers. Receivers accept both, an int where a float is declared, and an integral float where an
-int is declared.
+Values of sensors, actuators and rewards travel as *blocks* between our own participants: a list with one `bytes` for
+each maximal run of neighbouring ids of equal dtype, an array [bodies, columns], little-endian, in C order. Other
+programs may have *rows*: a list with one entry per body (one body is a batch of one), each entry a list in declared
+order, where a scalar is a number, and an array its little-endian bytes in C order, or a nested list of numbers. The
+type of the first element tells which it is. In rows receivers accept an int where a float is declared, and an integral
+float where an int is declared.
 """
 
 from dataclasses import dataclass
@@ -490,8 +492,8 @@ class EnvironmentStart(_InWorker):
 class EnvironmentDeclared(Message):
     """Declare sensors, actuators, rewards, and give the first readings.
 
-    Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `readings` are
-    rows in declared order. `rewards` null: declared by the first update.
+    Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `rewards` null:
+    declared by the first update. `blocks` says that setpoints may come as blocks.
     """
 
     sensors: list[dict[str, Any]]
@@ -501,12 +503,13 @@ class EnvironmentDeclared(Message):
     ticks: int | None = 0
     timestamp: str | None = None
     static_model: dict[str, Any] | None = None
+    blocks: bool = False
 
 
 class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
-    `setpoints` are rows of the given `actuators` (indices into the declared order), of all of them if null.
+    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null.
     """
 
     setpoints: list[Any]
@@ -563,10 +566,16 @@ class MuscleSetup(_InWorker):
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
 
 
+class MuscleReady(Message):
+    """Answer that the muscle is set up; `blocks` says that readings and rewards may come as blocks."""
+
+    blocks: bool = False
+
+
 class Act(Message):
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
-    `rewards` are rows in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
+    `rewards` are in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
     brain whose rows to await before it thinks. `closing` marks the last message of an episode, `passing` a round in
     which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
     """
@@ -660,14 +669,13 @@ class BrainLeave(Message):
 
 
 class Think(Message):
-    """Give the rows of one completed decision, one per body.
+    """Give one completed decision.
 
     `readings` are those decided on, before filters; `proposed` the muscle's own setpoints, `applied` those after
     filters; `next_readings` those that came of it. `data` is what the muscle added. `observations` and
     `next_observations` are the readings after filters, null where there are none. `before` are decisions of the same
-    episode that the muscle has kept until now, oldest first, as six lists: numbers, readings, applied, rewards,
-    objectives, data; of readings, applied and rewards all values one behind the other. What came of one are the
-    readings of the next.
+    episode that the muscle has kept until now, oldest first, as six lists: numbers, blocks of all readings, of all
+    applied, of all rewards, objectives, data. What came of one are the readings of the next.
     """
 
     worker: int
@@ -834,7 +842,7 @@ CALLS: tuple[Call, ...] = (
     Call("environment.update", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentUpdate, EnvironmentUpdated),
     Call("environment.reset", (Role.CONTROLLER,), Role.ENVIRONMENT, EnvironmentReset, EnvironmentUpdated),
     Call("environment.shutdown", (Role.CONTROLLER,), Role.ENVIRONMENT, Nothing, Done),
-    Call("muscle.setup", (Role.CONTROLLER,), Role.MUSCLE, MuscleSetup, Done),
+    Call("muscle.setup", (Role.CONTROLLER,), Role.MUSCLE, MuscleSetup, MuscleReady),
     Call("muscle.act", (Role.CONTROLLER,), Role.MUSCLE, Act, Acted),
     Call("muscle.reset", (Role.CONTROLLER,), Role.MUSCLE, MuscleReset, Done),
     Call("muscle.shutdown", (Role.CONTROLLER,), Role.MUSCLE, Nothing, Done),

@@ -25,7 +25,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may 
     "brain.setup": ("plugin", "sensors", "actuators", "rewards", "filters", "static_models"),
 }
 
-_ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields with rows, whose values may travel as blobs
+_ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields of values, which may travel as blobs
     EnvironmentDeclared: ("readings",),
     EnvironmentUpdate: ("setpoints",),
     EnvironmentUpdated: ("readings", "rewards"),
@@ -38,7 +38,7 @@ _ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields with rows, 
 def encoded(
     codec: Codec[M], message: M, blobs: Sequence[bytes] = (), content: Content = Content.MSGPACK
 ) -> tuple[bytes, Sequence[bytes]]:
-    """Return the body of a message and its blobs: those that are there already, then the large values of its rows."""
+    """Return the body of a message and its blobs: those that are there already, then its large blocks and values."""
     rows = _ROWS.get(codec.kind, ())
     try:
         body = codec.encode(message, content)
@@ -59,7 +59,7 @@ def encoded(
 
 
 def lower(message: M, blobs: Sequence[bytes]) -> M:
-    """Return a message whose rows have their large values again, in their places.
+    """Return a message that has its large blocks and values again, in their places.
 
     Raises:
         RemoteProtocolError: A value is no blob that there is.
@@ -77,9 +77,9 @@ def lower(message: M, blobs: Sequence[bytes]) -> M:
 
 
 def _with_values(message: M, change: Callable[[Any, str], Any]) -> M:
-    """Return a message with each value of its rows changed by a function of value and field."""
+    """Return a message with each block, or value of a row, changed by a function of it and the field."""
     changes = {
-        name: [[change(value, name) for value in row] if type(row) is list else row for row in rows]
+        name: [[change(v, name) for v in row] if type(row) is list else change(row, name) for row in rows]
         for name in _ROWS.get(type(message), ())
         if (rows := getattr(message, name))
     }

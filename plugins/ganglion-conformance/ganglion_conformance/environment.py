@@ -98,7 +98,7 @@ class World(Subject):
             self.actuators = layout.pairs()
             if fields.get("rewards") is not None:
                 self._declare_rewards(fields["rewards"])
-            self.checks.row("sensors", fields["readings"][0], "readings")
+            self.checks.row("sensors", fields["readings"], "readings")
         except (RemoteProtocolError, KeyError, TypeError, IndexError) as error:
             raise Miss(f"environment.start: {said(error)}") from error
         self.declared = dict(fields)

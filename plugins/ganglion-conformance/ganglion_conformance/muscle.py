@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.values import Layout
+from ganglion.peer.step.layout import Layout
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import CALL_BY_NAME, MuscleSetup

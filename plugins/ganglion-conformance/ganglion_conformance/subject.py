@@ -83,9 +83,9 @@ class Subject(ABC):
         """Return the one row of a field; Miss says what does not fit the declarations."""
         rows = fields.get(key)
         try:
-            if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], list):
+            if not isinstance(rows, list):
                 raise RemoteProtocolError(f"{key}: expected a list of one row, found {rows!r:.60}")
-            return self.checks.row(what, rows[0], key)
+            return self.checks.row(what, rows, key)
         except (RemoteProtocolError, TypeError, KeyError) as error:
             raise Miss(f"{self.where}: {said(error)}") from error
 

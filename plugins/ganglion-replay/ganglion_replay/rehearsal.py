@@ -13,7 +13,8 @@ from ganglion.errors import DocumentError
 from ganglion.peer.author import Tolerated
 from ganglion.peer.filters import ActingFilters
 from ganglion.peer.replay import Learner
-from ganglion.peer.values import Columns, Layout, deserialize, serialize
+from ganglion.peer.step.layout import Layout
+from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information, SensorInformation
 from ganglion.sdk.memory import Memory
@@ -47,7 +48,7 @@ class Rehearsal:
         brain = learner.brain
         self._acting: dict[str, ActingFilters] = {}  # muscle -> its halves
         self._seen_by: dict[str, int] = {}  # muscle -> version of the arrays that they have
-        self._columns = Columns(Layout([s.uid for s in brain.sensors], [s.space for s in brain.sensors]))
+        self._columns = Layout([s.uid for s in brain.sensors], [s.space for s in brain.sensors])
 
     def play(self, asked: BrainPretrain) -> BrainPretrain:
         """Play all episodes; return where they are as the brain sees them.

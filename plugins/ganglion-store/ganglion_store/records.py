@@ -41,8 +41,8 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "run": _typed("run:map"),
     "declare": _typed("phase:count environment:text? agent:text? kind:text declarations:rows"),
     "phase": _typed("phase:count name:text mode:text status:text reason:text?"),
-    "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows"),
-    "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows"),
+    "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows blocks:flag"),
+    "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows blocks:flag"),
     "episode": _typed(
         f"{_EPISODE} environment:text? episode:count steps:count terminated:flag truncated:flag reason:text "
         "round:count inner:count"
@@ -62,7 +62,11 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "episode": (0,),
     "signal": (0, None),
+    "steps": (False,),
+    "actions": (False,),
 }  # of the last fields, for writers that do not know them
+VALUES = {"sensors": "sensor", "setpoints": "actuator", "proposed": "actuator", "rewards": "reward"}
+"""Columns of values, and the kind of declaration that says what these are."""
 KINDS = ("sensor", "actuator", "reward", "static_world_model")
 
 

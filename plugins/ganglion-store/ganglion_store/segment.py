@@ -13,8 +13,8 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
-from ganglion_store.records import ACTIONS, RowKind, Rows
-from ganglion_store.values import Declarations, sums
+from ganglion_store.records import ACTIONS, VALUES, RowKind, Rows
+from ganglion_store.values import Declarations, sums, value_lists
 
 ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
 CUT = ("interrupted", "failed")
@@ -72,23 +72,24 @@ class Segment:
         self.size_bytes = 0
         self.returns: dict[int, Return] = {}
         self._fresh: list[Sequence[Any]] = []
+        self._blocks: list[Sequence[Any]] = []
         self._digest = hashlib.sha256()
         self._last: tuple[int, int] = (-1, -1)
 
     def __str__(self) -> str:
         return f"{self.kind.table} of {self.kind.member} {self.name}, {self.episode}"
 
-    def take(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Take rows as they came; `absorb` checks them, those of several records at once."""
-        self._fresh.extend(rows)
+    def take(self, rows: Sequence[Sequence[Any]], blocks: bool = False) -> None:
+        """Take rows as they came, with values in blocks or as they rest; `absorb` checks those of several records."""
+        (self._blocks if blocks else self._fresh).extend(rows)
 
     def absorb(self, declarations: Declarations) -> None:
         """Check the rows that were taken and add them; a StoreError leaves none of them."""
-        fresh, self._fresh = self._fresh, []
-        if not fresh:
+        fresh, self._fresh, blocks, self._blocks = self._fresh, [], self._blocks, []
+        if not fresh and not blocks:
             return
         try:
-            rows = Rows.of(self.kind, fresh)
+            rows = Rows.of(self.kind, fresh + self._resting(blocks, declarations))
             last = self._ascending(rows)
             if self.kind is ACTIONS:
                 self._sum(rows, declarations)
@@ -122,9 +123,20 @@ class Segment:
             )
         return keys[-1]
 
+    def _resting(self, rows: list[Sequence[Any]], declarations: Declarations) -> list[Sequence[Any]]:
+        """Return rows with their values as value lists, whole columns at once; rows of another form stay."""
+        if len({*map(len, rows)}) != 1:
+            return rows
+        columns = list(zip(*rows, strict=True))
+        for place, name in enumerate(self.kind.columns[: len(columns)]):
+            if name in VALUES:
+                declared = declarations.of(self.episode.phase, self.kind.member, self.name, VALUES[name])
+                columns[place] = value_lists(columns[place], declared)
+        return list(zip(*columns, strict=True))
+
     def _sum(self, rows: Rows, declarations: Declarations) -> None:
         columns = dict(zip(self.kind.columns, rows.columns, strict=True))
-        declared = declarations.rewards_of(self.episode.phase, self.name)
+        declared = declarations.of(self.episode.phase, "agent", self.name, "reward")
         rewards = sums(columns["rewards"], declared)
         for body, reward, objective in zip(columns["body"], rewards, columns["objective"], strict=True):
             found = self.returns.get(body)

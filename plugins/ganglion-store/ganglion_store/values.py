@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgpack
@@ -96,6 +97,73 @@ def named(declared: Sequence[Declared], blob: bytes, given_only: bool = False) -
     }
 
 
+_pack = msgpack.Packer(autoreset=True).pack
+
+
+def value_lists(column: Sequence[Any], declared: Sequence[Declared]) -> tuple[Any, ...]:
+    """Return values as they came, the blocks of a row in one, or a list of one row, as they rest; None stays.
+
+    Raises:
+        StoreError: Blocks are not as declared, or it is no one row.
+    """
+    blocks = [values for values in column if type(values) is bytes]
+    found = _from_blocks(blocks, declared) if blocks else []
+    if len(found) == len(column):
+        return tuple(found)
+    resting = iter(found)
+    return tuple(next(resting) if type(v) is bytes else v if v is None else _from_row(v) for v in column)
+
+
+def _from_row(values: Any) -> bytes:
+    if type(values) not in (list, tuple) or len(values) != 1 or type(values[0]) not in (list, tuple):
+        raise StoreError(f"expected one row of values, found {values!r:.60}")
+    return _pack(values[0])
+
+
+def _from_blocks(blocks: Sequence[bytes], declared: Sequence[Declared]) -> list[bytes]:
+    """Return the blocks of many rows as value lists: whole columns at once."""
+    import numpy as np  # late: readers of results do without
+
+    try:
+        dtypes = [np.dtype(one.dtype).newbyteorder("<") for one in declared]
+    except TypeError as error:
+        raise StoreError(f"expected dtypes of what was declared, found {declared!r:.200}") from error
+    sizes = [math.prod(one.shape) * dtype.itemsize for one, dtype in zip(declared, dtypes, strict=True)]
+    if {*map(len, blocks)} != {sum(sizes)}:
+        found = next(block for block in blocks if len(block) != sum(sizes))
+        raise StoreError(f"expected {sum(sizes)} bytes of {len(declared)} values as declared, found {len(found)}")
+    matrix = np.frombuffer(b"".join(blocks), np.uint8).reshape(len(blocks), sum(sizes))
+    if len({*dtypes}) == 1 and dtypes[0].kind == "f" and all(one.shape == () for one in declared):
+        return _packed(matrix.view(dtypes[0]).astype(">f8"))
+    rows: list[list[Any]] = [[] for _ in blocks]
+    begin = 0
+    kinds = zip(dtypes, sizes, [one.shape == () for one in declared], strict=True)
+    for (dtype, scalar), run in groupby(kinds, lambda kind: (kind[0], kind[2])):
+        for size in [sum(size for _, size, _ in run)] if scalar else [size for _, size, _ in run]:
+            part = np.ascontiguousarray(matrix[:, begin : begin + size])
+            begin += size
+            values = part.view(dtype).tolist() if scalar else [[vector.tobytes()] for vector in part]
+            rows = [row + found for row, found in zip(rows, values, strict=True)]
+    return list(map(_pack, rows))
+
+
+def _packed(numbers: Any) -> list[bytes]:
+    """Return each row of a matrix of big-endian doubles as msgpack."""
+    import numpy as np
+
+    count, width = numbers.shape
+    opening = np.frombuffer(msgpack.Packer().pack_array_header(width), np.uint8)
+    begin, size = len(opening), len(opening) + 9 * width
+    cells = np.empty((count, size), np.uint8)
+    cells[:, :begin] = opening
+    doubles = cells[:, begin:].reshape(count, width, 9)  # a copy
+    doubles[:, :, 0] = 0xCB
+    doubles[:, :, 1:] = np.ascontiguousarray(numbers).view(np.uint8).reshape(count, width, 8)
+    cells[:, begin:] = doubles.reshape(count, 9 * width)
+    whole = cells.tobytes()
+    return [whole[place : place + size] for place in range(0, len(whole), size)]
+
+
 def sums(blobs: Sequence[bytes], declared: Sequence[Declared]) -> list[float | None]:
     """Return the sum of each value list, None where nothing in it is known; arrays count with all their elements."""
     # One list of lists is unpacked in one call, which is several times faster than a call for each.
@@ -148,9 +216,10 @@ class Declarations:
             self._environment_of.update(((phase, declaration.id), environment) for declaration in declared)
         return True
 
-    def rewards_of(self, phase: int, agent: str) -> Sequence[Declared]:
-        """Return the rewards of an agent; empty if it has declared none."""
-        return self._lists.get((phase, "", agent, "reward"), ())
+    def of(self, phase: int, member: str, name: str, kind: str) -> Sequence[Declared]:
+        """Return what an environment or an agent has declared of a kind; empty if that is nothing."""
+        owner = (name, "") if member == "environment" else ("", name)
+        return self._lists.get((phase, *owner, kind), ())
 
     def environment_of(self, phase: int, agent: str) -> str | None:
         """Return the environment that all sensors and actuators of an agent belong to, None if there are several."""

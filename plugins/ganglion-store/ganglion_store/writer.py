@@ -164,7 +164,7 @@ class SqlWriter(StoreWriter):
             self._absorb()
 
     def _take(self, writer: str, kind: RowKind, fields: Sequence[Any]) -> None:
-        phase, mode, worker, name, number, rows = fields
+        phase, mode, worker, name, number, rows, blocks = fields
         if not rows:
             return
         episode = Episode(phase, mode, worker, number)
@@ -172,7 +172,7 @@ class SqlWriter(StoreWriter):
         segment = segments.get((kind.table, name))
         if segment is None:
             segment = segments[kind.table, name] = Segment(kind, name, episode, writer)
-        segment.take(rows)
+        segment.take(rows, blocks)
         self._touched[id(segment)] = segment
 
     def _absorb(self) -> None:
@@ -402,7 +402,7 @@ class SqlWriter(StoreWriter):
 
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether rows belong to an episode that is not sealed; see `StoreWriter.is_open`."""
-        phase, mode, worker, name, number, _ = fields_of(record)
+        phase, mode, worker, name, number, *_ = fields_of(record)
         return (record[0], name) in self._open.get(Episode(phase, mode, worker, number), ())
 
     def withdraw(self, phase: int = 0) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 from fakepeer import FakeClock, FakeLink, Hosted
 
@@ -28,6 +29,7 @@ from ganglion.wire.messages import (
     EpisodeEnded,
     Failure,
     Go,
+    MuscleReady,
     RecordAck,
     RecordBatch,
     Stands,
@@ -146,7 +148,7 @@ class FakeWorldPeer:
     def start(self) -> EnvironmentDeclared:
         """Declare; with `late` rewards come with the first update."""
         self.step, self.told = 0, not self.late
-        rewards = None if self.late else [declared("r", Discrete(1000))]
+        rewards = None if self.late else [declared("r", Discrete(10_000))]
         actuators = [declared(uid, TEN, 0) for uid in self.actuators]
         return EnvironmentDeclared([declared(self.sensor, Discrete(1000))], actuators, [[0]], rewards)
 
@@ -155,7 +157,7 @@ class FakeWorldPeer:
         self.step += 1
         if self.step == self.fails_at:
             return Failure("author", "ValueError: no", "environment, hook update", "Traceback: here")
-        ids = None if self.told else [declared("r", Discrete(1000))]
+        ids = None if self.told else [declared("r", Discrete(10_000))]
         self.told = True
         flags = (self.step == self.ends, self.step == self.truncates)
         rows = ([[self.step]], [[10 * self.step]])
@@ -222,7 +224,7 @@ class Worker:
             "environment.update": lambda peer, it: self._world(peer).update(),
             "environment.reset": lambda peer, it: self._world(peer).reset(),
             "environment.shutdown": lambda peer, it: Done(),
-            "muscle.setup": lambda peer, it: Done(),
+            "muscle.setup": lambda peer, it: MuscleReady(),
             "muscle.act": lambda peer, it: self._agent(peer).act(it),
             "muscle.reset": lambda peer, it: Done(),
             "muscle.shutdown": lambda peer, it: Done(),
@@ -337,12 +339,16 @@ class Worker:
         """Return the records of a kind that went to the store, with their values decoded."""
         found = [record for batch in self.batches for record in batch.records if record[0] == kind]
         if kind in ("steps", "actions"):
-            return [[*record[:-1], [[_plain(v) for v in row] for row in record[-1]]] for record in found]
+            return [[*record[:-2], [[_plain(v) for v in row] for row in record[-2]]] for record in found]
         return found
 
 
 def _plain(value: Any) -> Any:
-    return msgpack.unpackb(value) if isinstance(value, bytes) and value else value
+    if isinstance(value, list):  # a row in which a value is missing
+        return value[0]
+    if isinstance(value, bytes) and len(value) % 8 == 0:  # blocks, of integers as all values here are
+        return np.frombuffer(value, "<i8").tolist()
+    return msgpack.unpackb(value) if isinstance(value, bytes) else value
 
 
 class AtOnce(Controller):

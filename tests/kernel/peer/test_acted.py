@@ -4,7 +4,7 @@ import pytest
 
 from ganglion.errors import CallFailed
 from ganglion.peer.decision import heard, setpoints_of
-from ganglion.peer.values import Layout
+from ganglion.peer.step.layout import Cut, Layout
 from ganglion.peer.world import Actor
 from ganglion.wire.messages import Acted
 
@@ -12,11 +12,11 @@ BOX = {"type": "box", "shape": [], "dtype": "<f8", "low": -2.0, "high": 2.0}
 OPEN = {**BOX, "low": "-inf", "high": "inf"}
 ACTUATORS = [{"id": "world.torque", "space": BOX}, {"id": "world.force", "space": OPEN}]
 
+LAYOUT = Layout.of(ACTUATORS)
+
 
 def _actor(program: bool = True, brain: str | None = "r/brain/ada") -> Actor:
-    checks = Layout.of(ACTUATORS) if program else None
-    targets = [(0, 0), (0, 1)]
-    return Actor("ada", "r/muscle/ada/0", {"brain": brain}, lambda worlds: [], targets, checks=checks)
+    return Actor("ada", "r/muscle/ada/0", {"brain": brain}, Cut([], [], []), LAYOUT, [(0, 0), (0, 1)], program=program)
 
 
 def test_answer_of_a_program_is_as_ours() -> None:
@@ -24,21 +24,22 @@ def test_answer_of_a_program_is_as_ours() -> None:
     answer = Acted([[1, 2.5]], [[-1, 0]], [3], {"signal": "RESET", "reason": "so"}, {"x": 1.0})
     (found,) = heard([_actor()], [answer])
 
-    assert "[[1.0, 2.5]] [[-1.0, 0.0]] [3.0]" == f"{found.setpoints} {found.proposed} {found.objective}"
+    told = [None if field is None else LAYOUT.rows(field) for field in (found.setpoints, found.proposed)]
+    assert "[[1.0, 2.5]] [[-1.0, 0.0]] [3.0]" == f"{told[0]} {told[1]} {found.objective}"
     assert (answer.signal, answer.statistics) == (found.signal, found.statistics)
-    assert [1.0, 2.5] == setpoints_of(_actor(), found)
+    assert [1.0, 2.5] == LAYOUT.values(setpoints_of(_actor(), found), "setpoints")
 
 
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (Acted([[1.0]]), "setpoints: expected one row of 2 values, found [[1.0]]"),
-        (Acted([]), "setpoints: expected one row of 2 values, found []"),
-        (Acted([7, 7]), "setpoints: expected one row of 2 values, found [7, 7]"),
+        (Acted([[1.0]]), "setpoints: expected one row of 2 values, found 1 values"),
+        (Acted([]), "setpoints: expected one row of 2 values, found 0 rows"),
+        (Acted([7, 7]), "setpoints: expected one row of 2 values, found 2 rows"),
         (Acted([[3.0, 0.0]]), "setpoints.world.torque: expected a value of Box"),
         (Acted([["a", 0.0]]), "setpoints.world.torque"),
         (Acted([[0.0, float("inf")]]), "setpoints.world.force: expected a finite number"),
-        (Acted(proposed=[[1.0]]), "proposed: expected one row of 2 values, found [[1.0]]"),
+        (Acted(proposed=[[1.0]]), "proposed: expected one row of 2 values, found 1 values"),
         (Acted(objective=[]), "objective: expected a list of one finite number or nil, found []"),
         (Acted(objective=[True]), "objective: expected a list of one finite number or nil, found [True]"),
         (Acted(objective=[float("nan")]), "objective: expected a list of one finite number or nil"),

@@ -11,6 +11,7 @@ import pytest
 from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
 from ganglion.peer.author import failure_of
 from ganglion.peer.brain import BrainHost
+from ganglion.peer.step.layout import Layout
 from ganglion.peer.transitions import joined
 from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, Signal, Update
 from ganglion.sdk.models import Models, digest_of
@@ -451,7 +452,11 @@ def test_decisions_that_were_kept_are_thought_about_one_by_one(stage: Stage) -> 
     """The brain hears of each in its order, when its row is the newest; the answer says how many may come next."""
     stage.setup(muscles=["a/0"])
     stage.brain.learn_every = 4
-    changes = ({"decision": n, "readings": [[n]], "next_readings": [[n + 1]]} for n in range(3))
+    ten, unit = Layout(["x"], [TEN]), Layout(["x"], [UNIT])
+    blocks: dict[str, Any] = {"applied": ten.field([[1]]), "rewards": unit.field([[0.5]])}
+    changes = (
+        {"decision": n, "readings": ten.field([[n]]), "next_readings": ten.field([[n + 1]]), **blocks} for n in range(3)
+    )
     thinks = [replace(row(0, {"n": n}), **changed) for n, changed in enumerate(changes)]
     together = [stage.join().together]
     together.append(stage.ask("brain.think", replace(thinks[2], before=joined(thinks[:2]))).together)
@@ -466,7 +471,7 @@ def test_decisions_that_were_kept_are_thought_about_one_by_one(stage: Stage) -> 
 
 
 @pytest.mark.parametrize(
-    "before", [[], [[0], [1], [1], [0.5], [None]], [[0, 1], [1, 2, 3], [1, 2], [0, 0], [0, 0], [0, 0]]]
+    "before", [[], [[0], [1], [1], [0.5], [None]], [[0, 1], [bytes(3)], [bytes(2)], [bytes(2)], [0, 0], [0, 0]]]
 )
 def test_what_are_no_decisions_is_refused(stage: Stage, before: list[Any]) -> None:
     """Decisions before another one come as six lists of equal numbers."""

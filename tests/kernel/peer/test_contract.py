@@ -7,7 +7,7 @@ import pytest
 
 from ganglion.errors import AuthorError, OutOfActionSpaceError, OutOfObservationSpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
-from ganglion.peer.contract import difference, layout_of, listed, row_of, static_model
+from ganglion.peer.contract import difference, field_set, layout_of, listed, static_model
 from ganglion.peer.values import deserialize
 from ganglion.sdk import ActuatorInformation, Box, Discrete, RewardInformation, SensorInformation, Space
 
@@ -99,7 +99,7 @@ def test_rows_stand_in_declared_order() -> None:
     """Informations may come in any order."""
     layout = layout_of("sensor", [sensor(uid="s"), sensor(uid="t")])
 
-    assert [1, 2] == row_of("sensor", layout, [sensor(2, uid="t"), sensor(1, uid="s")])
+    assert [[1, 2]] == layout.rows(field_set("sensor", layout, [sensor(2, uid="t"), sensor(1, uid="s")]))
 
 
 def test_an_array_that_was_changed_after_it_was_set_is_refused_by_id() -> None:
@@ -110,7 +110,7 @@ def test_an_array_that_was_changed_after_it_was_set_is_refused_by_id() -> None:
     array[0] = 7.0
 
     with pytest.raises(OutOfObservationSpaceError, match="reading s: expected a value of Box"):
-        row_of("sensor", layout, [reading])
+        field_set("sensor", layout, [reading])
 
 
 def test_a_static_model_may_hold_arrays() -> None:

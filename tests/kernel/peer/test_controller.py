@@ -84,7 +84,7 @@ def test_a_restart_declares_as_before(worker: Any, world: Any) -> None:
     it.hosted.host.tick()
 
     assert "r/environment/w/0" == it.failures[0].peer
-    assert "sensors changed between episodes: other" in it.failures[0].failure.message
+    assert "sensors changed between episodes: s is missing" in it.failures[0].failure.message
 
 
 # -- the end of a phase -----------------------------------------------------------------------------------------------

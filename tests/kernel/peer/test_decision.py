@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ganglion.peer.decision import Policy, alike
-from ganglion.peer.values import Layout
+from ganglion.peer.step.layout import Layout
 from ganglion.sdk import Box, Discrete
 from ganglion.sdk.models import Models
 

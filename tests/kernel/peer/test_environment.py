@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -181,8 +182,8 @@ def test_shutdown_ends_the_phase(stage: Any) -> None:
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        (EnvironmentUpdate([[1, 0.5], [1, 0.5]]), "expected one row, found 2"),
-        (EnvironmentUpdate([[1]]), "expected a list of 2 values, found 1 values"),
+        (EnvironmentUpdate([[1, 0.5], [1, 0.5]]), "expected one row of 2 values, found 2 rows"),
+        (EnvironmentUpdate([[1]]), "expected one row of 2 values, found 1 values"),
         (EnvironmentUpdate([["x", 0.5]]), "update.setpoints.a"),
         (EnvironmentUpdate([[1]], [2]), "update.actuators"),
         (EnvironmentUpdate([[1]], [-1]), "update.actuators"),
@@ -390,7 +391,7 @@ def test_an_environment_may_call_its_reward_itself(stage: Any) -> None:
     it.start()
     answers = [it.update().rewards for _ in range(3)]
 
-    assert ([[[0.25]]] * 3, 3) == (answers, it.reward.asked)
+    assert ([[struct.pack("<d", 0.25)]] * 3, 3) == (answers, it.reward.asked)
 
 
 def test_an_environment_sees_its_reward_as_it_is(stage: Any) -> None:
@@ -486,7 +487,7 @@ def test_hooks_may_be_async(stage: Any) -> None:
     world = it.world
     it.hosted.ask("environment.shutdown", Nothing())
 
-    assert ([[0.75]], 2) == (answer.rewards, world.ended)
+    assert ([struct.pack("<d", 0.75)], 2) == (answer.rewards, world.ended)
 
 
 def raises(text: str) -> Any:
@@ -560,7 +561,8 @@ def test_reward_and_transformer_see_the_state_of_a_batched_world(hosted: Any, lo
     arrays = array_stage(hosted, loader, reward=Double, transformer=Half)
     found = arrays.update()
 
-    assert ([[1, 0.125]], [[0.5]]) == (found.readings, found.rewards)
+    blocks = [struct.pack("<q", 1), struct.pack("<d", 0.125)]
+    assert (blocks, [struct.pack("<d", 0.5)]) == (found.readings, found.rewards)
 
 
 @pytest.mark.parametrize(

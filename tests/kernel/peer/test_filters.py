@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -224,7 +225,7 @@ def test_an_excused_filter_is_not_asked_about_the_same_readings_again(stage: Mus
     stage.setup([plugin(by=0.0), plugin(name="refusing", by=0.0, on_error="continue")])
     acted = [stage.act(1), stage.act(2, 0), stage.act(3, 0)]
 
-    assert [[1], [1], [3]] == [row.setpoints[0] for row in acted]
+    assert [[1], [1], [3]] == [list(struct.unpack("<q", *row.setpoints)) for row in acted]
     assert [1, 2, 3] == stage.filters[0].seen == stage.filters[1].seen
     assert [None, 1, None] == [row.excused and len(row.excused) for row in acted]
     assert [[1.0], [3.0]] == stage.muscle.log
@@ -235,7 +236,7 @@ def test_no_filter_has_seen_setpoints_that_were_not_applied(stage: MuscleStage) 
     stage.setup([plugin(name="bounds", on_error="continue"), plugin(name="adds")])
     acted = [stage.act(4), stage.act(7, 0), stage.act(3, 0)]
 
-    assert [[4], [4], [7]] == [row.setpoints[0] for row in acted]
+    assert [[4], [4], [7]] == [list(struct.unpack("<q", *row.setpoints)) for row in acted]
     assert 7.0 == stage.filters[1].total
     assert [None, 1, None] == [row.excused and len(row.excused) for row in acted]
 

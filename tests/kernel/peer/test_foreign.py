@@ -25,7 +25,7 @@ def _declared() -> Declared:
 @pytest.mark.parametrize("pair", [[0, 0.5], struct.pack("<2f", 0.0, 0.5)], ids=["list", "bytes"])
 def test_every_allowed_form_becomes_one(pair: object) -> None:
     """Integers for floats, integral floats for integers, lists for bytes: the row is as our own hosts send it."""
-    row = _declared().row("sensors", [1, pair, 3.0], "readings")
+    row = _declared().row("sensors", [[1, pair, 3.0]], "readings")
 
     assert [1.0, struct.pack("<2f", 0.0, 0.5), 3] == row
     assert [float, bytes, int] == [type(value) for value in row]
@@ -51,7 +51,7 @@ def test_every_allowed_form_becomes_one(pair: object) -> None:
 def test_value_that_does_not_fit_is_named(row: list[Any], uid: str) -> None:
     """A value outside its declared space is refused by the name of its sensor."""
     with pytest.raises(RemoteProtocolError, match=rf"^readings\.{uid}: "):
-        _declared().row("sensors", row, "readings")
+        _declared().row("sensors", [row], "readings")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.values import Layout, declaration, deserialize, serialize, to_json
+from ganglion.peer.step.layout import Layout, declaration
+from ganglion.peer.values import deserialize, serialize, to_json
 from ganglion.sdk import spaces
 from ganglion.wire.codec import decode_map, encode_map
 
@@ -47,7 +48,7 @@ def test_a_row_that_is_held_is_contained_and_travels_as_it_is(names: list[str], 
     exact = [type(value) is (float if name == "number" else int) for name, value in zip(names, row, strict=True)]
 
     assert (all(contained) and all(exact)) == layout.holds(row)
-    assert not layout.holds(row) or layout.from_row(layout.to_row(row), "row") == row
+    assert not layout.holds(row) or layout.values(layout.field([row]), "row") == row
     assert not layout.holds([*row, 0])
 
 

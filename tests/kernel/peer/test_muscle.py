@@ -369,13 +369,13 @@ def test_a_wrong_batch_proposal_is_refused_by_name(
 
 
 def test_a_map_and_columns_are_the_same_proposal(arrays: Stage) -> None:
-    """Setpoints by id and as columns make the same row."""
+    """Setpoints by id and as columns make the same blocks."""
     arrays.setup(actuators=[declared("w.a", TEN, 3), declared("w.p", PAIR, np.zeros(2).tobytes())])
     arrays.muscle.proposal = lambda muscle, batch, _: np.array([[2.0, 0.25, 0.5]])
     columns = arrays.act(1).setpoints
     arrays.muscle.proposal = lambda muscle, batch, _: {"w.p": np.array([[0.25, 0.5]]), "w.a": np.array([2])}
 
-    assert columns == arrays.act(1, [0.0]).setpoints == [[2, np.array([0.25, 0.5]).tobytes()]]
+    assert columns == arrays.act(1, [0.0]).setpoints == [np.array([2]).tobytes(), np.array([0.25, 0.5]).tobytes()]
 
 
 @pytest.mark.parametrize("form", ["stage", "arrays"])

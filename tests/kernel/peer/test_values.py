@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.values import Layout
-from ganglion.peer.world import Actor, Layouts, Values, rows_of
+from ganglion.peer.step.layout import Layout
+from ganglion.peer.world import Values, fields_of
 from ganglion.sdk.spaces import Box, Discrete
 
 PAIR = Layout(["w.p", "w.n"], [Box(0.0, 1.0, (2,)), Discrete(10)])
-BYTES = np.array([0.25, 0.5]).astype("<f8").tobytes()
+HALVES = np.array([0.25, 0.5])
 
 
 def layout(name: str) -> Layout:
@@ -21,7 +21,7 @@ def layout(name: str) -> Layout:
 
 def values() -> Values:
     """Return the values of two agents."""
-    return Values({"one": [BYTES, 3], "two": [BYTES, 4]}, layout)
+    return Values({"one": PAIR.field([[HALVES, 3]]), "two": PAIR.field([[HALVES, 4]])}, layout)
 
 
 def test_values_are_shown_in_their_spaces() -> None:
@@ -40,13 +40,15 @@ def test_changed_setpoints_travel_changed() -> None:
     changed: Any = values()
     changed["one"][1] = 9
     changed["two"] = [np.array([1.0, 0.0]), np.int64(2)]
-    whole = np.array([1.0, 0.0]).astype("<f8").tobytes()
+    whole = np.array([1.0, 0.0])
 
-    assert {"one": [BYTES, 9], "two": [whole, 2]} == rows_of(changed, layout)
+    assert {"one": PAIR.field([[HALVES, 9]]), "two": PAIR.field([[whole, 2]])} == fields_of(changed, layout)
     del changed["one"]
-    assert {"two": [whole, 2]} == rows_of(changed, layout)
-    assert {"two": [whole, 1]} == rows_of({"two": (np.array([1.0, 0.0]), 1)}, layout)
-    assert {"one": [BYTES, 3], "two": [whole, 1]} == rows_of({**values(), "two": [[1.0, 0.0], 1]}, layout)
+    assert {"two": PAIR.field([[whole, 2]])} == fields_of(changed, layout)
+    assert {"two": PAIR.field([[whole, 1]])} == fields_of({"two": (np.array([1.0, 0.0]), 1)}, layout)
+    assert {"one": PAIR.field([[HALVES, 3]]), "two": PAIR.field([[whole, 1]])} == fields_of(
+        {**values(), "two": [[1.0, 0.0], 1]}, layout
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,17 +69,4 @@ def test_what_does_not_fit_is_the_authors_mistake(given: Any, text: str) -> None
 
     for setpoints in ({"one": given}, changed):
         with pytest.raises(AuthorError, match=text):
-            rows_of(setpoints, layout)
-
-
-def test_layouts_are_made_of_declarations() -> None:
-    """Each agent's sensors, actuators and rewards; a reward may be missing."""
-    declared = {what: [{"id": f"w.{what}", "space": Discrete(4).to_wire()}] for what in ("s", "a", "r")}
-    setup = {"sensors": declared["s"], "actuators": declared["a"]}
-    layouts = Layouts({"one": Actor("one", "r/muscle/one/0", setup, list, [], None, declared["r"])})
-
-    assert [("w.s",), ("w.a",), ("w.r",)] == [
-        found.ids for found in (layouts.sensors("one"), layouts.actuators("one"), layouts.rewards("one"))
-    ]
-    assert layouts.sensors("one") is layouts.sensors("one")
-    assert [None] == layouts.rewards("one").from_row([None], "rewards")
+            fields_of(setpoints, layout)

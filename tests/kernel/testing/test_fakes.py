@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,11 @@ ACTUATORS = [ActuatorInformation(0.25, Box(-1.0, 1.0, ()), "world.push")]
 REWARDS = [RewardInformation(None, Box(-9.0, 9.0, ()), "world.pushed")]
 
 
+def block(number: float) -> list[bytes]:
+    """Return a value as it travels."""
+    return [struct.pack("<d", number)]
+
+
 def test_they_keep_the_contract() -> None:
     """What they are checked by says nothing of them."""
     check_environment(FakeEnvironment, {"levels": [1, 2, 3]})
@@ -45,8 +51,8 @@ def test_an_environment_plays_its_readings_and_hears_setpoints() -> None:
     found = [staged.update([0.5]), staged.update([-1.0])]
     staged.reset()
 
-    assert [[1.0]] == declared.readings
-    assert [([[2.0]], [[0.5]], False), ([[4.0]], [[-1.0]], True)] == [
+    assert block(1.0) == declared.readings
+    assert [(block(2.0), block(0.5), False), (block(4.0), block(-1.0), True)] == [
         (it.readings, it.rewards, it.terminated) for it in found
     ]
     assert isinstance(staged.environment, FakeEnvironment)
@@ -72,7 +78,7 @@ def test_an_agent_of_fakes_plays_its_script(tmp_path: Path) -> None:
     acted = [agent.begin([1.0]), agent.step([3.0], [2.0]), agent.step([4.0], [3.0], terminated=True)]
     agent.evaluate(EpisodeSummary(0, 0, 2, 1.0, 2.0, terminated=True, truncated=False))
 
-    assert [[[0.5]], [[0.25]], None] == [it.setpoints for it in acted]
+    assert [block(0.5), block(0.25), None] == [it.setpoints for it in acted]
     assert [None, [7.0], [4.0]] == [it.objective for it in acted]
     muscle, brain = agent.muscle, agent.brain
     assert isinstance(muscle, FakeMuscle)

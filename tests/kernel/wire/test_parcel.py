@@ -118,8 +118,21 @@ def test_large_values_of_rows_travel_beside_the_body(readings: list[Any], reward
     assert message == lower(codec_of(Act).decode(body), blobs)
 
 
+@given(st.lists(st.sampled_from([b"", bytes(8), bytes(PARCEL_BYTES), bytes(PARCEL_BYTES + 1)]), max_size=4))
+def test_large_blocks_travel_beside_the_body(readings: list[bytes]) -> None:
+    """Blocks of a step come back in their places; each that is larger than a parcel is a blob of its own."""
+    message = Act(readings, [bytes(8)])
+    body, blobs = encoded(codec_of(Act), message)
+    large = [block for block in readings if len(block) > PARCEL_BYTES]
+
+    assert not large or large == list(blobs)
+    assert message == lower(codec_of(Act).decode(body), blobs)
+
+
 @pytest.mark.parametrize("value", [{"blob": 1}, {"blob": -1}, {"blob": "0"}, {"blob": True}, {}, {"blob": None}])
 def test_a_value_that_is_no_blob_is_refused(value: Any) -> None:
     """The message names the field, the number that there are, and what was found."""
     with pytest.raises(RemoteProtocolError, match="readings: expected the number of one of 1 blobs, found"):
         lower(Act([[value]]), [b"x"])
+    with pytest.raises(RemoteProtocolError, match="readings: expected the number of one of 1 blobs, found"):
+        lower(Act([value]), [b"x"])

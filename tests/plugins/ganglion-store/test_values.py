@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.sdk.store import StoreError
-from ganglion_store.values import Declared, named, sums
+from ganglion_store.values import Declared, named, sums, value_lists
 
 pack = msgpack.packb
 SCALARS = [Declared(f"g.{n}", "<f8", ()) for n in range(3)]
@@ -58,3 +58,36 @@ def test_sums() -> None:
     for row in ("text", ["text"], [1.0, 2.0, b"1234"]):
         with pytest.raises(StoreError):
             sums([pack(row)], rewards)
+
+
+DECLARED = [
+    Declared("g.x", "<f8", ()),
+    Declared("g.y", "<f8", ()),
+    Declared("g.n", "<i8", ()),
+    Declared("g.s", "<f4", ()),
+    Declared("g.v", "<f4", (2, 1)),
+    Declared("g.b", "|i1", (3,)),
+]
+
+
+@given(st.integers(0, 6), st.lists(st.tuples(st.floats(width=32), st.integers(-(2**53), 2**53)), max_size=20))
+def test_blocks_rest_as_rows(count: int, drawn: list[tuple[float, int]]) -> None:
+    """Blocks of any dtypes become the very bytes of a row, whole columns at once; a row is packed, None stays."""
+    declared = DECLARED[:count]
+    column, expected = [], []
+    for x, n in drawn:
+        vector, bits = struct.pack("<2f", x, 1.0), struct.pack("<3b", 1, 0, -1)
+        parts = [struct.pack("<d", x), struct.pack("<d", -x), struct.pack("<q", n), struct.pack("<f", x), vector, bits]
+        column.append(b"".join(parts[:count]))
+        expected.append(pack([x, -x, n, x, vector, bits][:count]))
+
+    assert expected == list(value_lists(column, declared))
+    assert [pack([None]), *expected, None] == list(value_lists([[[None]], *column, None], declared))
+
+
+@pytest.mark.parametrize("values", [b"1234567", bytes(17), b"", [[1.0], [2.0]], [7], 7])
+def test_blocks_that_are_not_as_declared_are_refused(values: Any) -> None:
+    """Another number of bytes, and what is no one row, is an error that says what was expected."""
+    for declared in (DECLARED[:2], DECLARED[:3], [Declared("g.a", "nonsense", ())]):
+        with pytest.raises(StoreError, match="expected"):
+            value_lists([values], declared)

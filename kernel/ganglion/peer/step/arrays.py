@@ -1,0 +1,120 @@
+"""Arrays: what authors are given who ask for arrays, and what these return, by id or as matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from operator import attrgetter, methodcaller
+from typing import Any
+
+import numpy as np
+
+from ganglion.errors import AuthorError
+from ganglion.peer.step.layout import Array, Field, Layout, shape_of
+from ganglion.sdk.brain import Brain
+from ganglion.sdk.environment import EnvironmentState, StepBatch
+from ganglion.sdk.information import RewardInformation, SensorInformation
+from ganglion.sdk.muscle import Muscle
+from ganglion.sdk.spaces import Box, Space
+
+_SHAPE, _ITEM = attrgetter("shape"), methodcaller("item")
+
+
+def takes_arrays(muscle: Muscle) -> bool:
+    """Say whether a muscle decides on arrays: the default `propose_batch` only asks for one body after the other."""
+    return muscle.batched and type(muscle).propose_batch is not Muscle.propose_batch
+
+
+def learns_arrays(brain: Brain) -> bool:
+    """Say whether a brain learns from arrays: the default `learn` only thinks about one row after the other."""
+    return brain.batched and type(brain).learn is not Brain.learn
+
+
+class Readings(Mapping[str, Array]):
+    """Map ids to their part of a matrix, cut out when it is read."""
+
+    __slots__ = ("_layout", "_matrix")
+
+    def __init__(self, layout: Layout, matrix: Array) -> None:
+        self._layout = layout
+        self._matrix = matrix
+
+    def __getitem__(self, uid: str) -> Array:
+        return self._layout.column(self._matrix, uid)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layout.ids)
+
+    def __len__(self) -> int:
+        return len(self._layout)
+
+
+def field_of(what: str, layout: Layout, given: Any, bodies: int = 1) -> Field:
+    """Return a map from ids to arrays as it travels; AuthorError names what is strange, missing or wrong."""
+    if not isinstance(given, Mapping):
+        raise AuthorError(f"{what}s: expected a map from ids to arrays, found {type(given).__name__}")
+    if bodies == 1 and layout.scalar and list(given) == list(layout.ids):  # the usual case: one number in each array
+        arrays = list(given.values())
+        if {*map(type, arrays)} == {np.ndarray} and {*map(_SHAPE, arrays)} == {(1,)}:
+            values = list(map(_ITEM, arrays))
+            if layout.holds(values) and (not layout.open or all(map(math.isfinite, values))):
+                return layout.field([values])
+    strange = [uid for uid in given if uid not in layout.index]
+    if strange:
+        raise AuthorError(f"{what} {strange[0]!r} was not declared")
+    columns = [_values(what, uid, space, given, bodies) for uid, space in layout.pairs()]
+    return layout.field([[column[body] for column in columns] for body in range(bodies)])
+
+
+def _values(what: str, uid: str, space: Space, given: Mapping[str, Any], bodies: int) -> list[Any]:
+    """Return the contained value of each body."""
+    if uid not in given:
+        raise AuthorError(f"{what} {uid!r} is missing")
+    array = np.asarray(given[uid])
+    shape = (bodies, *shape_of(space))
+    if array.shape != shape:
+        raise AuthorError(f"{what} {uid!r}: expected an array of shape {shape}, found {array.shape}")
+    if space.kind in ("tuple", "dict"):
+        values: list[Any] = [space.from_vector(vector) for vector in array]
+    else:
+        values = array.tolist() if space.scalar else list(array)
+    for body, value in enumerate(values):
+        if not space.contains(value):
+            kind = SensorInformation if what == "sensor" else RewardInformation
+            kind(value, space, uid if bodies == 1 else f"{uid} of body {body}")  # refuses it by its id
+    if what == "reward" and not np.isfinite(array).all():
+        raise AuthorError(f"reward {uid!r}: expected a finite number, found {array!r:.80}")
+    return values
+
+
+def reward_layout(rewards: Any) -> Layout:
+    """Return the layout of rewards that are declared by the first step: boxes without bounds, of the arrays' dtypes."""
+    if not isinstance(rewards, Mapping):
+        raise AuthorError(f"rewards: expected a map from ids to arrays, found {type(rewards).__name__}")
+    arrays = {str(uid): np.asarray(array) for uid, array in rewards.items()}
+    for uid, array in arrays.items():
+        if array.dtype.kind not in "biuf" or array.ndim == 0:
+            raise AuthorError(f"reward {uid!r}: expected an array [bodies, *shape] of numbers, found {array!r:.80}")
+    boxes = [Box(-np.inf, np.inf, a.shape[1:], a.dtype if a.dtype.kind == "f" else np.float64) for a in arrays.values()]
+    return Layout(list(arrays), boxes)
+
+
+def flag_of(name: str, flag: Any) -> bool:
+    """Return a flag of the one body, which may be an array."""
+    found = np.asarray(flag)
+    if found.dtype.kind != "b" or found.size != 1:
+        raise AuthorError(f"{name}: expected a boolean, or one per body, found {flag!r:.80}")
+    return bool(found.item())
+
+
+def state_of(batch: StepBatch, sensors: Layout, rewards: Layout) -> EnvironmentState:
+    """Return a step as rewards and transformers take it."""
+    readings = sensors.values(field_of("sensor", sensors, batch.readings), "readings")
+    earned = rewards.values(field_of("reward", rewards, batch.rewards), "rewards")
+    return EnvironmentState(
+        [SensorInformation(v, s, u) for (u, s), v in zip(sensors.pairs(), readings, strict=True)],
+        [RewardInformation(v, s, u) for (u, s), v in zip(rewards.pairs(), earned, strict=True)],
+        simtime=batch.simtime,
+        terminated=flag_of("terminated", batch.terminated),
+        truncated=flag_of("truncated", batch.truncated),
+    )

@@ -1,0 +1,476 @@
+"""Layouts: what a declaration says of values, the two forms in which these travel, and what turns one into the other.
+
+A *field* holds the values of n bodies. As **blocks** it has one `bytes` for each maximal run of neighbouring ids of
+equal dtype, an array `[n, columns]` in C order, little-endian; our own participants speak so. As **rows** it has one
+list per body, with a number for a scalar and the bytes of a vector for anything else: so other programs may speak, and
+so a field travels in which a value is missing. The type of the first element tells which it is; without ids a field of
+blocks is an empty list.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, chain, groupby, pairwise
+from operator import attrgetter, is_, le
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.errors import RemoteProtocolError, SpaceError
+from ganglion.sdk.information import ActuatorInformation, SensorInformation
+from ganglion.sdk.spaces import Box, Space, space_from_wire
+
+Array = NDArray[Any]
+Field = list[Any]
+
+_UID, _SPACE, _VALUE = attrgetter("uid"), attrgetter("space"), attrgetter("value")
+_CODES = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b"}
+_CODES |= {"u8": "Q", "u4": "I", "u2": "H", "u1": "B"}
+
+
+class Run(NamedTuple):
+    """Describe one block: the places of its ids, and for one body its columns, bytes and, of scalars alone, numbers."""
+
+    first: int
+    end: int
+    dtype: np.dtype[Any]
+    columns: slice
+    width: int
+    size_bytes: int
+    numbers: struct.Struct | None
+
+    def matrix(self, block: bytes, bodies: int) -> Array:
+        """Return a block as `[bodies, columns]`, a read-only view."""
+        return np.frombuffer(block, self.dtype).reshape(bodies, self.width)
+
+
+class Layout:
+    """Hold the ids and spaces of a declaration, in its order; turn values into what travels and back.
+
+    With `missing` a value may be None: the reward of an environment that was not stepped.
+
+    Attributes:
+        scalar: Whether each value is a number.
+        open: Where infinity may be contained.
+        types: The type of each value in a row where all are numbers; None where they are not.
+        runs: What describes the blocks.
+        sizes: The bytes of each block of one body.
+        width: The columns of `matrix`.
+        pack, unpack: Where all values are numbers of one dtype, what makes the block of one body of them, and back.
+        dtype: Of `matrix`: numpy's `result_type` of the spaces, so of integers only if all are.
+    """
+
+    def __init__(self, ids: Sequence[str], spaces: Sequence[Space], missing: bool = False) -> None:
+        self._missing = missing
+        self.ids = tuple(ids)
+        self.spaces = tuple(spaces)
+        self.index = {uid: i for i, uid in enumerate(self.ids)}
+        self.scalar = all(space.scalar for space in self.spaces)
+        self.open = [i for i, space in enumerate(self.spaces) if _is_open(space)]
+        self._ids = list(self.ids)
+        # Bounds between which a value of its type is contained, and travels as it is; None where that is not so of all.
+        self.types = [float if space.dtype.kind == "f" else int for space in self.spaces] if self.scalar else None
+        exact = self.scalar and all(s._exact is not None and s.dtype.itemsize == 8 for s in self.spaces)  # noqa: SLF001
+        self._lows = [space._low for space in self.spaces] if exact else None  # noqa: SLF001
+        self._highs = [space._high for space in self.spaces] if exact else None  # noqa: SLF001
+        self._offsets = list(accumulate((space.size for space in self.spaces), initial=0))
+        self.width = self._offsets[-1]
+        self.runs = list(self._runs())
+        self.sizes = [run.size_bytes for run in self.runs]
+        self._bytes, self._firsts = [bytes] * len(self.runs), [run.first for run in self.runs]
+        dtypes = [run.dtype for run in self.runs]
+        self.dtype: np.dtype[Any] = np.result_type(*set(dtypes)) if dtypes else np.dtype(np.float64)
+        numbers = self.runs[0].numbers if len(self.runs) == 1 else None
+        self.pack: Any = None if numbers is None else numbers.pack
+        self.unpack: Any = None if numbers is None else numbers.unpack
+
+    def _runs(self) -> Iterable[Run]:
+        dtypes = [space.dtype.newbyteorder("<") for space in self.spaces]
+        for dtype, places in groupby(range(len(dtypes)), dtypes.__getitem__):
+            first, *others = places
+            end = others[-1] + 1 if others else first + 1
+            columns = slice(self._offsets[first], self._offsets[end])
+            count = columns.stop - columns.start
+            numbers = None
+            if all(space.scalar for space in self.spaces[first:end]):
+                numbers = struct.Struct(f"<{count}{_CODES[dtype.kind + str(dtype.itemsize)]}")
+            yield Run(first, end, dtype, columns, count, count * dtype.itemsize, numbers)
+
+    @classmethod
+    def of(cls, declarations: Iterable[Mapping[str, Any]], missing: bool = False) -> Layout:
+        """Return the layout of declarations as they travel: maps with `id` and `space`."""
+        rows = list(declarations)
+        return cls([str(row["id"]) for row in rows], [space_from_wire(row["space"]) for row in rows], missing)
+
+    def part(self, places: Sequence[int]) -> Layout:
+        """Return the layout of some ids."""
+        return Layout([self.ids[i] for i in places], [self.spaces[i] for i in places], self._missing)
+
+    def place(self, i: int) -> tuple[int, int, int, int]:
+        """Return where an id lies in blocks of one body: number of the block, begin and end in it, its size."""
+        number = bisect_right(self._firsts, i) - 1
+        run = self.runs[number]
+        begin = (self._offsets[i] - run.columns.start) * run.dtype.itemsize
+        return number, begin, begin + self.spaces[i].size * run.dtype.itemsize, run.size_bytes
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def pairs(self) -> list[tuple[str, Space]]:
+        """Return each id with its space."""
+        return list(zip(self.ids, self.spaces, strict=True))
+
+    # -- objects ------------------------------------------------------------------------------------------------------
+    def sensors(self, declarations: Sequence[Mapping[str, Any]]) -> list[SensorInformation]:
+        """Return sensors without readings, with the names of their values as declarations have them."""
+        return [
+            SensorInformation(None, space, uid, declared.get("value_ids"))
+            for declared, (uid, space) in zip(declarations, self.pairs(), strict=True)
+        ]
+
+    def noops(self, declarations: Sequence[Mapping[str, Any]]) -> list[ActuatorInformation]:
+        """Return actuators with their no-ops as declarations have them, else with the value nearest to zero."""
+        row = [
+            declared.get("value", space.default()) for declared, space in zip(declarations, self.spaces, strict=True)
+        ]
+        values = self.from_row(row, "setup.actuators")
+        return [
+            ActuatorInformation(value, space, uid, declared.get("value_ids"))
+            for declared, value, (uid, space) in zip(declarations, values, self.pairs(), strict=True)
+        ]
+
+    def values_set(self, informations: Any) -> list[Any] | None:
+        """Return what informations in declared order were set to, as numbers.
+
+        Each has checked its number when it was set. None says that they are not of this kind: another order, other
+        spaces, a number of another type, no number at all, or an infinite one.
+        """
+        try:
+            if list(map(_UID, informations)) != self._ids or not all(map(is_, map(_SPACE, informations), self.spaces)):
+                return None
+            values = list(map(_VALUE, informations))
+        except (AttributeError, TypeError):
+            return None
+        if list(map(type, values)) != self.types or (self.open and not all(map(math.isfinite, values))):
+            return None
+        return values
+
+    # -- values -------------------------------------------------------------------------------------------------------
+    def holds(self, values: Any) -> bool:
+        """Say whether a list has only numbers of the right types within their bounds: one comparison for all of them.
+
+        False says nothing: other values may be contained, too.
+        """
+        if type(values) is not list or list(map(type, values)) != self.types or self._lows is None:
+            return False
+        assert self._highs is not None
+        return all(map(le, self._lows, values)) and all(map(le, values, self._highs))
+
+    def infinite(self, values: Sequence[Any]) -> str | None:
+        """Return the first id whose value is infinite, which spaces without bounds contain; None if there is none."""
+        for i in self.open:
+            value, space = values[i], self.spaces[i]
+            if value is not None and not np.isfinite(value if space.scalar else space.to_vector(value)).all():
+                return self.ids[i]
+        return None
+
+    def to_row(self, values: Sequence[Any]) -> list[Any]:
+        """Return contained values of one body as they travel in a row."""
+        if self.types is not None and list(map(type, values)) == self.types:
+            return list(values)
+        return [
+            None if value is None and self._missing else out(space, value)
+            for space, value in zip(self.spaces, values, strict=True)
+        ]
+
+    def from_row(self, row: Any, what: str) -> list[Any]:
+        """Return the values of a row; RemoteProtocolError says which one does not fit its declaration.
+
+        A row of scalars of the right types is returned itself: `checked` looks at the bounds.
+        """
+        if self.types is not None and type(row) is list and list(map(type, row)) == self.types:
+            return row
+        if type(row) is not list or len(row) != len(self.ids):
+            found = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
+            raise RemoteProtocolError(f"{what}: expected one row of {len(self.ids)} values, found {found}")
+        return [self._in(i, value, what) for i, value in enumerate(row)]
+
+    def _in(self, i: int, value: Any, what: str) -> Any:
+        space = self.spaces[i]
+        if value is None and self._missing:
+            return None
+        try:
+            if space.scalar:
+                if type(value) is bool:
+                    raise TypeError(f"expected a number, found {value}")
+                return space.canonical(value)
+            if type(value) is bytes:
+                flat = np.frombuffer(value, dtype=space.dtype.newbyteorder("<"))
+                return space.from_vector(flat.astype(space.dtype))
+            array = np.asarray(value)
+            return space.canonical(value) if array.shape != (space.size,) else space.from_vector(array)
+        except (SpaceError, ValueError, TypeError) as error:
+            raise RemoteProtocolError(f"{what}.{self.ids[i]}: {error}") from error
+
+    # -- fields -------------------------------------------------------------------------------------------------------
+    def field(self, bodies: Sequence[Sequence[Any]]) -> Field:
+        """Return contained values of each body as blocks; as rows, if one is missing."""
+        if self.pack is not None and len(bodies) == 1:  # the usual case
+            try:
+                return [self.pack(*bodies[0])]
+            except struct.error:  # a value is missing, or of another type
+                pass
+        if self._missing and any(value is None for values in bodies for value in values):
+            return [self.to_row(values) for values in bodies]
+        rows = [[_vector(space, value) for space, value in zip(self.spaces, values, strict=True)] for values in bodies]
+        return [b"".join(chain.from_iterable(row[run.first : run.end] for row in rows)) for run in self.runs]
+
+    def fits(self, field: Field, bodies: int = 1) -> bool:
+        """Say whether a field has blocks of so many bodies; their values are not looked at."""
+        sizes = self.sizes if bodies == 1 else [size * bodies for size in self.sizes]
+        return list(map(type, field)) == self._bytes and list(map(len, field)) == sizes
+
+    def values(self, field: Field, what: str) -> list[Any]:
+        """Return the values of one body, which its sender has checked; RemoteProtocolError if there are others."""
+        if self.unpack is not None and len(field) == 1 and type(field[0]) is bytes:  # the usual case
+            try:
+                return list(self.unpack(field[0]))
+            except struct.error:
+                pass
+        return self.bodies(field, what)[0]
+
+    def bodies(self, field: Field, what: str, count: int = 1) -> list[list[Any]]:
+        """Return the values of each body, arrays as views; RemoteProtocolError says which do not fit."""
+        if not self.fits(field, count):
+            if is_blocks(field) and field:
+                raise self._misfit(field, what, count)
+            if len(field) != count:
+                rows = "one row" if count == 1 else f"{count} rows"
+                text = f"expected {rows} of {len(self.ids)} values, found {len(field)} rows"
+                raise RemoteProtocolError(f"{what}: {text}")
+            return [self.from_row(row, what) for row in field]
+        found: list[list[Any]] = [[] for _ in range(count)]
+        for run, block in zip(self.runs, field, strict=True):
+            matrix = run.matrix(block, count)
+            if run.numbers is not None:
+                for values, numbers in zip(found, matrix.tolist(), strict=True):
+                    values += numbers
+                continue
+            for values, vector in zip(found, matrix, strict=True):
+                values += [self._of_vector(i, vector, run, what) for i in range(run.first, run.end)]
+        return found
+
+    def _of_vector(self, i: int, vector: Array, run: Run, what: str) -> Any:
+        """Return one value of a body's part of a block."""
+        space = self.spaces[i]
+        begin = self._offsets[i] - run.columns.start
+        part = vector[begin : begin + space.size]
+        if space.scalar:
+            return part.item()
+        if space.kind in ("tuple", "dict"):
+            return self._in(i, part, what)
+        return part.reshape(shape_of(space))
+
+    def rows(self, field: Field, count: int = 1) -> Field:
+        """Return a field that has been checked as rows."""
+        return [self.to_row(values) for values in self.bodies(field, "values", count)]
+
+    def checked(self, field: Field, what: str, finite: bool = False, count: int = 1) -> Field:
+        """Return a field from outside as our own hosts would send it: blocks, or rows if a value is missing.
+
+        An integer where a float is declared becomes one, nested lists become bytes, so that equal programs in different
+        languages leave equal results. RemoteProtocolError names the id whose value is not in its space, is NaN, or,
+        with `finite`, infinite.
+        """
+        if self.fits(field, count) and self._contains(field, finite, count):
+            return field
+        found = self.bodies(field, what, count)
+        for body, values in enumerate(found):
+            of = f" of body {body}" if count > 1 else ""
+            for uid, space, value in zip(self.ids, self.spaces, values, strict=True):
+                if not (value is None and self._missing) and not space.contains(value):
+                    text = f"expected a value of {space}, found {value!r:.60}{of}"
+                    raise RemoteProtocolError(f"{what}.{uid}: {text}")
+            infinite = self.infinite(values) if finite else None
+            if infinite is not None:
+                raise RemoteProtocolError(f"{what}.{infinite}: expected a finite number{of}")
+        return self.field(found)
+
+    def _contains(self, field: Field, finite: bool, count: int) -> bool:
+        """Compare each block with the bounds of its ids, all bodies at once; False says nothing."""
+        for run, block, bounds in zip(self.runs, field, self._bounds, strict=True):
+            matrix = run.matrix(block, count)
+            if bounds is None or not ((bounds[0] <= matrix).all() and (matrix <= bounds[1]).all()):
+                return False
+            if finite and not np.isfinite(matrix).all():
+                return False
+        return True
+
+    @cached_property
+    def _bounds(self) -> list[tuple[Array, Array] | None]:
+        """Return the bounds of the columns of each block; None where composites say themselves what they contain."""
+        found: list[tuple[Array, Array] | None] = []
+        for run in self.runs:
+            spaces: Any = self.spaces[run.first : run.end]
+            plain = not any(space.kind in ("tuple", "dict") for space in spaces)
+            found.append((_joined(spaces, "_lows"), _joined(spaces, "_highs")) if plain else None)
+        return found
+
+    def _misfit(self, field: Field, what: str, count: int) -> RemoteProtocolError:
+        for run, block in zip(self.runs, field, strict=False):
+            found = len(block) if type(block) is bytes else type(block).__name__
+            if found != run.size_bytes * count:
+                ids = self.ids[run.first] + (f" to {self.ids[run.end - 1]}" if run.end - run.first > 1 else "")
+                text = f"expected {run.size_bytes * count} bytes of {run.dtype.str} for {count} bodies, found {found}"
+                return RemoteProtocolError(f"{what}.{ids}: {text}")
+        return RemoteProtocolError(f"{what}: expected {len(self.runs)} blocks, found {len(field)}")
+
+    # -- arrays -------------------------------------------------------------------------------------------------------
+    def matrix(self, fields: Sequence[Field], what: str) -> Array:
+        """Return fields of one body each as `[fields, columns]`, read-only: each value as the vector of its space.
+
+        What is missing is NaN. RemoteProtocolError says which value does not fit its declaration.
+        """
+        if len(fields) == len(self.runs) == 1 and self.fits(fields[0]):  # the usual case, without a copy
+            return self.runs[0].matrix(fields[0][0], 1)
+        if not all(map(is_blocks, fields)):
+            found = self.vectors([self.values(field, what) for field in fields])
+            found.setflags(write=False)
+            return found
+        try:
+            parts = [
+                run.matrix(blocks[0] if len(blocks) == 1 else b"".join(blocks), len(fields))
+                for run, blocks in zip(self.runs, zip(*fields, strict=True), strict=True)
+            ]
+        except (ValueError, TypeError):
+            raise next(self._misfit(field, what, 1) for field in fields if not self.fits(field)) from None
+        if len(parts) == 1:
+            return parts[0]
+        found = np.hstack(parts) if parts else np.empty((len(fields), 0))
+        found.setflags(write=False)
+        return found
+
+    def vectors(self, bodies: Sequence[Sequence[Any]]) -> Array:
+        """Return contained values in declared order as `[bodies, columns]`; None is NaN."""
+        found = np.empty((len(bodies), self.width), self.dtype)
+        if any(value is None for values in bodies for value in values):
+            found = found.astype(np.result_type(self.dtype, np.float16))
+        for line, values in zip(found, bodies, strict=True):
+            for space, value, (begin, end) in zip(self.spaces, values, pairwise(self._offsets), strict=True):
+                line[begin:end] = np.nan if value is None else space.to_vector(value)
+        return found
+
+    def column(self, matrix: Array, uid: str) -> Array:
+        """Return the values of one id, `[rows, *shape]` of its space's dtype; a Tuple or Dict as its vector."""
+        i = self.index[uid]
+        space = self.spaces[i]
+        part = matrix[:, self._offsets[i] : self._offsets[i + 1]].reshape(len(matrix), *shape_of(space))
+        return part.astype(space.dtype, copy=False)
+
+    def arrays(self, field: Field, count: int = 1) -> dict[str, Array]:
+        """Return a field that fits by id, `[bodies, *shape]`, as read-only views; a Tuple or Dict as its vector."""
+        found: dict[str, Array] = {}
+        for run, block in zip(self.runs, field, strict=True):
+            matrix = run.matrix(block, count)
+            for i in range(run.first, run.end):
+                begin = self._offsets[i] - run.columns.start
+                part = matrix[:, begin : begin + self.spaces[i].size]
+                found[self.ids[i]] = part.reshape(count, *shape_of(self.spaces[i]))
+        return found
+
+
+class Cut:
+    """Cut the fields of a layout out of those of sources: an agent's readings out of those of environments.
+
+    Attributes:
+        layout: Of what is cut out.
+        whole: The source whose field it is, all of it and in its order; None if it is not one source's.
+    """
+
+    def __init__(
+        self, ids: Sequence[str], sources: Sequence[Layout], places: Sequence[tuple[int, int]], missing: bool = False
+    ) -> None:
+        self._sources, self._places = sources, list(places)
+        self.layout = Layout(ids, [sources[source].spaces[place] for source, place in places], missing)
+        first = places[0][0] if places else None
+        whole = first is not None and self._places == [(first, i) for i in range(len(sources[first]))]
+        self.whole = first if whole else None
+        self._parts = [self._parts_of(run) for run in self.layout.runs]
+
+    def _parts_of(self, run: Run) -> list[tuple[int, int, int, int, int]]:
+        """Return of which bytes a block consists: source, number and size of its block, begin and end there."""
+        found: list[tuple[int, int, int, int, int]] = []
+        for source, place in self._places[run.first : run.end]:
+            number, begin, end, size = self._sources[source].place(place)
+            if found and found[-1][:2] == (source, number) and found[-1][4] == begin:
+                begin = found.pop()[3]
+            found.append((source, number, size, begin, end))
+        return found
+
+    def __call__(self, fields: Sequence[Field], count: int = 1) -> Field:
+        """Return what is cut out of the fields of all sources, of so many bodies."""
+        if self.whole is not None:
+            return fields[self.whole]
+        bodies = range(count)
+        if not all(is_blocks(fields[source]) for source, _ in self._places):
+            rows = [layout.rows(field, count) for layout, field in zip(self._sources, fields, strict=True)]
+            return [[rows[source][body][place] for source, place in self._places] for body in bodies]
+        return [
+            b"".join(
+                [
+                    fields[k][n][size * body + begin : size * body + end]
+                    for body in bodies
+                    for k, n, size, begin, end in parts
+                ]
+            )
+            for parts in self._parts
+        ]
+
+
+def is_blocks(field: Field) -> bool:
+    """Say whether a field has blocks, or nothing."""
+    return not field or type(field[0]) is bytes
+
+
+def shape_of(space: Space) -> tuple[int, ...]:
+    """Return the shape of a value in an array; a Tuple or Dict has that of its vector."""
+    if space.scalar:
+        return ()
+    shape: tuple[int, ...] = getattr(space, "shape", (space.size,))
+    return shape
+
+
+def out(space: Space, value: Any) -> Any:
+    """Return a contained value as it travels in a row, or in a declaration."""
+    return space.canonical(value) if space.scalar else _vector(space, value)
+
+
+def _vector(space: Space, value: Any) -> bytes:
+    vector = space.to_vector(value)
+    return vector.astype(vector.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _joined(spaces: Sequence[Space], bounds: str) -> Array:
+    return np.concatenate([getattr(space, bounds).reshape(-1) for space in spaces])
+
+
+def _is_open(space: Space) -> bool:
+    """Say whether a space may contain infinity."""
+    if space.kind in ("tuple", "dict"):
+        return space.dtype.kind == "f"
+    return isinstance(space, Box) and not bool(np.isfinite([space.low, space.high]).all())
+
+
+def declaration(uid: str, space: Space, value: Any = None, value_ids: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return a declaration as it travels."""
+    found: dict[str, Any] = {"id": uid, "space": space.to_wire()}
+    if value is not None:
+        found["value"] = out(space, value)
+    if value_ids is not None:
+        found["value_ids"] = list(value_ids)
+    return found
