@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,10 +46,7 @@ class DqnMuscle(Actor):
         self._exploration = exploration
 
     def _decide(self, rows: NDArray[np.float32]) -> tuple[NDArray[Any], list[Any]]:
-        values = self._network(rows)
-        if not math.isfinite(values.sum()):
-            raise self._refuse_nan(rows)
-        chosen = values.argmax(axis=1)
+        chosen = self._finite(rows).argmax(axis=1)
         if self._explores:
             for body in range(len(chosen)):  # body after body, as if each were asked alone
                 if self.rng.random() < self._exploration:
