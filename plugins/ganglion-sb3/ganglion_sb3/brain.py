@@ -285,15 +285,12 @@ class SB3Brain(CheckpointableBrain):
 
     def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
         """Take over what `export_checkpoint_state` returned."""
+        from ganglion_sb3.weights import named
+
         assert not isinstance(state, bytes)
-        parts: dict[str, dict[str, Array]] = {"model": {}, "collected": {}, "stream": {}}
-        for name, array in state.items():
-            part, slash, rest = name.partition("/")
-            if slash:
-                parts[part][rest] = array
-        self.load_arrays(parts["model"])
-        self._collector.restore(parts["collected"])
-        self.stream.restore(parts["stream"])
+        self.load_arrays(named(state, "model/"))
+        self._collector.restore(named(state, "collected/"))
+        self.stream.restore(named(state, "stream/"))
         progress, rate = np.asarray(state["progress"]).tolist()
         self.model._current_progress_remaining = progress  # noqa: SLF001 - a counter of the loop, which is ours
         if hasattr(self.model, "exploration_rate"):
