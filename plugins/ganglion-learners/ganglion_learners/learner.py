@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import CheckpointableBrain, Session, Transitions, bootstrap_mask
+from ganglion.sdk import (
+    ActuatorInformation,
+    CheckpointableBrain,
+    SensorInformation,
+    Session,
+    Transitions,
+    bootstrap_mask,
+)
 from ganglion_learners.backend import load_torch
 from ganglion_learners.choice import Choices
 from ganglion_learners.ranges import Ranges
@@ -39,13 +46,22 @@ class Learner(CheckpointableBrain):
     batched = True
     algorithm: ClassVar[str]
     config: Any
-    _actions: Choices | Ranges
+    codec: ClassVar[Any]
+    """What knows the columns of the actuators, which it refuses by a ValueError if the learner does not act on them."""
+    _actions: Choices | Ranges  # made by it
     _stored: list[tuple[str, Parameters | Adam]]  # what a model has, with what stands before the names in it
 
     def __init__(self) -> None:
         super().__init__()
         load_torch(self.algorithm)  # here already, so that a check of the document tells that it is missing
         self.decisions = 0
+
+    @classmethod
+    def check_spaces(
+        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
+    ) -> None:
+        """Refuse actuators that the learner does not act on."""
+        cls.codec(actuators)
 
     def setup(self) -> None:
         """Look at sensors and actuators, and make the networks.
@@ -56,11 +72,12 @@ class Learner(CheckpointableBrain):
         load_torch(self.algorithm)  # another brain of this process may have set it otherwise
         self.memory.size_limit = 0 if self.batched else MEMORY_ROWS
         self.inputs = sum(it.space.size for it in self.sensors)
+        self._actions = self.codec(self.actuators)
         self._build()
 
     @abstractmethod
     def _build(self) -> None:
-        """Make `_actions`, networks and optimisers (`_stored`), and buffers."""
+        """Make networks and optimisers (`_stored`), and buffers."""
 
     @abstractmethod
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:

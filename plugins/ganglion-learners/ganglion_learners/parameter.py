@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -25,52 +25,29 @@ def expect(holds: bool, name: str, expected: str, found: Any) -> None:
         raise ValueError(f"{name}: expected {expected}, found {found!r}")
 
 
-def _whole(name: str, found: Any, least: int = 1) -> None:
-    whole = isinstance(found, int) and not isinstance(found, bool)
-    expect(whole and found >= least, name, f"a whole number >= {least}", found)
+def _is_whole(found: Any) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool)
 
 
 def _is_finite(found: Any) -> bool:
     return isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
 
 
-def _finite(name: str, found: Any) -> None:
-    expect(_is_finite(found), name, "a finite number", found)
+def _are_widths(found: Any) -> bool:
+    return isinstance(found, list | tuple) and all(_is_whole(n) and 1 <= n <= HIDDEN_MAX for n in found)
 
 
-def _positive(name: str, found: Any) -> None:
-    expect(_is_finite(found) and found > 0, name, "a finite number above 0", found)
-
-
-def _weight(name: str, found: Any) -> None:
-    expect(_is_finite(found) and found >= 0, name, "a finite number >= 0", found)
-
-
-def _fraction(name: str, found: Any) -> None:
-    expect(_is_finite(found) and 0 <= found <= 1, name, "a number in [0, 1]", found)
-
-
-def _hidden(name: str, found: Any) -> None:
-    sizes = isinstance(found, list | tuple) and all(
-        isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= HIDDEN_MAX for n in found
-    )
-    expect(sizes, name, f"a list of widths in [1, {HIDDEN_MAX}]", found)
-
-
-def _activation(name: str, found: Any) -> None:
-    expect(found in ACTIVATIONS, name, " or ".join(ACTIVATIONS), found)
-
-
-Count = Annotated[int, partial(_whole, least=0)]
-Whole = Annotated[int, _whole]
-Pair = Annotated[int, partial(_whole, least=2)]
-Finite = Annotated[float, _finite]
-Positive = Annotated[float, _positive]
-Weight = Annotated[float, _weight]
-Fraction = Annotated[float, _fraction]
-Share = Annotated[float, _positive, _fraction]
-Hidden = Annotated[Sequence[int], _hidden]  # widths of hidden layers
-Activation = Annotated[str, _activation]
+# Beside each type: what is expected, and whether a value is that.
+Count = Annotated[int, ("a whole number >= 0", lambda it: _is_whole(it) and it >= 0)]
+Whole = Annotated[int, ("a whole number >= 1", lambda it: _is_whole(it) and it >= 1)]
+Pair = Annotated[int, ("a whole number >= 2", lambda it: _is_whole(it) and it >= 2)]
+Finite = Annotated[float, ("a finite number", _is_finite)]
+Positive = Annotated[float, ("a finite number above 0", lambda it: _is_finite(it) and it > 0)]
+Weight = Annotated[float, ("a finite number >= 0", lambda it: _is_finite(it) and it >= 0)]
+Fraction = Annotated[float, ("a number in [0, 1]", lambda it: _is_finite(it) and 0 <= it <= 1)]
+Share = Annotated[float, ("a number in (0, 1]", lambda it: _is_finite(it) and 0 < it <= 1)]
+Hidden = Annotated[Sequence[int], (f"a list of widths in [1, {HIDDEN_MAX}]", _are_widths)]
+Activation = Annotated[str, (" or ".join(ACTIVATIONS), lambda it: it in ACTIVATIONS)]
 
 
 class Config:
@@ -85,8 +62,8 @@ class Config:
             found, parts = getattr(self, name), (hint, *get_args(hint))
             if found is None and NoneType in parts:
                 continue
-            for check in (check for part in parts for check in getattr(part, "__metadata__", ())):
-                check(name, found)
+            for expected, holds in (check for part in parts for check in getattr(part, "__metadata__", ())):
+                expect(holds(found), name, expected, found)
 
 
 def configured(config: type[Config]) -> Callable[[type[Brain]], type[Brain]]:

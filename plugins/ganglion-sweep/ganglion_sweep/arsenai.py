@@ -146,19 +146,20 @@ class _Reader(Reader):
             if not isinstance(node.value, str):
                 self.faults.append(node.fault(f"expected the name of a definition of {key}, found {node.found()}"))
             elif "$req" in node.value:
-                self._request(node, number)
+                self.request(node, number)
+                found = _REQUEST.match(node.value)
+                if found is not None and not found[2]:
+                    self.warnings.append(node.fault("the closing bracket of $req( is missing", "warning"))
             elif node.value not in self._names(key):
                 like = nearest(node.value, self._names(key))
                 self.faults.append(node.fault(f"there is no definition `{node.value}` of {key}{like}"))
 
-    def _request(self, node: Node, number: int) -> tuple[int, int | None]:
+    def request(self, node: Node, number: int) -> tuple[int, int | None]:
         """Return phase and entry that a `$req` asks for; the entry is None where the whole level is meant."""
         found = _REQUEST.match(str(node.value))
         if found is None:
             self.faults.append(node.fault(f"expected $req(phase=..., index=...), found {node.found()}"))
             return 0, None
-        if not found[2]:
-            self.warnings.append(node.fault("the closing bracket of $req( is missing", "warning"))
         given = dict(self._argument(node, part) for part in found[1].split(",") if part.strip())
         phase = given.get("phase", number - 1 if "$prev" in given else None)
         names = [other.name for other in self.phases[:number]]
@@ -180,13 +181,6 @@ class _Reader(Reader):
     def _assemble(self, levels: Sequence[Level]) -> tuple[Node, list[Fault]]:
         chosen = {place: level.key for place, level in zip(self.places, levels, strict=True)}
         return _Run(self, chosen).document()
-
-    def request(self, node: Node, number: int) -> tuple[int, int | None]:
-        """Return phase and entry of a `$req` that has been checked."""
-        said = len(self.warnings)
-        found = self._request(node, number)
-        del self.warnings[said:]  # it was said when the document was read
-        return found
 
 
 class _Run:

@@ -432,5 +432,5 @@ def read_experiment(source: str, overrides: Sequence[str] = ()) -> Experiment:
         return read_old(tree, overrides)
     if "schedule" in tree.root.map and "run" not in tree.root.map:
         fault = tree.root.keys["schedule"].fault("this is one run, no experiment: `ganglion run` carries it out")
-        raise DocumentError(report([fault]), [fault])
+        raise raised([fault])
     return read_own(tree, overrides)

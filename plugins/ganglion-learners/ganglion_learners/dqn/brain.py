@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, SensorInformation
 from ganglion_learners.choice import Choices
 from ganglion_learners.dqn.config import DqnConfig
 from ganglion_learners.dqn.muscle import one_choice
@@ -65,23 +63,16 @@ class DqnBrain(OffPolicy):
 
     CHECKPOINT_FORMAT = "dqn"
     algorithm = "dqn"
+    codec = staticmethod(one_choice)
 
     config: DqnConfig
     _actions: Choices
-
-    @classmethod
-    def check_spaces(
-        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
-    ) -> None:
-        """Refuse anything but one discrete actuator of at most 4096 combinations."""
-        _ = one_choice(Choices(actuators), actuators).joint  # refuses too many combinations
 
     def _build(self) -> None:
         from ganglion_learners.dqn.networks import Values  # needs torch
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        self._actions = one_choice(Choices(self.actuators), self.actuators)
         self.networks = Values(self.rng, self.inputs, self._actions.joint, config.hidden, config.activation)
         self._adam = Adam(self.networks.parameters)
         self._stored = [("", self.networks.parameters), ("target.", self.networks.target), ("adam.", self._adam)]

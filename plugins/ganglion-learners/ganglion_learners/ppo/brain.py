@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, SensorInformation, Session, Transitions
+from ganglion.sdk import Session, Transitions
 from ganglion_learners.choice import Choices
 from ganglion_learners.learner import Learner
 from ganglion_learners.parameter import configured
@@ -59,22 +59,15 @@ class PpoBrain(Learner):
 
     CHECKPOINT_FORMAT = "ppo"
     algorithm = "ppo"
+    codec = staticmethod(actions_of)
 
     config: PpoConfig
-
-    @classmethod
-    def check_spaces(
-        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
-    ) -> None:
-        """Refuse actuators that are neither all discrete nor all Boxes of floats."""
-        actions_of(actuators)
 
     def _build(self) -> None:
         from ganglion_learners.ppo.networks import ActorCritic  # needs torch
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        self._actions = actions_of(self.actuators)
         sizes = self._actions.sizes if isinstance(self._actions, Choices) else ()
         columns = len(self._actions) if isinstance(self._actions, Ranges) else 0
         self.networks = ActorCritic(self.rng, self.inputs, sizes, columns, config.hidden, config.activation)

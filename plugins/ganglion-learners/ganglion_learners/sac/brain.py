@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, SensorInformation
 from ganglion_learners.off_policy import OffPolicy
 from ganglion_learners.parameter import configured
 from ganglion_learners.ranges import Ranges
@@ -64,23 +63,16 @@ class SacBrain(OffPolicy):
 
     CHECKPOINT_FORMAT = "sac"
     algorithm = "sac"
+    codec = staticmethod(partial(Ranges, bounded=True))
 
     config: SacConfig
     _actions: Ranges
-
-    @classmethod
-    def check_spaces(
-        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
-    ) -> None:
-        """Refuse anything but bounded Box actuators of floats."""
-        Ranges(actuators, bounded=True)
 
     def _build(self) -> None:
         from ganglion_learners.sac.networks import SoftActorCritic  # needs torch
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        self._actions = Ranges(self.actuators, bounded=True)
         columns = len(self._actions)
         self._entropy_target = -float(columns) if config.entropy_target is None else config.entropy_target
         self.networks = SoftActorCritic(
