@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -114,6 +115,13 @@ class Actor(Muscle):
             )
         found = self._decide(rows)
         self._decided += 1
+        return found
+
+    def _finite(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what the network gives; FloatingPointError if that is no finite number."""
+        found = self._network(rows)
+        if not math.isfinite(found.sum()):
+            raise self._refuse_nan(rows)
         return found
 
     def _refuse_nan(self, rows: NDArray[np.float32]) -> FloatingPointError:

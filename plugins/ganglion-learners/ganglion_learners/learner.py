@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import CheckpointableBrain, Session, Transitions, bootstrap_mask
+from ganglion.sdk import (
+    ActuatorInformation,
+    CheckpointableBrain,
+    SensorInformation,
+    Session,
+    Transitions,
+    bootstrap_mask,
+)
 from ganglion_learners.backend import load_torch
+from ganglion_learners.choice import Choices
+from ganglion_learners.ranges import Ranges
 from ganglion_learners.recording import Recording
+
+if TYPE_CHECKING:
+    from ganglion_learners.tensors import Adam, Parameters
 
 __all__ = ["Learner"]
 
@@ -33,11 +45,23 @@ class Learner(CheckpointableBrain):
     CHECKPOINT_SCHEMA_VERSION = 1
     batched = True
     algorithm: ClassVar[str]
+    config: Any
+    codec: ClassVar[Any]
+    """What knows the columns of the actuators, which it refuses by a ValueError if the learner does not act on them."""
+    _actions: Choices | Ranges  # made by it
+    _stored: list[tuple[str, Parameters | Adam]]  # what a model has, with what stands before the names in it
 
     def __init__(self) -> None:
         super().__init__()
         load_torch(self.algorithm)  # here already, so that a check of the document tells that it is missing
         self.decisions = 0
+
+    @classmethod
+    def check_spaces(
+        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
+    ) -> None:
+        """Refuse actuators that the learner does not act on."""
+        cls.codec(actuators)
 
     def setup(self) -> None:
         """Look at sensors and actuators, and make the networks.
@@ -48,32 +72,20 @@ class Learner(CheckpointableBrain):
         load_torch(self.algorithm)  # another brain of this process may have set it otherwise
         self.memory.size_limit = 0 if self.batched else MEMORY_ROWS
         self.inputs = sum(it.space.size for it in self.sensors)
+        self._actions = self.codec(self.actuators)
         self._build()
 
     @abstractmethod
     def _build(self) -> None:
-        """Make networks, optimisers and buffers."""
+        """Make networks and optimisers (`_stored`), and buffers."""
 
     @abstractmethod
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
         """Learn from rows whose objectives are finite; return the newest update that was due."""
 
-    @property
     @abstractmethod
-    def _check_actions(self) -> Callable[[Array], None]:
-        """What refuses recorded actions, (k, columns), that are none of the agent's."""
-
-    @abstractmethod
-    def policy(self) -> dict[str, Any]:
-        """Return what a muscle needs to act, in memory of its own."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, Array]:
-        """Return the model: networks, optimisers and counters."""
-
-    @abstractmethod
-    def _load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over arrays with the names, shapes and dtypes of `arrays`."""
+    def _acting(self) -> dict[str, Any]:
+        """Return the networks that act, in memory of their own, and what else a muscle needs to know."""
 
     @abstractmethod
     def _buffers(self) -> dict[str, Array]:
@@ -125,7 +137,7 @@ class Learner(CheckpointableBrain):
 
     def _recorded(self, sessions: Iterable[Session]) -> Recording:
         """Return the decisions of sessions, checked when they are looked at."""
-        return Recording(sessions, self.algorithm, self.sensors, self.actuators, self._check_actions)
+        return Recording(sessions, self.algorithm, self.sensors, self.actuators, self._actions.check)
 
     def _refuse(self, batch: Transitions) -> None:
         """Raise for the row that cannot be learned from; a sum may also overflow without one."""
@@ -140,7 +152,7 @@ class Learner(CheckpointableBrain):
         """Return a loss; FloatingPointError with the names and values of some parameters if it is not finite."""
         if math.isfinite(value):
             return value
-        config: Any = self.config  # type: ignore[attr-defined]
+        config: Any = self.config
         told = ", ".join(f"{name} {getattr(config, name)}" for name in params.split())
         raise FloatingPointError(
             f"{self.algorithm}: {what} is {value} after {self.decisions} decisions, so learning cannot go on; "
@@ -148,6 +160,25 @@ class Learner(CheckpointableBrain):
         )
 
     # -- models and checkpoints ---------------------------------------------------------------------------------------
+    def policy(self) -> dict[str, Any]:
+        """Return what a muscle needs to act, in memory of its own."""
+        return {"algorithm": self.algorithm, "activation": self.config.activation, **self._acting()}
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the model: the activation as bytes, the number of decisions, networks and optimisers."""
+        found: dict[str, Array] = {
+            "activation": np.frombuffer(self.config.activation.encode(), dtype=np.uint8),
+            "decisions": np.array(self.decisions, dtype=np.int64),
+        }
+        for prefix, part in self._stored:
+            found |= part.arrays(prefix)
+        return found
+
+    def _load(self, arrays: Mapping[str, Array]) -> None:
+        for prefix, part in self._stored:
+            part.load(arrays, prefix)
+        self.decisions = int(arrays["decisions"])
+
     def load_arrays(self, arrays: Mapping[str, Array]) -> None:
         """Go on with a stored model: networks, optimisers, counters; nothing that is kept to learn from.
 
@@ -172,7 +203,6 @@ class Learner(CheckpointableBrain):
         if here != there:
             raise ValueError(f"the stored model has another activation: expected {here!r}, found {there!r}")
         self._load(arrays)
-        self.decisions = int(arrays["decisions"])
 
     def export_checkpoint_state(self) -> Mapping[str, Array]:
         """Return model and buffers; the bus keeps the state of `rng` beside them."""
@@ -183,15 +213,7 @@ class Learner(CheckpointableBrain):
         if isinstance(state, bytes):
             raise ValueError(f"checkpoint of {self.algorithm}: expected named arrays, found bytes")
         self._load(state)
-        self.decisions = int(state["decisions"])
         self._restore(state)
-
-    def _marks(self, activation: str) -> dict[str, Array]:
-        """Return the arrays that every model has: the activation as bytes, and the number of decisions."""
-        return {
-            "activation": np.frombuffer(activation.encode(), dtype=np.uint8),
-            "decisions": np.array(self.decisions, dtype=np.int64),
-        }
 
 
 def _form(array: Any) -> str:

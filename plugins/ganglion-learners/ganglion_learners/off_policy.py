@@ -23,15 +23,20 @@ class OffPolicy(Learner):
     """Keep every decision, train by drawn ones every `train_every` decisions, and send the policy now and then.
 
     `config` has `warm_up`, `train_every` and `update_every`; `_build` makes `_replay`, whose rows are observation, next
-    observation and what `_rest` returns.
+    observation, action, objective and bootstrap.
     """
 
     _replay: Replay
     _changed = False  # the policy, since it was sent
 
     @abstractmethod
-    def _rest(self, batch: Transitions) -> Array:
-        """Return the columns of a row behind both observations, (rows, columns)."""
+    def _known(self, setpoints: Array) -> Array:
+        """Return actions as the networks know them, (rows,) or (rows, columns)."""
+
+    def _rows(self, batch: Transitions) -> Array:
+        known = self._known(batch.actions)
+        columns = [batch.observations, batch.next_observations, known, batch.objectives, batch.bootstrap]
+        return np.column_stack(columns)
 
     @abstractmethod
     def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
@@ -43,13 +48,13 @@ class OffPolicy(Learner):
     @property
     def learn_every(self) -> int:  # type: ignore[override]
         """How often something is noted or sent; a model that was loaded counts on, perhaps from between two times."""
-        config: Any = self.config  # type: ignore[attr-defined]
+        config: Any = self.config
         every = math.gcd(config.train_every, config.update_every)
         return every if self.decisions % every == 0 else 1
 
     def _rate(self) -> float:
         """Return the learning rate that is due."""
-        rate: float = self.config.learning_rate  # type: ignore[attr-defined]
+        rate: float = self.config.learning_rate
         return rate
 
     def _train(self, steps: int, rate: float, caution: float = 0.0) -> None:
@@ -70,11 +75,10 @@ class OffPolicy(Learner):
             ValueError: A session does not fit sensors or actuators, or no decision can be learned from.
             FloatingPointError: A loss is no finite number; learning cannot go on.
         """
-        config: Any = self.config  # type: ignore[attr-defined]
+        config: Any = self.config
         count = 0
         for batch in self._recorded(sessions):
-            columns = [batch.observations, batch.next_observations, self._rest(batch)]
-            self._replay.extend(np.concatenate(columns, axis=1))
+            self._replay.extend(self._rows(batch))
             count += len(batch)
         steps = count if config.pretrain_steps is None else config.pretrain_steps
         if steps:
@@ -82,10 +86,9 @@ class OffPolicy(Learner):
         self.decisions += count
 
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
-        config: Any = self.config  # type: ignore[attr-defined]
+        config: Any = self.config
         update: dict[str, Any] | None = None
-        columns = [batch.observations, batch.next_observations, self._rest(batch)]
-        for row in np.concatenate(columns, axis=1):
+        for row in self._rows(batch):
             self._replay.append(row)
             self.decisions += 1
             # Not by `decisions`: a loaded model counts on, with a replay that is empty.

@@ -1,12 +1,19 @@
-"""Parameters: the ranges in which numbers of a configuration lie, and the one form of refusing others."""
+"""Parameters: types that say in which range a parameter lies, and the one form of refusing others."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
-__all__ = ["expect", "expect_fraction", "expect_hidden", "expect_positive", "expect_weight", "expect_whole"]
+__all__ = [
+    "Activation", "Config", "Count", "Finite", "Fraction", "Hidden", "Pair", "Positive", "Share", "Weight", "Whole",
+    "configured", "expect",
+]  # fmt: skip
+
+Brain = TypeVar("Brain")
 
 ACTIVATIONS = ("tanh", "relu")
 HIDDEN_MAX = 4096
@@ -18,34 +25,59 @@ def expect(holds: bool, name: str, expected: str, found: Any) -> None:
         raise ValueError(f"{name}: expected {expected}, found {found!r}")
 
 
-def expect_whole(name: str, found: Any, least: int = 1) -> None:
-    """Refuse what is no integer of at least `least`."""
-    whole = isinstance(found, int) and not isinstance(found, bool)
-    expect(whole and found >= least, name, f"a whole number >= {least}", found)
+def _is_whole(found: Any) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool)
 
 
-def expect_positive(name: str, found: Any) -> None:
-    """Refuse what is no finite number above 0."""
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    expect(number and 0 < found < math.inf, name, "a finite number above 0", found)
+def _is_finite(found: Any) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
 
 
-def expect_weight(name: str, found: Any) -> None:
-    """Refuse what is no finite number of at least 0."""
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    expect(number and 0 <= found < math.inf, name, "a finite number >= 0", found)
+def _are_widths(found: Any) -> bool:
+    return isinstance(found, list | tuple) and all(_is_whole(n) and 1 <= n <= HIDDEN_MAX for n in found)
 
 
-def expect_fraction(name: str, found: Any) -> None:
-    """Refuse what is no number in [0, 1]."""
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    expect(number and 0 <= found <= 1, name, "a number in [0, 1]", found)
+# Beside each type: what is expected, and whether a value is that.
+Count = Annotated[int, ("a whole number >= 0", lambda it: _is_whole(it) and it >= 0)]
+Whole = Annotated[int, ("a whole number >= 1", lambda it: _is_whole(it) and it >= 1)]
+Pair = Annotated[int, ("a whole number >= 2", lambda it: _is_whole(it) and it >= 2)]
+Finite = Annotated[float, ("a finite number", _is_finite)]
+Positive = Annotated[float, ("a finite number above 0", lambda it: _is_finite(it) and it > 0)]
+Weight = Annotated[float, ("a finite number >= 0", lambda it: _is_finite(it) and it >= 0)]
+Fraction = Annotated[float, ("a number in [0, 1]", lambda it: _is_finite(it) and 0 <= it <= 1)]
+Share = Annotated[float, ("a number in (0, 1]", lambda it: _is_finite(it) and 0 < it <= 1)]
+Hidden = Annotated[Sequence[int], (f"a list of widths in [1, {HIDDEN_MAX}]", _are_widths)]
+Activation = Annotated[str, (" or ".join(ACTIVATIONS), lambda it: it in ACTIVATIONS)]
 
 
-def expect_hidden(hidden: Sequence[int], activation: str) -> None:
-    """Refuse widths of hidden layers that are none, and activations that we do not have."""
-    sizes = isinstance(hidden, list | tuple) and all(
-        isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= HIDDEN_MAX for n in hidden
-    )
-    expect(sizes, "hidden", f"a list of widths in [1, {HIDDEN_MAX}]", hidden)
-    expect(activation in ACTIVATIONS, "activation", " or ".join(ACTIVATIONS), activation)
+class Config:
+    """Be the base of the dataclass of a learner's parameters: each is checked by its type.
+
+    Raises:
+        ValueError: A parameter is outside its range; the message names it.
+    """
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            found, parts = getattr(self, name), (hint, *get_args(hint))
+            if found is None and NoneType in parts:
+                continue
+            for expected, holds in (check for part in parts for check in getattr(part, "__metadata__", ())):
+                expect(holds(found), name, expected, found)
+
+
+def configured(config: type[Config]) -> Callable[[type[Brain]], type[Brain]]:
+    """Give a brain the parameters of its config as those of its constructor, and the config as `config`."""
+
+    def take(brain: type[Brain]) -> type[Brain]:
+        begin = brain.__init__
+
+        @wraps(config.__init__)
+        def construct(self: Any, **params: Any) -> None:
+            self.config = config(**params)
+            begin(self)
+
+        brain.__init__ = construct  # type: ignore[method-assign]
+        return brain
+
+    return take

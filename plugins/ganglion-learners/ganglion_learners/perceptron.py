@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,9 +11,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-__all__ = ["Perceptron", "fan_in_layers", "orthogonal_layers"]
+__all__ = ["LOG_ROOT", "Perceptron", "fan_in_layers", "orthogonal_layers"]
 
 Array = NDArray[np.float32]
+
+LOG_ROOT = 0.5 * math.log(2.0 * math.pi)  # of the density of the standard normal distribution
 
 
 class Perceptron:

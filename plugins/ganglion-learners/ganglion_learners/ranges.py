@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ganglion.sdk import ActuatorInformation, Box
 from ganglion_learners.choice import described
 
-__all__ = ["Ranges"]
+__all__ = ["Ranges", "refuse_outside"]
 
 Array = NDArray[np.float64]
 
@@ -61,16 +61,21 @@ class Ranges:
 
     def check(self, setpoints: NDArray[Any]) -> None:
         """Refuse columns of setpoints, (k, columns), of which one leaves its bounds; ValueError names the first."""
-        columns = np.asarray(setpoints, dtype=np.float64)
-        fits = np.isfinite(columns) & (columns >= self.low) & (columns <= self.high)
-        for row, column in np.argwhere(~fits).tolist():
-            raise ValueError(
-                f"decision {row} has the action {columns[row, column]:g} (column {column}), expected a number in "
-                f"[{self.low[column]:g}, {self.high[column]:g}]"
-            )
+        refuse_outside(setpoints, self.low, self.high)
 
     def unscale(self, setpoints: NDArray[Any]) -> Array:
         """Return what a network would have said; 0 where a column can have one value only."""
         width = np.where(self._half > 0.0, self._half, 1.0)
         found: Array = (np.asarray(setpoints, dtype=np.float64) - self._centre) / width
         return found
+
+
+def refuse_outside(setpoints: NDArray[Any], low: Array, high: Array) -> None:
+    """Refuse columns of setpoints, (k, columns), of which one leaves its bounds; ValueError names the first."""
+    columns = np.asarray(setpoints, dtype=np.float64)
+    fits = np.isfinite(columns) & (columns >= low) & (columns <= high)
+    for row, column in np.argwhere(~fits).tolist():
+        raise ValueError(
+            f"decision {row} has the action {columns[row, column]:g} (column {column}), expected a number in "
+            f"[{low[column]:g}, {high[column]:g}]"
+        )

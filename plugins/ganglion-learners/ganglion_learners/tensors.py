@@ -58,16 +58,14 @@ class Parameters:
         return torch.cat([part.reshape(-1) for part in found])
 
     def arrays(self, prefix: str = "") -> dict[str, Array]:
-        """Return copies by name, of those whose name begins with `prefix`."""
-        return {
-            name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items() if name.startswith(prefix)
-        }
+        """Return copies by name, with `prefix` before each."""
+        return {f"{prefix}{name}": tensor.detach().numpy().copy() for name, tensor in self.tensors.items()}
 
-    def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take over arrays of the same names and shapes."""
+    def load(self, arrays: Mapping[str, Array], prefix: str = "") -> None:
+        """Take over what `arrays` returned."""
         with torch.no_grad():
             for name, tensor in self.tensors.items():
-                tensor.copy_(torch.from_numpy(np.array(arrays[name], dtype=np.float32)))
+                tensor.copy_(torch.from_numpy(np.array(arrays[f"{prefix}{name}"], dtype=np.float32)))
 
     def follow(self, other: Parameters, share: float) -> None:
         """Move by a share of the way towards others of the same shapes, in (0, 1]."""
@@ -112,16 +110,16 @@ class Adam:
             width = self.second.sqrt().add_(self._epsilon * root)
             self._parameters.flat.addcdiv_(self.first, width, value=-size)
 
-    def arrays(self, name: str) -> dict[str, Array]:
-        """Return its state, the names beginning with `name`."""
+    def arrays(self, prefix: str) -> dict[str, Array]:
+        """Return its state, with `prefix` before each name."""
         return {
-            f"{name}.first": self.first.numpy().copy(),
-            f"{name}.second": self.second.numpy().copy(),
-            f"{name}.steps": np.array(self.steps, dtype=np.int64),
+            f"{prefix}first": self.first.numpy().copy(),
+            f"{prefix}second": self.second.numpy().copy(),
+            f"{prefix}steps": np.array(self.steps, dtype=np.int64),
         }
 
-    def load(self, name: str, arrays: Mapping[str, Array]) -> None:
+    def load(self, arrays: Mapping[str, Array], prefix: str) -> None:
         """Take over what `arrays` returned."""
-        self.first.copy_(torch.from_numpy(np.array(arrays[f"{name}.first"], dtype=np.float32)))
-        self.second.copy_(torch.from_numpy(np.array(arrays[f"{name}.second"], dtype=np.float32)))
-        self.steps = int(arrays[f"{name}.steps"])
+        self.first.copy_(torch.from_numpy(np.array(arrays[f"{prefix}first"], dtype=np.float32)))
+        self.second.copy_(torch.from_numpy(np.array(arrays[f"{prefix}second"], dtype=np.float32)))
+        self.steps = int(arrays[f"{prefix}steps"])

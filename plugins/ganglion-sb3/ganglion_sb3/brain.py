@@ -175,15 +175,11 @@ class SB3Brain(CheckpointableBrain):
             ValueError: A session has other sensors or actuators, or cannot be learned from.
             FloatingPointError: What comes of it is no finite number.
         """
-        from ganglion_sb3.recording import Recording
+        from ganglion_learners.recording import Recording
+        from ganglion_sb3.recording import Recorded
 
-        recorded = Recording(
-            sessions,
-            [it.uid for it in self.sensors],
-            [it.uid for it in self.actuators],
-            self._observations,
-            self._actions,
-        )
+        checked = Recording(sessions, "sb3", self.sensors, self.actuators, self._actions.check)
+        recorded = Recorded(checked, self._observations)
         self._collector.pretrain(recorded, self.pretrain_steps, self.pretrain_epochs)
         self._refuse_nan(self.arrays(), "after learning from recorded decisions")
         self._collector.trained()  # what an algorithm has noted of it would stand with the first decisions
@@ -206,20 +202,7 @@ class SB3Brain(CheckpointableBrain):
                     f"sb3 needs a finite objective for each decision, and decision {batch.step[i]} of {muscle} in its "
                     f"episode {batch.episode[i]} has {found}"
                 )
-            row = slice(i, i + 1)
-            data = batch.data[i]
-            decision = Decision(
-                muscle=muscle,
-                observation=self._observations(batch.observations[row]),
-                setpoint=np.asarray(batch.actions[row]),
-                data=None if data is None else np.asarray(data, dtype=np.float64),
-                objective=objective,
-                following=self._observations(batch.next_observations[row]),
-                first=int(batch.step[i]) == 0,
-                terminated=bool(batch.terminated[i]),
-                truncated=bool(batch.truncated[i]),
-            )
-            news |= self._collector.add(decision)
+            news |= self._collector.add(Decision.of(batch, i, self._observations))
         if not news:
             return None
         if self.total_timesteps is not None and self.model.num_timesteps >= self.total_timesteps:
@@ -302,15 +285,12 @@ class SB3Brain(CheckpointableBrain):
 
     def restore_checkpoint_state(self, state: Mapping[str, Array] | bytes) -> None:
         """Take over what `export_checkpoint_state` returned."""
+        from ganglion_sb3.weights import named
+
         assert not isinstance(state, bytes)
-        parts: dict[str, dict[str, Array]] = {"model": {}, "collected": {}, "stream": {}}
-        for name, array in state.items():
-            part, slash, rest = name.partition("/")
-            if slash:
-                parts[part][rest] = array
-        self.load_arrays(parts["model"])
-        self._collector.restore(parts["collected"])
-        self.stream.restore(parts["stream"])
+        self.load_arrays(named(state, "model/"))
+        self._collector.restore(named(state, "collected/"))
+        self.stream.restore(named(state, "stream/"))
         progress, rate = np.asarray(state["progress"]).tolist()
         self.model._current_progress_remaining = progress  # noqa: SLF001 - a counter of the loop, which is ours
         if hasattr(self.model, "exploration_rate"):

@@ -11,8 +11,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.preprocessing import is_image_space, is_image_space_channels_first
 
-from ganglion.sdk import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from ganglion.sdk import ActuatorInformation, Box, Discrete, MultiBinary, MultiDiscrete, Space
 from ganglion_gymnasium import to_gymnasium
+from ganglion_learners.choice import Choices
+from ganglion_learners.ranges import refuse_outside
 
 __all__ = ["Actions", "Observations"]
 
@@ -92,40 +94,33 @@ class Actions:
         for name, space in actuators:
             if isinstance(space, Box) and not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
                 raise ValueError(f"actuator {name}: sb3 needs finite bounds, found {space!r:.200}")
-        self._start: Any = np.concatenate([np.ravel(getattr(space, "start", 0)) for space in found])
         self._low, self._high = (
             np.concatenate([np.ravel(getattr(space, side, 0.0)) for space in found]).astype(np.float64)
             for side in ("low", "high")
         )
-        boxes = any(isinstance(space, Box) for space in found)
-        self._ends = (self._low, self._high) if boxes else _ends(found)
         self.space = _choice(actuators)
+        informations = [ActuatorInformation(None, space, name) for name, space in actuators]
+        self._choices = None if isinstance(self.space, spaces.Box) else Choices(informations)
 
     def check(self, rows: Array) -> None:
         """Refuse setpoints, `[k, m]`, of which one is none of the actuators'; ValueError names the first."""
-        columns = np.asarray(rows, dtype=np.float64)
-        low, high = self._ends
-        fits, kind = (columns >= low) & (columns <= high), "a number"
-        if not isinstance(self.space, spaces.Box):
-            fits, kind = fits & (columns == np.floor(columns)), "a whole number"
-        for row, column in np.argwhere(~fits).tolist():
-            raise ValueError(
-                f"decision {row} has the action {columns[row, column]:g} (column {column}), expected {kind} in "
-                f"[{low[column]:g}, {high[column]:g}]"
-            )
+        if self._choices is not None:
+            self._choices.check(rows)
+        else:
+            refuse_outside(rows, self._low, self._high)
 
     def setpoints(self, actions: Array) -> Array:
         """Return actions `[k, *shape]` as rows `[k, m]`."""
         rows = np.reshape(actions, (len(actions), -1))
-        if isinstance(self.space, spaces.Box):
+        if self._choices is None:
             # Scaling may leave the bounds by the last bit, and ours are of 64 bits.
             return np.clip(rows.astype(np.float64), self._low, self._high)
-        shifted: Array = rows + self._start
+        shifted: Array = rows + self._choices.starts
         return shifted
 
     def actions(self, rows: Array) -> Array:
         """Return rows of setpoints `[k, m]` as actions."""
-        shift = 0 if isinstance(self.space, spaces.Box) else self._start
+        shift = 0 if self._choices is None else self._choices.starts
         found: Array = (rows - shift).astype(self.space.dtype)
         return found.reshape(len(rows), *(self.space.shape or ()))
 
@@ -141,19 +136,6 @@ def _check(what: str, informations: Sequence[tuple[str, Space]]) -> None:
 def _slices(found: Sequence[Space]) -> list[slice]:
     ends = np.cumsum([0, *(space.size for space in found)]).tolist()
     return [slice(begin, end) for begin, end in pairwise(ends)]
-
-
-def _ends(found: Sequence[Space]) -> tuple[Array, Array]:
-    """Return the first and the last choice of each column of discrete spaces."""
-    counts = [
-        np.full(it.size, 2) if isinstance(it, MultiBinary) else np.ravel(getattr(it, "nvec", getattr(it, "n", 0)))
-        for it in found
-    ]
-    starts = [
-        np.broadcast_to(np.ravel(getattr(it, "start", 0)), count.shape) for it, count in zip(found, counts, strict=True)
-    ]
-    low = np.concatenate(starts)
-    return low, low + np.concatenate(counts) - 1
 
 
 def _choice(actuators: Sequence[tuple[str, Space]]) -> spaces.Space[Any]:

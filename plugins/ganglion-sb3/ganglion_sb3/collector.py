@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from ganglion_sb3.codec import Actions
+from ganglion.sdk import Transitions
+from ganglion_sb3.codec import Actions, Observations
 from ganglion_sb3.stream import Stream
 
 __all__ = ["Collector", "Decision"]
@@ -45,6 +46,22 @@ class Decision:
     first: bool
     terminated: bool
     truncated: bool
+
+    @classmethod
+    def of(cls, batch: Transitions, i: int, observations: Observations) -> Decision:
+        """Return one row of a batch."""
+        row, data = slice(i, i + 1), batch.data[i]
+        return cls(
+            muscle=batch.muscle[i],
+            observation=observations(batch.observations[row]),
+            setpoint=np.asarray(batch.actions[row]),
+            data=None if data is None else np.asarray(data, dtype=np.float64),
+            objective=float(batch.objectives[i]),
+            following=observations(batch.next_observations[row]),
+            first=int(batch.step[i]) == 0,
+            terminated=bool(batch.terminated[i]),
+            truncated=bool(batch.truncated[i]),
+        )
 
     @property
     def done(self) -> bool:

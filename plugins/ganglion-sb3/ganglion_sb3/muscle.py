@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import ActuatorInformation, Batch, Mode, Muscle, SensorInformation
+from ganglion_learners.update import refused
 
 __all__ = ["SB3Muscle"]
 
@@ -57,13 +58,8 @@ class SB3Muscle(Muscle):
         """
         from ganglion_sb3.weights import take_parameters
 
-        names = list(update) if isinstance(update, Mapping) else [f"a {type(update).__name__}"]
-        if set(names) != UPDATE:
-            found = ", ".join(map(str, names[:4])) + (" and others" if len(names) > 4 else "")
-            raise ValueError(
-                f"update: expected one of sb3 with {', '.join(sorted(UPDATE))}, found {found or 'an empty map'} (brain "
-                "and muscle of an agent, and the model that it loads, are of the same learner)"
-            )
+        if not isinstance(update, Mapping) or set(update) != UPDATE:
+            raise refused("sb3", update)
         architecture = dict(update["architecture"])
         if architecture != self._architecture:
             self._make(architecture)
@@ -189,18 +185,18 @@ class SB3Muscle(Muscle):
             ValueError: It is for other sensors or actuators, or does not fit itself.
         """
         from ganglion_sb3.stream import restore_generator
-        from ganglion_sb3.weights import restore_exploring, take_parameters
+        from ganglion_sb3.weights import named, restore_exploring, take_parameters
 
         if "architecture" in state:
             architecture = json.loads(bytes(state["architecture"]))
             if architecture != self._architecture:
                 self._make(architecture)
-            take_parameters(architecture["algorithm"], self._policy, _named(state, "policy/"))
+            take_parameters(architecture["algorithm"], self._policy, named(state, "policy/"))
             restore_generator(self._actions.space.np_random, state["chance"])
-            restore_exploring(self._exploring, _named(state, "noise/"))
+            restore_exploring(self._exploring, named(state, "noise/"))
         by_chance, self._rate, since_noise = np.asarray(state["standing"]).tolist()
         self._by_chance, self._since_noise = bool(by_chance), int(since_noise)
-        self.stream.restore(_named(state, "stream/"))  # last: making a policy draws from it
+        self.stream.restore(named(state, "stream/"))  # last: making a policy draws from it
 
     @property
     def _exploring(self) -> Any:
@@ -212,7 +208,3 @@ class SB3Muscle(Muscle):
     ) -> list[ActuatorInformation]:
         """Do nothing: this muscle decides on arrays, by `propose_batch`."""
         raise NotImplementedError("sb3 decides on arrays: call propose_batch")
-
-
-def _named(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

@@ -13,6 +13,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from ganglion_sb3.codec import Actions
 from ganglion_sb3.collector import Collector, Decision
 from ganglion_sb3.stream import Stream
+from ganglion_sb3.weights import named
 
 __all__ = ["Rollout"]
 
@@ -120,8 +121,8 @@ class Rollout(Collector):
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Take over what `arrays` returned."""
         for muscle in self.muscles:
-            seen = _named(arrays, f"{muscle}:seen:")
-            following = _named(arrays, f"{muscle}:following:")
+            seen = named(arrays, f"{muscle}:seen:")
+            following = named(arrays, f"{muscle}:following:")
             if following:
                 self._last[muscle] = (_whole(following), bool(arrays[f"{muscle}:done"]))
             self._rows[muscle] = [
@@ -145,7 +146,3 @@ def _parts(observation: Any) -> dict[str, Array]:
 
 def _whole(parts: dict[str, Array]) -> Any:
     return parts.get("", parts)
-
-
-def _named(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): np.array(it) for name, it in arrays.items() if name.startswith(prefix)}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.save_util import recursive_getattr
 
-__all__ = ["acting", "arrays_of", "exploring", "restore", "restore_exploring", "take_parameters"]
+__all__ = ["acting", "arrays_of", "exploring", "named", "restore", "restore_exploring", "take_parameters"]
 
 Array = NDArray[Any]
 
@@ -122,6 +122,11 @@ def _compare(own: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, 
                 f"the stored network is another one: {name} is {found.get(name, 'not there')}, expected "
                 f"{own.get(name, 'none of this name')}"
             )
+
+
+def named(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): np.array(it) for name, it in arrays.items() if name.startswith(prefix)}
 
 
 def _array(value: Any) -> Array:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ganglion.cli.extension import Fault, Node, Nowhere, Tree, nearest, normalise, put, validate, walk
+from ganglion.cli.extension import Fault, Node, Tree, nearest, normalise, validate, walk
 from ganglion_sweep.design import size
-from ganglion_sweep.experiment import Experiment, bounded, composed, raised
+from ganglion_sweep.experiment import Experiment, Reader, composed, raised, settled_at, without_anchors
 from ganglion_sweep.factor import Factor, Level
 from ganglion_sweep.model import OLD_SECTIONS, OldForm
 
@@ -36,12 +35,9 @@ def read_old(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
         DocumentError: with every fault.
     """
     root = tree.root
-    for path, value in (composed(setting) for setting in overrides):
-        try:
-            root = put(root, path, value, "")
-        except Nowhere as error:
-            raise raised([value.fault(str(error), path="")]) from error
-    root = root.like({key: value for key, value in root.map.items() if not key.startswith("x-")})
+    for path, value in map(composed, overrides):
+        root = settled_at(root, path, value, "")
+    root = without_anchors(root)
     for key, value in root.map.items():
         walk(root.keys[key], key)
         walk(value, key)
@@ -51,14 +47,12 @@ def read_old(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     return _Reader(root, tree).read()
 
 
-class _Reader:
+class _Reader(Reader):
     """Read a document of sound form."""
 
     def __init__(self, root: Node, tree: Tree) -> None:
-        self.root = root
+        super().__init__(root)
         self.tree = tree
-        self.faults: list[Fault] = []
-        self.warnings: list[Fault] = []
         self.definitions = root.map["definitions"].map
         self.phases: list[_Phase] = []
         self.factors: list[Factor] = []
@@ -72,17 +66,14 @@ class _Reader:
                 continue
             [(name, node)] = entry.map.items()
             self._phase(_Phase(name, entry.keys[name], node))
-        repetitions = self._value("repetitions", 1)
-        max_runs = self._value("max_runs", -1)
+        repetitions = self.value("repetitions", 1)
+        max_runs = self.value("max_runs", -1)
         max_runs = None if max_runs in (-1, None) else max_runs
         points = size([factor.axis or 1 for factor in self.factors])
-        mark = self.root.keys.get("max_runs") or self.root.keys["uid"]
-        self.faults += bounded(mark, "full", points, repetitions, max_runs)
-        if self.faults:
-            raise raised([*self.faults, *self.warnings])
+        self.check_bounds("full", points, repetitions, max_runs)
         return Experiment(
             str(self.root.map["uid"].value),
-            self._value("seed", 0),
+            self.value("seed", 0),
             tuple(self.factors),
             self._assemble,
             self.tree.name,
@@ -91,10 +82,6 @@ class _Reader:
             max_runs=max_runs,
             warnings=tuple(self.warnings),
         )
-
-    def _value(self, key: str, default: Any) -> Any:
-        node = self.root.map.get(key)
-        return default if node is None else node.plain()
 
     # -- the schedule -------------------------------------------------------------------------------------------------
     def _phase(self, phase: _Phase) -> None:
@@ -159,19 +146,20 @@ class _Reader:
             if not isinstance(node.value, str):
                 self.faults.append(node.fault(f"expected the name of a definition of {key}, found {node.found()}"))
             elif "$req" in node.value:
-                self._request(node, number)
+                self.request(node, number)
+                found = _REQUEST.match(node.value)
+                if found is not None and not found[2]:
+                    self.warnings.append(node.fault("the closing bracket of $req( is missing", "warning"))
             elif node.value not in self._names(key):
                 like = nearest(node.value, self._names(key))
                 self.faults.append(node.fault(f"there is no definition `{node.value}` of {key}{like}"))
 
-    def _request(self, node: Node, number: int) -> tuple[int, int | None]:
+    def request(self, node: Node, number: int) -> tuple[int, int | None]:
         """Return phase and entry that a `$req` asks for; the entry is None where the whole level is meant."""
         found = _REQUEST.match(str(node.value))
         if found is None:
             self.faults.append(node.fault(f"expected $req(phase=..., index=...), found {node.found()}"))
             return 0, None
-        if not found[2]:
-            self.warnings.append(node.fault("the closing bracket of $req( is missing", "warning"))
         given = dict(self._argument(node, part) for part in found[1].split(",") if part.strip())
         phase = given.get("phase", number - 1 if "$prev" in given else None)
         names = [other.name for other in self.phases[:number]]
@@ -193,13 +181,6 @@ class _Reader:
     def _assemble(self, levels: Sequence[Level]) -> tuple[Node, list[Fault]]:
         chosen = {place: level.key for place, level in zip(self.places, levels, strict=True)}
         return _Run(self, chosen).document()
-
-    def request(self, node: Node, number: int) -> tuple[int, int | None]:
-        """Return phase and entry of a `$req` that has been checked."""
-        said = len(self.warnings)
-        found = self._request(node, number)
-        del self.warnings[said:]  # it was said when the document was read
-        return found
 
 
 class _Run:

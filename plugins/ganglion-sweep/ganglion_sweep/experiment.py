@@ -97,7 +97,7 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     root, within = tree.root, []
     for path, value in settings:
         if path[0] in ExperimentForm.model_fields and not (path[0] == "run" and len(path) > 1):
-            root = _put(root, path, value, "")
+            root = settled_at(root, path, value, "")
         else:
             within.append((path[1:] if path[0] == "run" else path, value))
     root = _prepared(root)
@@ -105,7 +105,7 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     base, folder, more = _base(root.map.get("run"), tree)
     for path, value in within if base is not None else ():
         assert base is not None
-        base = normalise(_put(base, path, value, "document"))[0]
+        base = normalise(settled_at(base, path, value, "document"))[0]
     faults += more
     if base is None or faults:
         if base is not None:  # what is missing may be a factor's
@@ -114,7 +114,8 @@ def read_own(tree: Tree, overrides: Sequence[str] = ()) -> Experiment:
     return _Reader(root, base, folder, tree.name).read()
 
 
-def _put(root: Node, path: Sequence[str], value: Node, place: str) -> Node:
+def settled_at(root: Node, path: Sequence[str], value: Node, place: str) -> Node:
+    """Return a document with a value at a path; DocumentError if nothing can stand there."""
     try:
         done: Node = put(root, path, value, place)
     except Nowhere as error:
@@ -122,9 +123,15 @@ def _put(root: Node, path: Sequence[str], value: Node, place: str) -> Node:
     return done
 
 
+def without_anchors(root: Node) -> Node:
+    """Return a document without its keys for anchors."""
+    done: Node = root.like({key: value for key, value in root.map.items() if not key.startswith("x-")})
+    return done
+
+
 def _prepared(root: Node) -> Node:
     """Return the document with paths, without keys for anchors, and with a design that is a map."""
-    entries = {key: value for key, value in root.map.items() if not key.startswith("x-")}
+    entries = dict(without_anchors(root).map)
     design = entries.get("design")
     if design is not None and isinstance(design.value, str):
         name = design.like(design.value)
@@ -155,16 +162,43 @@ def _base(node: Node | None, tree: Tree) -> tuple[Node | None, str, list[Fault]]
     return base, folder, [*faults, *more]
 
 
-class _Reader:
+class Reader:
+    """Read a document of sound form: collect what is wrong with it, and what is warned of."""
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+
+    def value(self, key: str, default: Any) -> Any:
+        """Return the value of a key."""
+        node = self.root.map.get(key)
+        return default if node is None else node.plain()
+
+    def mark(self, key: str) -> Node:
+        """Return where something is said about a key, the document's name where it is not given."""
+        keys: dict[str, Node] = self.root.keys
+        return keys.get(key) or keys["uid"]
+
+    def check_bounds(self, design: str, points: int, repetitions: int, max_runs: int | None) -> None:
+        """Check how many runs there are; DocumentError with all faults if there are any."""
+        self.faults += bounded(self.mark("max_runs"), design, points, repetitions, max_runs)
+        self.check_faults()
+
+    def check_faults(self) -> None:
+        """Raise DocumentError with all faults if there are any."""
+        if self.faults:
+            raise raised([*self.faults, *self.warnings])
+
+
+class _Reader(Reader):
     """Read an experiment of sound form."""
 
     def __init__(self, root: Node, base: Node, folder: str, source: str) -> None:
-        self.root = root
+        super().__init__(root)
         self.base = base
         self.folder = folder
         self.source = source
-        self.faults: list[Fault] = []
-        self.warnings: list[Fault] = []
         design = root.map.get("design")
         self.design: str = (design.plain().get("name") if design is not None else None) or "full"
 
@@ -175,14 +209,11 @@ class _Reader:
         factors = self._factors(rows)
         samples = self._samples()
         repetitions, seeds = self._repetitions()
-        numbers = self._numbered(rows, factors) if not self.faults else ()
-        max_runs = self._value("max_runs", None)
-        if not self.faults:
-            points = self._points(factors, numbers, samples)
-            mark = self.root.keys.get("max_runs") or self.root.keys["uid"]
-            self.faults += bounded(mark, self.design, points, repetitions, max_runs)
-        if self.faults:
-            raise raised([*self.faults, *self.warnings])
+        self.check_faults()
+        numbers = self._numbered(rows, factors)
+        self.check_faults()
+        max_runs = self.value("max_runs", None)
+        self.check_bounds(self.design, self._points(factors, numbers, samples), repetitions, max_runs)
         design = self.root.map.get("design")
         return Experiment(
             str(self.root.map["uid"].value),
@@ -197,23 +228,14 @@ class _Reader:
             samples,
             repetitions,
             seeds,
-            self._value("pairing", True),
+            self.value("pairing", True),
             max_runs,
             tuple(self.warnings),
         )
 
-    def _value(self, key: str, default: Any) -> Any:
-        node = self.root.map.get(key)
-        return default if node is None else node.plain()
-
     def _given(self) -> dict[str, Node]:
         node = self.root.map.get("factors")
         return {} if node is None else node.map
-
-    def _mark(self, key: str) -> Node:
-        """Return where something is said about a key, the document's name where it is not given."""
-        keys: dict[str, Node] = self.root.keys
-        return keys.get(key) or keys["uid"]
 
     # -- the design ---------------------------------------------------------------------------------------------------
     def _check_design(self) -> None:
@@ -237,13 +259,13 @@ class _Reader:
         if self.design in _OURS:
             if node is not None:
                 text = f"`samples` is for sampled designs (random, lhs, sobol); the design is `{self.design}`"
-                self.faults.append(self._mark("samples").fault(text))
+                self.faults.append(self.mark("samples").fault(text))
             return 0
         if node is None:
             if self.faults:
                 return 0  # without a design that is known, none is missed
             self.faults.append(
-                self._mark("design").fault(f"missing key `samples`: how many points has the design `{self.design}`?")
+                self.mark("design").fault(f"missing key `samples`: how many points has the design `{self.design}`?")
             )
             return 0
         return int(node.plain())
@@ -258,7 +280,7 @@ class _Reader:
             return []
         if len(places) != 1:
             text = "missing key `rows`: the points, each a map factor -> value" if not places else "`rows` stands twice"
-            self.faults.append(self._mark("rows" if places else "design").fault(text))
+            self.faults.append(self.mark("rows" if places else "design").fault(text))
             return []
         rows, known = places[0].map["rows"].items, self._given()
         for row in rows:
@@ -346,13 +368,11 @@ class _Reader:
     def _repetitions(self) -> tuple[int, tuple[int, ...]]:
         seeds = self.root.map.get("seeds")
         if seeds is not None and "repetitions" in self.root.map:
-            self.faults.append(self._mark("seeds").fault("`seeds` stands instead of `repetitions`: give one of them"))
+            self.faults.append(self.mark("seeds").fault("`seeds` stands instead of `repetitions`: give one of them"))
         if seeds is None:
-            return int(self._value("repetitions", 1)), ()
-        if self._value("pairing", True) is False:
-            self.warnings.append(
-                self._mark("pairing").fault("`pairing: false` has no effect beside `seeds`", "warning")
-            )
+            return int(self.value("repetitions", 1)), ()
+        if self.value("pairing", True) is False:
+            self.warnings.append(self.mark("pairing").fault("`pairing: false` has no effect beside `seeds`", "warning"))
         self.faults += repeated(seeds)
         return len(seeds.items), tuple(seeds.plain())
 
@@ -412,5 +432,5 @@ def read_experiment(source: str, overrides: Sequence[str] = ()) -> Experiment:
         return read_old(tree, overrides)
     if "schedule" in tree.root.map and "run" not in tree.root.map:
         fault = tree.root.keys["schedule"].fault("this is one run, no experiment: `ganglion run` carries it out")
-        raise DocumentError(report([fault]), [fault])
+        raise raised([fault])
     return read_own(tree, overrides)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,69 +10,21 @@ from ganglion.cli.extension import Count, Expect, Flag, Form, Name, Seed, Versio
 
 _ABSENT: Any = None  # the default of a key that, when it is given, may not be null
 
+_FINITE, _SOME = Field(allow_inf_nan=False), Field(min_length=1)
+_TEXT = Annotated[str, _SOME]
+_MAP = dict[str, Any]
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_map(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_seed(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_bound(value: Any) -> bool:
-    return value is None or (type(value) is int and value >= 1)
-
-
-def _is_old_bound(value: Any) -> bool:
-    return _is_bound(value) or (type(value) is int and value == -1)
-
-
-def _list_of(is_item: Callable[[Any], bool] = lambda value: True) -> Callable[[Any], bool]:
-    """Return what says whether a value is a list of such items, not empty."""
-    return lambda value: isinstance(value, list) and bool(value) and all(map(is_item, value))
-
-
-def _is_paths(value: Any) -> bool:
-    return _is_text(value) or _list_of(_is_text)(value)
-
-
-_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
-_NUMBER: dict[str, Any] = {"type": "number"}
-_LIST: dict[str, Any] = {"type": "array", "minItems": 1}
-_MAP: dict[str, Any] = {"type": "object"}
-_COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}
-_SEED: dict[str, Any] = {"type": "integer", "minimum": 0}
-
-Number = Annotated[float, Expect("a finite number", _is_number, _NUMBER)]
-Spread = Annotated[float, Expect("a number > 0", lambda v: _is_number(v) and v > 0, {**_NUMBER, "exclusiveMinimum": 0})]
-Paths = Annotated[
-    Any,
-    Expect(
-        "a path or a list of paths",
-        lambda v: _is_text(v) or _list_of(_is_text)(v),
-        {"anyOf": [_TEXT, {**_LIST, "items": _TEXT}]},
-    ),
-]
-Levels = Annotated[list[Any], Expect("a list of values, not empty", _list_of(), _LIST)]
-Rows = Annotated[list[Any], Expect("a list of maps, not empty", _list_of(_is_map), {**_LIST, "items": _MAP})]
-Seeds = Annotated[
-    list[int], Expect("a list of integers >= 0, not empty", _list_of(_is_seed), {**_LIST, "items": _SEED})
-]
-Run = Annotated[
-    Any, Expect("a run document or the path of one", lambda v: _is_map(v) or _is_text(v), {"anyOf": [_MAP, _TEXT]})
-]
-Bound = Annotated[Any, Expect("an integer >= 1 or null", _is_bound, {"anyOf": [_COUNT, {"type": "null"}]})]
-OldBound = Annotated[Any, Expect("an integer >= 1, or -1 for none", _is_old_bound, {"type": "integer"})]
-DesignName = Annotated[str, Expect("the name of a design", _is_text, _TEXT)]
-Map = Annotated[dict[str, Any], Expect("a map", _is_map, _MAP)]
+Number = Annotated[float, _FINITE, Expect("a finite number")]
+Spread = Annotated[float, _FINITE, Field(gt=0), Expect("a number > 0")]
+Paths = Annotated[_TEXT | Annotated[list[_TEXT], _SOME], Expect("a path or a list of paths")]
+Levels = Annotated[list[Any], _SOME, Expect("a list of values, not empty")]
+Rows = Annotated[list[_MAP], _SOME, Expect("a list of maps, not empty")]
+Seeds = Annotated[list[Annotated[int, Field(ge=0)]], _SOME, Expect("a list of integers >= 0, not empty")]
+Run = Annotated[_MAP | _TEXT, Expect("a run document or the path of one")]
+Bound = Annotated[Annotated[int, Field(ge=1)] | None, Expect("an integer >= 1 or null")]
+OldBound = Annotated[Annotated[int, Field(ge=1)] | Literal[-1] | None, Expect("an integer >= 1, or -1 for none")]
+DesignName = Annotated[_TEXT, Expect("the name of a design")]
+Map = Annotated[_MAP, Expect("a map")]
 
 
 class Range(Form):

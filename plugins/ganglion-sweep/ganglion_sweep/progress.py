@@ -221,7 +221,7 @@ class Progress:
         """Show the table of results, and which runs failed; `states` counts runs by state."""
         self.close()
         if self._json:
-            plain = [{**row, "returns": {a: _plain(m) for a, m in row["returns"].items()}} for row in rows]
+            plain = [{**row, "returns": {a: dataclasses.asdict(m) for a, m in row["returns"].items()}} for row in rows]
             self._event("sweep.ended", states=dict(states), rows=plain, failed=[dict(row) for row in failed])
             return
         if rows and self._loud >= 0:
@@ -264,10 +264,6 @@ class Progress:
         row = {"event": name, "time_s": round(time.time(), 3), **fields}
         self._out.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
         self._out.flush()
-
-
-def _plain(mean: Mean) -> dict[str, Any]:
-    return dataclasses.asdict(mean)
 
 
 def _about(point: Point) -> dict[str, Any]:

@@ -130,12 +130,12 @@ def test_has_a_state_before_the_first_policy(make) -> None:
 
 @pytest.mark.parametrize(
     ("update", "found"),
-    [({"weights": 1, "basis": 2}, "found weights, basis"), (None, "found a NoneType"), ([], "found a list")],
+    [({"weights": 1, "basis": 2}, "found a map of weights, basis"), (None, "found a NoneType"), ([], "found a list")],
 )
 def test_the_update_of_another_brain_is_refused(agent_of, update, found) -> None:
     """What is none of sb3 is told so; the muscle acts as before."""
     muscle = agent_of(SEEN, [("e.a", Discrete(3))]).muscles[0]
-    with pytest.raises(ValueError, match=f"expected one of sb3 .*, {found}"):
+    with pytest.raises(ValueError, match=f"expected one of sb3, {found}"):
         muscle.update(update)
 
 

@@ -10,8 +10,9 @@ pytest.importorskip(
 )
 
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, SensorInformation, Session
+from ganglion_learners.recording import Recording
 from ganglion_sb3.codec import Actions, Observations
-from ganglion_sb3.recording import Recording
+from ganglion_sb3.recording import Recorded
 
 SEEN, SET = Box(-9.0, 9.0, (2,)), Discrete(3, start=5)
 LENGTH = 4
@@ -35,8 +36,10 @@ def _session(**more: Any) -> Session:
     return Session("past-1", 2, 1, "a", "e", 0, 3, Mode.TRAIN, reward_ids=[], **given)
 
 
-def _recording(*sessions: Session) -> Recording:
-    return Recording(sessions, ["e.s"], ["e.a"], Observations([("e.s", SEEN)], False), Actions([("e.a", SET)]))
+def _recording(*sessions: Session) -> Recorded:
+    sensors, actuators = [SensorInformation(None, SEEN, "e.s")], [ActuatorInformation(5, SET, "e.a")]
+    checked = Recording(sessions, "sb3", sensors, actuators, Actions([("e.a", SET)]).check)
+    return Recorded(checked, Observations([("e.s", SEEN)], False))
 
 
 def test_an_episode_is_cut_where_nobody_knows_how_it_went_on() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, SensorInformation, Transitions
 from ganglion_learners.choice import Choices
 from ganglion_learners.dqn.config import DqnConfig
 from ganglion_learners.dqn.muscle import one_choice
 from ganglion_learners.off_policy import OffPolicy
+from ganglion_learners.parameter import configured
 from ganglion_learners.replay import Replay
 
 __all__ = ["DqnBrain"]
@@ -20,6 +18,7 @@ __all__ = ["DqnBrain"]
 Array = NDArray[Any]
 
 
+@configured(DqnConfig)
 class DqnBrain(OffPolicy):
     """Learn by deep Q-learning with double targets.
 
@@ -64,79 +63,24 @@ class DqnBrain(OffPolicy):
 
     CHECKPOINT_FORMAT = "dqn"
     algorithm = "dqn"
+    codec = staticmethod(one_choice)
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (128, 128),
-        activation: str = "relu",
-        replay: int = 10_000,
-        warm_up: int = 1000,
-        minibatch: int = 128,
-        train_every: int = 1,
-        gradient_steps: int = 1,
-        learning_rate: float = 0.0005,
-        learning_rate_least: float = 0.0001,
-        learning_rate_decisions: int = 50_000,
-        discount: float = 0.99,
-        target_every: int = 1,
-        target_share: float = 0.005,
-        exploration: float = 1.0,
-        exploration_least: float = 0.02,
-        exploration_decisions: int = 5_000,
-        gradient_norm: float = 10.0,
-        update_every: int = 4,
-        pretrain_steps: int | None = None,
-        pretrain_caution: float = 1.0,
-    ) -> None:
-        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
-        self.config = DqnConfig(
-            hidden=hidden,
-            activation=activation,
-            replay=replay,
-            warm_up=warm_up,
-            minibatch=minibatch,
-            train_every=train_every,
-            gradient_steps=gradient_steps,
-            learning_rate=learning_rate,
-            learning_rate_least=learning_rate_least,
-            learning_rate_decisions=learning_rate_decisions,
-            discount=discount,
-            target_every=target_every,
-            target_share=target_share,
-            exploration=exploration,
-            exploration_least=exploration_least,
-            exploration_decisions=exploration_decisions,
-            gradient_norm=gradient_norm,
-            update_every=update_every,
-            pretrain_steps=pretrain_steps,
-            pretrain_caution=pretrain_caution,
-        )
-        super().__init__()
-
-    @classmethod
-    def check_spaces(
-        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
-    ) -> None:
-        """Refuse anything but one discrete actuator of at most 4096 combinations."""
-        _ = one_choice(Choices(actuators), actuators).joint  # refuses too many combinations
+    config: DqnConfig
+    _actions: Choices
 
     def _build(self) -> None:
         from ganglion_learners.dqn.networks import Values  # needs torch
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        self._choices = one_choice(Choices(self.actuators), self.actuators)
-        self.networks = Values(self.rng, self.inputs, self._choices.joint, config.hidden, config.activation)
+        self.networks = Values(self.rng, self.inputs, self._actions.joint, config.hidden, config.activation)
         self._adam = Adam(self.networks.parameters)
+        self._stored = [("", self.networks.parameters), ("target.", self.networks.target), ("adam.", self._adam)]
         # observation, next observation, action, objective, bootstrap
         self._replay = Replay(config.replay, 2 * self.inputs + 3)
 
-    def _rest(self, batch: Transitions) -> Array:
-        return np.column_stack([self._choices.join(batch.actions), batch.objectives, batch.bootstrap])
-
-    @property
-    def _check_actions(self) -> Callable[[Array], None]:
-        return self._choices.check
+    def _known(self, setpoints: Array) -> Array:
+        return self._actions.join(setpoints)
 
     def _rate(self) -> float:
         return self.config.rate_at(self.decisions)
@@ -157,29 +101,7 @@ class DqnBrain(OffPolicy):
             self.networks.target.follow(self.networks.parameters, config.target_share)
         return {"loss": value}
 
-    def policy(self) -> dict[str, Any]:
-        """Return what a muscle needs to act, in memory of its own."""
+    def _acting(self) -> dict[str, Any]:
         exploration = self.config.exploration_at(self.decisions)
         self.add_statistics("exploration", exploration, allow_overwrite=True)
-        return {
-            "algorithm": self.algorithm,
-            "activation": self.config.activation,
-            "exploration": exploration,
-            **self.networks.parameters.arrays(),
-        }
-
-    def arrays(self) -> dict[str, Array]:
-        """Return both networks, optimiser and the number of decisions."""
-        target = {f"target.{name}": array for name, array in self.networks.target.arrays().items()}
-        return {
-            **self._marks(self.config.activation),
-            **self.networks.parameters.arrays(),
-            **target,
-            **self._adam.arrays("adam"),
-        }
-
-    def _load(self, arrays: Mapping[str, Array]) -> None:
-        self.networks.parameters.load(arrays)
-        targets = self.networks.target.shapes
-        self.networks.target.load({name: arrays[f"target.{name}"] for name in targets})
-        self._adam.load("adam", arrays)
+        return {"exploration": exploration, **self.networks.parameters.arrays()}

@@ -2,63 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ganglion_learners.parameter import (
+    Activation,
+    Config,
+    Count,
+    Fraction,
+    Hidden,
+    Positive,
+    Share,
+    Weight,
+    Whole,
     expect,
-    expect_fraction,
-    expect_hidden,
-    expect_positive,
-    expect_weight,
-    expect_whole,
 )
 
 __all__ = ["DqnConfig"]
 
 
-@dataclass(frozen=True, slots=True)
-class DqnConfig:
-    """Hold the parameters of `DqnBrain`; its docstring says what they mean.
+@dataclass(frozen=True)
+class DqnConfig(Config):
+    """Hold the parameters of `DqnBrain`; its docstring says what they mean."""
 
-    Raises:
-        ValueError: A parameter is outside its range; the message names it.
-    """
-
-    hidden: Sequence[int]
-    activation: str
-    replay: int
-    warm_up: int
-    minibatch: int
-    train_every: int
-    gradient_steps: int
-    learning_rate: float
-    learning_rate_least: float
-    learning_rate_decisions: int
-    discount: float
-    target_every: int
-    target_share: float
-    exploration: float
-    exploration_least: float
-    exploration_decisions: int
-    gradient_norm: float
-    update_every: int
-    pretrain_steps: int | None
-    pretrain_caution: float
+    hidden: Hidden = (128, 128)
+    activation: Activation = "relu"
+    replay: Whole = 10_000
+    warm_up: Whole = 1000
+    minibatch: Whole = 128
+    train_every: Whole = 1
+    gradient_steps: Whole = 1
+    learning_rate: Positive = 0.0005
+    learning_rate_least: Positive = 0.0001
+    learning_rate_decisions: Whole = 50_000
+    discount: Fraction = 0.99
+    target_every: Whole = 1
+    target_share: Share = 0.005
+    exploration: Fraction = 1.0
+    exploration_least: Fraction = 0.02
+    exploration_decisions: Whole = 5_000
+    gradient_norm: Positive = 10.0
+    update_every: Whole = 4
+    pretrain_steps: Count | None = None
+    pretrain_caution: Weight = 1.0
 
     def __post_init__(self) -> None:
-        if self.pretrain_steps is not None:
-            expect_whole("pretrain_steps", self.pretrain_steps, least=0)
-        expect_weight("pretrain_caution", self.pretrain_caution)
-        expect_hidden(self.hidden, self.activation)
-        whole = "replay warm_up minibatch train_every gradient_steps target_every update_every"
-        for name in (*whole.split(), "exploration_decisions", "learning_rate_decisions"):
-            expect_whole(name, getattr(self, name))
+        super().__post_init__()
         expect(self.warm_up <= self.replay, "warm_up", f"at most replay, {self.replay}", self.warm_up)
-        for name in ("learning_rate", "learning_rate_least", "gradient_norm", "target_share"):
-            expect_positive(name, getattr(self, name))
-        for name in ("discount", "exploration", "exploration_least", "target_share"):
-            expect_fraction(name, getattr(self, name))
 
     def exploration_at(self, decisions: int) -> float:
         """Return the probability of a random action after so many decisions."""

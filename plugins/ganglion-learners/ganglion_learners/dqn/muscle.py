@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ganglion.sdk import ActuatorInformation
 from ganglion_learners.actor import Actor
 from ganglion_learners.choice import Choices, described
 from ganglion_learners.perceptron import Perceptron
@@ -16,10 +16,12 @@ from ganglion_learners.perceptron import Perceptron
 __all__ = ["DqnMuscle", "one_choice"]
 
 
-def one_choice(choices: Choices, actuators: Any) -> Choices:
-    """Return the choices of one actuator; ValueError if there are more, whose combinations nobody asked for."""
+def one_choice(actuators: Sequence[ActuatorInformation]) -> Choices:
+    """Return the choices of one discrete actuator; ValueError if there are more, or too many combinations."""
+    choices = Choices(actuators)
     if len(actuators) != 1:
         raise ValueError(f"dqn acts on exactly one Discrete or MultiDiscrete actuator, found {described(actuators)}")
+    _ = choices.joint  # refuses too many
     return choices
 
 
@@ -34,7 +36,7 @@ class DqnMuscle(Actor):
 
     def _prepare(self) -> None:
         """Look at the actuator."""
-        self._choices = one_choice(Choices(self.actuators), self.actuators)
+        self._choices = one_choice(self.actuators)
         self._actions = self._choices.joint
         self._exploration = 0.0
 
@@ -47,10 +49,7 @@ class DqnMuscle(Actor):
         self._exploration = exploration
 
     def _decide(self, rows: NDArray[np.float32]) -> tuple[NDArray[Any], list[Any]]:
-        values = self._network(rows)
-        if not math.isfinite(values.sum()):
-            raise self._refuse_nan(rows)
-        chosen = values.argmax(axis=1)
+        chosen = self._finite(rows).argmax(axis=1)
         if self._explores:
             for body in range(len(chosen)):  # body after body, as if each were asked alone
                 if self.rng.random() < self._exploration:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, Box, SensorInformation, Session, Transitions
+from ganglion.sdk import Session, Transitions
 from ganglion_learners.choice import Choices
 from ganglion_learners.learner import Learner
+from ganglion_learners.parameter import configured
 from ganglion_learners.ppo.config import PpoConfig
+from ganglion_learners.ppo.muscle import actions_of
 from ganglion_learners.ranges import Ranges
 
 __all__ = ["PpoBrain"]
@@ -19,10 +21,7 @@ __all__ = ["PpoBrain"]
 Array = NDArray[Any]
 
 
-def _are_boxes(actuators: Sequence[ActuatorInformation]) -> bool:
-    return bool(actuators) and isinstance(actuators[0].space, Box)
-
-
+@configured(PpoConfig)
 class PpoBrain(Learner):
     """Learn by proximal policy optimisation with generalised advantages.
 
@@ -60,62 +59,20 @@ class PpoBrain(Learner):
 
     CHECKPOINT_FORMAT = "ppo"
     algorithm = "ppo"
+    codec = staticmethod(actions_of)
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (64, 64),
-        activation: str = "tanh",
-        rollout: int = 2048,
-        minibatch: int = 64,
-        epochs: int = 10,
-        learning_rate: float = 0.0003,
-        discount: float = 0.99,
-        trace_decay: float = 0.95,
-        clip: float = 0.2,
-        entropy_weight: float = 0.0,
-        value_weight: float = 0.5,
-        gradient_norm: float = 0.5,
-        anneal_decisions: int | None = None,
-        pretrain_epochs: int = 10,
-    ) -> None:
-        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
-        self.config = PpoConfig(
-            hidden=hidden,
-            activation=activation,
-            rollout=rollout,
-            minibatch=minibatch,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            discount=discount,
-            trace_decay=trace_decay,
-            clip=clip,
-            entropy_weight=entropy_weight,
-            value_weight=value_weight,
-            gradient_norm=gradient_norm,
-            anneal_decisions=anneal_decisions,
-            pretrain_epochs=pretrain_epochs,
-        )
-        super().__init__()
-
-    @classmethod
-    def check_spaces(
-        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
-    ) -> None:
-        """Refuse actuators that are neither all discrete nor all Boxes of floats."""
-        (Ranges if _are_boxes(actuators) else Choices)(actuators)
+    config: PpoConfig
 
     def _build(self) -> None:
         from ganglion_learners.ppo.networks import ActorCritic  # needs torch
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        boxes = _are_boxes(self.actuators)
-        self._choices = None if boxes else Choices(self.actuators)
-        self._ranges = Ranges(self.actuators) if boxes else None
-        sizes = () if self._choices is None else self._choices.sizes
-        columns = 0 if self._ranges is None else len(self._ranges)
+        sizes = self._actions.sizes if isinstance(self._actions, Choices) else ()
+        columns = len(self._actions) if isinstance(self._actions, Ranges) else 0
         self.networks = ActorCritic(self.rng, self.inputs, sizes, columns, config.hidden, config.activation)
         self._adam = Adam(self.networks.parameters, epsilon=1e-5)
+        self._stored = [("", self.networks.parameters), ("adam.", self._adam)]
         n, m = config.rollout, len(sizes) or columns
         self._rows: dict[str, Array] = {
             "observations": np.zeros((n, self.inputs), dtype=np.float32),
@@ -151,16 +108,11 @@ class PpoBrain(Learner):
         for name, value in cloning.run(self._recorded(sessions)).items():
             self.add_statistics(name, value, allow_overwrite=True)
 
-    @property
-    def _check_actions(self) -> Callable[[Array], None]:
-        return self._choices.check if self._choices is not None else self._ranges.check  # type: ignore[union-attr]
-
     def _encoded(self, setpoints: Array) -> Array:
         """Return setpoints, (k, columns), as the networks know actions."""
-        if self._choices is not None:
-            return np.asarray(setpoints, dtype=np.int64) - self._choices.starts
-        assert self._ranges is not None
-        return self._ranges.unscale(setpoints).astype(np.float32)
+        if isinstance(self._actions, Choices):
+            return np.asarray(setpoints, dtype=np.int64) - self._actions.starts
+        return self._actions.unscale(setpoints).astype(np.float32)
 
     # -- rollouts -----------------------------------------------------------------------------------------------------
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
@@ -196,16 +148,11 @@ class PpoBrain(Learner):
     def _keep_action(self, place: int, batch: Transitions, i: int) -> None:
         """Write what was done, with the logarithm of its probability; NaN where our muscle did not tell it."""
         rows, data = self._rows, batch.data[i]
-        if self._choices is not None:
-            rows["actions"][place] = batch.actions[i] - self._choices.starts
+        if data is None or isinstance(self._actions, Choices):
+            rows["actions"][place] = self._encoded(batch.actions[i])
             rows["logs"][place] = np.nan if data is None else data
-        elif data is None:
-            assert self._ranges is not None
-            rows["actions"][place] = self._ranges.unscale(batch.actions[i])
-            rows["logs"][place] = np.nan
         else:
-            rows["actions"][place] = data[1:]
-            rows["logs"][place] = data[0]
+            rows["logs"][place], rows["actions"][place] = data[0], data[1:]
 
     # -- improving ----------------------------------------------------------------------------------------------------
     def _improve(self) -> None:
@@ -266,23 +213,9 @@ class PpoBrain(Learner):
         return parts
 
     # -- what is sent and kept ----------------------------------------------------------------------------------------
-    def policy(self) -> dict[str, Any]:
-        """Return what a muscle needs to act, in memory of its own."""
-        parameters = self.networks.parameters
-        return {
-            "algorithm": self.algorithm,
-            "activation": self.config.activation,
-            **parameters.arrays("policy."),
-            **parameters.arrays("log_std"),
-        }
-
-    def arrays(self) -> dict[str, Array]:
-        """Return networks, optimiser and the number of decisions."""
-        return {**self._marks(self.config.activation), **self.networks.parameters.arrays(), **self._adam.arrays("adam")}
-
-    def _load(self, arrays: Mapping[str, Array]) -> None:
-        self.networks.parameters.load(arrays)
-        self._adam.load("adam", arrays)
+    def _acting(self) -> dict[str, Any]:
+        arrays = self.networks.parameters.arrays()
+        return {name: array for name, array in arrays.items() if not name.startswith("value.")}
 
     def _buffers(self) -> dict[str, Array]:
         names = "\n".join(f"{muscle}\t{body}" for muscle, body in self._who)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Box
+from ganglion.sdk import ActuatorInformation, Box
 from ganglion_learners.actor import Actor
 from ganglion_learners.choice import Choices
-from ganglion_learners.perceptron import Perceptron
+from ganglion_learners.perceptron import LOG_ROOT, Perceptron
 from ganglion_learners.ranges import Ranges
 
-__all__ = ["PpoMuscle"]
+__all__ = ["PpoMuscle", "actions_of"]
 
 Array = NDArray[Any]
-LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
+
+
+def actions_of(actuators: Sequence[ActuatorInformation]) -> Choices | Ranges:
+    """Return the columns of actuators that are all discrete, or all Boxes of floats; ValueError of others."""
+    boxes = bool(actuators) and isinstance(actuators[0].space, Box)
+    return Ranges(actuators) if boxes else Choices(actuators)
 
 
 class PpoMuscle(Actor):
@@ -36,14 +41,12 @@ class PpoMuscle(Actor):
 
     def _prepare(self) -> None:
         """Look at the actuators: all discrete, or all Box."""
-        boxes = bool(self.actuators) and isinstance(self.actuators[0].space, Box)
-        self._choices = None if boxes else Choices(self.actuators)
-        self._ranges = Ranges(self.actuators) if boxes else None
-        self.outputs = len(self._ranges) if self._ranges is not None else self._choices.total  # type: ignore[union-attr]
+        self._actions = actions_of(self.actuators)
+        self.outputs = self._actions.total if isinstance(self._actions, Choices) else len(self._actions)
 
     def _take(self, update: Mapping[str, Any]) -> None:
         network = Perceptron("policy", update, self.inputs, self.outputs, str(update.get("activation")))
-        if self._ranges is not None:
+        if isinstance(self._actions, Ranges):
             log_std = update.get("log_std")
             if not isinstance(log_std, np.ndarray) or log_std.shape != (self.outputs,):
                 raise ValueError(f"log_std: expected ({self.outputs},), found {getattr(log_std, 'shape', None)}")
@@ -52,18 +55,15 @@ class PpoMuscle(Actor):
         self._network = network
 
     def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
-        found = self._network(rows)
-        if self._choices is not None:
-            return self._choose(self._choices, found, rows)
-        if not math.isfinite(found.sum()):
-            raise self._refuse_nan(rows)
-        assert self._ranges is not None
+        if isinstance(self._actions, Choices):
+            return self._choose(self._actions, self._network(rows), rows)
+        found = self._finite(rows)
         if not self._explores:
-            return self._ranges.scale(found), [None] * len(rows)
+            return self._actions.scale(found), [None] * len(rows)
         noise = self.rng.standard_normal(found.shape, dtype=np.float32)
         raw = found + self._std * noise
         logs = (-0.5 * noise * noise - self._log_std - np.float32(LOG_ROOT)).sum(axis=1, dtype=np.float32)
-        return self._ranges.scale(raw), list(np.column_stack([logs, raw]))
+        return self._actions.scale(raw), list(np.column_stack([logs, raw]))
 
     def _choose(self, choices: Choices, logits: Array, rows: Array) -> tuple[Array, list[Any]]:
         """Choose in each column; in plain numbers, which for few choices is quicker than arrays."""

@@ -11,14 +11,13 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ganglion_learners.perceptron import orthogonal_layers
+from ganglion_learners.perceptron import LOG_ROOT, orthogonal_layers
 from ganglion_learners.tensors import Parameters
 
 __all__ = ["ActorCritic", "advantages"]
 
 Array = NDArray[Any]
 Tensor = Any
-LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 
 
 def advantages(

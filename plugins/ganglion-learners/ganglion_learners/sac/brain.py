@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, SensorInformation, Transitions
 from ganglion_learners.off_policy import OffPolicy
+from ganglion_learners.parameter import configured
 from ganglion_learners.ranges import Ranges
 from ganglion_learners.replay import Replay
 from ganglion_learners.sac.config import SacConfig
@@ -19,6 +19,7 @@ __all__ = ["SacBrain"]
 Array = NDArray[Any]
 
 
+@configured(SacConfig)
 class SacBrain(OffPolicy):
     """Learn by soft actor-critic, with a temperature that keeps the entropy at its target.
 
@@ -62,59 +63,17 @@ class SacBrain(OffPolicy):
 
     CHECKPOINT_FORMAT = "sac"
     algorithm = "sac"
+    codec = staticmethod(partial(Ranges, bounded=True))
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (64, 64),
-        activation: str = "relu",
-        replay: int = 100_000,
-        warm_up: int = 1000,
-        minibatch: int = 128,
-        train_every: int = 1,
-        gradient_steps: int = 1,
-        learning_rate: float = 0.001,
-        discount: float = 0.99,
-        target_share: float = 0.005,
-        temperature: float = 1.0,
-        entropy_target: float | None = None,
-        update_every: int = 4,
-        pretrain_steps: int | None = None,
-        pretrain_caution: float = 1.0,
-    ) -> None:
-        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
-        self.config = SacConfig(
-            hidden=hidden,
-            activation=activation,
-            replay=replay,
-            warm_up=warm_up,
-            minibatch=minibatch,
-            train_every=train_every,
-            gradient_steps=gradient_steps,
-            learning_rate=learning_rate,
-            discount=discount,
-            target_share=target_share,
-            temperature=temperature,
-            entropy_target=entropy_target,
-            update_every=update_every,
-            pretrain_steps=pretrain_steps,
-            pretrain_caution=pretrain_caution,
-        )
-        super().__init__()
-
-    @classmethod
-    def check_spaces(
-        cls, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation], **params: Any
-    ) -> None:
-        """Refuse anything but bounded Box actuators of floats."""
-        Ranges(actuators, bounded=True)
+    config: SacConfig
+    _actions: Ranges
 
     def _build(self) -> None:
         from ganglion_learners.sac.networks import SoftActorCritic  # needs torch
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        self._ranges = Ranges(self.actuators, bounded=True)
-        columns = len(self._ranges)
+        columns = len(self._actions)
         self._entropy_target = -float(columns) if config.entropy_target is None else config.entropy_target
         self.networks = SoftActorCritic(
             self.rng, self.inputs, columns, config.hidden, config.activation, config.temperature
@@ -125,21 +84,21 @@ class SacBrain(OffPolicy):
             "temperature": self.networks.temperature,
         }
         self._adams = {name: Adam(parameters) for name, parameters in self._parts.items()}
+        self._stored = []
+        for name, adam in self._adams.items():
+            self._stored += [("", self._parts[name]), (f"adam.{name}.", adam)]
+        self._stored.append(("target.", self.networks.target))
         # observation, next observation, action in [-1, 1], objective, bootstrap
         self._replay = Replay(config.replay, 2 * self.inputs + columns + 2)
 
-    def _rest(self, batch: Transitions) -> Array:
-        return np.column_stack([self._ranges.unscale(batch.actions), batch.objectives, batch.bootstrap])
-
-    @property
-    def _check_actions(self) -> Callable[[Array], None]:
-        return self._ranges.check
+    def _known(self, setpoints: Array) -> Array:
+        return self._actions.unscale(setpoints)
 
     def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
         """Move critics, policy and temperature once, and the slow critics after them."""
         import torch
 
-        config, n, columns, networks = self.config, self.inputs, len(self._ranges), self.networks
+        config, n, columns, networks = self.config, self.inputs, len(self._actions), self.networks
         drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
         noise = torch.from_numpy(self.rng.standard_normal((2, config.minibatch, columns), dtype=np.float32))
         observations, following, actions, objectives, bootstrap = drawn.split([n, n, columns, 1, 1], dim=1)
@@ -161,25 +120,5 @@ class SacBrain(OffPolicy):
         self._finite(f"the loss of the {name}", loss.item(), "learning_rate discount target_share temperature")
         self._adams[name].step(self._parts[name].gradient(loss), rate)
 
-    def policy(self) -> dict[str, Any]:
-        """Return what a muscle needs to act, in memory of its own."""
-        return {
-            "algorithm": self.algorithm,
-            "activation": self.config.activation,
-            "uniform": self.decisions < self.config.warm_up,
-            **self.networks.policy.arrays(),
-        }
-
-    def arrays(self) -> dict[str, Array]:
-        """Return all networks, optimisers and the number of decisions."""
-        found = self._marks(self.config.activation)
-        for name, parameters in self._parts.items():
-            found |= {**parameters.arrays(), **self._adams[name].arrays(f"adam.{name}")}
-        return {**found, **{f"target.{name}": it for name, it in self.networks.target.arrays().items()}}
-
-    def _load(self, arrays: Mapping[str, Array]) -> None:
-        for name, parameters in self._parts.items():
-            parameters.load(arrays)
-            self._adams[name].load(f"adam.{name}", arrays)
-        targets = self.networks.target.shapes
-        self.networks.target.load({name: arrays[f"target.{name}"] for name in targets})
+    def _acting(self) -> dict[str, Any]:
+        return {"uniform": self.decisions < self.config.warm_up, **self.networks.policy.arrays()}

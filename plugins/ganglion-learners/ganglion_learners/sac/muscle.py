@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,9 +45,7 @@ class SacMuscle(Actor):
         data: list[Any] = [None] * len(rows)
         if self._explores and self._uniform:
             return self._ranges.scale(self.rng.uniform(-1.0, 1.0, (len(rows), columns))), data
-        found = self._network(rows)
-        if not math.isfinite(found.sum()):
-            raise self._refuse_nan(rows)
+        found = self._finite(rows)
         raw: NDArray[Any] = found[:, :columns]
         if self._explores:
             noise = self.rng.standard_normal(raw.shape, dtype=np.float32)

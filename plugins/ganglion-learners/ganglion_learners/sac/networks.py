@@ -11,7 +11,7 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ganglion_learners.perceptron import fan_in_layers
+from ganglion_learners.perceptron import LOG_ROOT, fan_in_layers
 from ganglion_learners.sac.muscle import LOG_STD_MAX, LOG_STD_MIN
 from ganglion_learners.tensors import Parameters
 
@@ -19,7 +19,6 @@ __all__ = ["SoftActorCritic"]
 
 Array = NDArray[Any]
 Tensor = Any
-LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 
 
 class SoftActorCritic:

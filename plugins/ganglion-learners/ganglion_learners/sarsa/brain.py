@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import ActuatorInformation, CheckpointableBrain, MemoryShard, SensorInformation
+from ganglion_learners.parameter import configured
 from ganglion_learners.sarsa.config import SarsaConfig
 from ganglion_learners.sarsa.networks import FourierBasis, action_space, ranges
 
@@ -32,6 +33,7 @@ class _Path:
         self.trace = np.zeros((actions, len(features)))
 
 
+@configured(SarsaConfig)
 class SarsaBrain(CheckpointableBrain):
     """Learn by expected Sarsa with eligibility traces, linear in a Fourier basis of the observation.
 
@@ -63,33 +65,10 @@ class SarsaBrain(CheckpointableBrain):
     CHECKPOINT_FORMAT = "sarsa"
     CHECKPOINT_SCHEMA_VERSION = 1
 
-    def __init__(
-        self,
-        order: int = 3,
-        step_size: float = 0.001,
-        discount: float = 0.99,
-        trace_decay: float = 0.9,
-        exploration: float = 1.0,
-        exploration_decay: float = 0.9,
-        exploration_least: float = 0.02,
-        initial_value: float | None = None,
-        unbounded: float = 3.0,
-        send_every: int = 8,
-    ) -> None:
+    config: SarsaConfig
+
+    def __init__(self) -> None:
         super().__init__()
-        # Spelt out although the config has them: a parameter that is not taken is refused by this signature.
-        self.config = SarsaConfig(
-            order=order,
-            step_size=step_size,
-            discount=discount,
-            trace_decay=trace_decay,
-            exploration=exploration,
-            exploration_decay=exploration_decay,
-            exploration_least=exploration_least,
-            initial_value=initial_value,
-            unbounded=unbounded,
-            send_every=send_every,
-        )
         self.exploration = self.config.exploration
         self.decisions = 0
         self._paths: dict[str, _Path] = {}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import ActuatorInformation, Box, Dict, Discrete, MultiDiscrete, SensorInformation, Space, Tuple
+from ganglion_learners.choice import described
 
 __all__ = ["FourierBasis", "action_space", "observe", "ranges"]
 
@@ -96,7 +97,6 @@ def action_space(actuators: Sequence[ActuatorInformation]) -> Discrete:
     Raises:
         ValueError: There is not exactly one, or it is not Discrete.
     """
-    found = [f"{it.uid}: {it.space.to_string()}" for it in actuators]
     if len(actuators) != 1 or not isinstance(actuators[0].space, Discrete):
-        raise ValueError(f"sarsa acts on exactly one Discrete actuator, found {', '.join(found) or 'none'}")
+        raise ValueError(f"sarsa acts on exactly one Discrete actuator, found {described(actuators)}")
     return actuators[0].space
