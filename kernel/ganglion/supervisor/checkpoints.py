@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from ganglion.run.effect import FOLDER, cut_text, read_cut
 from ganglion.run.loss import ours
 from ganglion.supervisor import event
 from ganglion.supervisor.child import Event, State
-from ganglion.supervisor.folder import Files, open_regular, participants, read_process_table
+from ganglion.supervisor.folder import PROCESS_TABLE, Files, open_regular, participants, read_process_table
 from ganglion.supervisor.linux import quiesced
 from ganglion.supervisor.runs import Run, wait_gone
 from ganglion.synced import sync, write_synced
@@ -289,6 +290,14 @@ class Checkpoints:
 
 def _number(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
+
+
+def forget(folder: Path) -> None:
+    """Remove what only a run that goes on needs: process table, checkpoints of all processes, journals."""
+    (folder / PROCESS_TABLE).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        Checkpoints(folder).forget()
+    shutil.rmtree(folder / "journals", ignore_errors=True)
 
 
 _COST_FACTOR = 20  # a checkpoint may cost the twentieth part of the time between two

@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import signal
 import stat
 import sys
@@ -134,10 +133,6 @@ class RunFolder:
         note = {"at": _now(), "how": words, **({"accepted": list(others)} if others else {})}
         with _rewritten(self.path, "written") as manifest:
             manifest["resumed"] = [*manifest.get("resumed", []), note]
-
-    def seal(self, status: str, reason: str, heads: Mapping[str, Any] | None) -> None:
-        """Complete the manifest when the run has ended; StoreError if that cannot be written."""
-        seal(self.path, status, reason, _now(), heads)
 
     def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
         return {
@@ -317,15 +312,6 @@ def read_process_table(folder: Path) -> ProcessTable | None:
         raise StoreError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
 
 
-def forget(folder: Path) -> None:
-    """Remove what only a run that goes on needs: process table and journals."""
-    (folder / PROCESS_TABLE).unlink(missing_ok=True)
-    shutil.rmtree(folder / "journals", ignore_errors=True)
-    for journal in folder.glob("users/*/*.journal"):
-        with contextlib.suppress(OSError):
-            journal.unlink()
-
-
 def _started(pid: int) -> int | None:
     fields = proc(f"{pid}/stat").rpartition(")")[2].split()
     return None if len(fields) < 20 or fields[0] == "Z" else int(fields[19])  # Z: ended, and not reaped yet
@@ -429,10 +415,10 @@ def _rewritten(folder: Path, verb: str) -> Iterator[dict[str, Any]]:
         raise StoreError(f"manifest {path}: cannot be {verb}: {error}") from error
 
 
-def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str, Any] | None) -> None:
+def seal(folder: Path, status: str, reason: str, chain: Mapping[str, Any] | None) -> None:
     """Complete the manifest of a run that has ended, with the heads of its chains; StoreError if that fails."""
     with _rewritten(folder, "sealed") as manifest:
-        manifest |= {"status": status, "reason": reason, "ended": ended}
+        manifest |= {"status": status, "reason": reason, "ended": _now()}
         manifest["chain"] = None if chain is None else dict(chain)
         files = {name: folder / name for name in _SEALED if (folder / name).exists()}
         rows = {name: {"bytes": path.stat().st_size, "sha256": file_digest(path)} for name, path in files.items()}

@@ -73,7 +73,7 @@ class Restarter:
     def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
         """Fail the runs that do not outlive their broker; the others wait for the next one."""
         for run in self._supervisor.runs.values():
-            if run.outcome is not None:
+            if run.outcome is not None or run.queued:
                 continue
             if not returns or run.over.is_set() or not _outlives_broker(run):
                 run.broker_losses.append((how, words))
@@ -109,7 +109,7 @@ class Restarter:
             self._supervisor.end_cut_off(run, member)
 
     def _live(self) -> list[Run]:
-        return [run for run in self._supervisor.runs.values() if not run.over.is_set()]
+        return [run for run in self._supervisor.runs.values() if not (run.over.is_set() or run.queued)]
 
     def _tell_part(self, run: Run, part: str, number: int, name: str, detail: str, **fields: object) -> None:
         self._supervisor.tell(run, name, {"name": part, "label": part, "incarnation": number, **fields})
@@ -141,7 +141,7 @@ class Restarter:
                 self._replace(run, member)
             return
         if member.dismissed and not over:  # no process waits for it any more
-            self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.child.way)
+            self._tell_lost(run, member)
             self._report(run, member, "lost", f"{member.end_text} when it had been asked to leave")
             return
         self._lose(run, member)
@@ -194,7 +194,7 @@ class Restarter:
             self._give_up(run, member, "restarts", text)
             return
         run.former.append(member)
-        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=child.way)
+        self._tell_lost(run, member)
         self._supervisor.spawn(self._restart(run, member, delay_s))
 
     async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
@@ -226,7 +226,7 @@ class Restarter:
             self._lose(run, member)
             return
         member.lost_s, member.lost_way = time.monotonic(), member.lost_reason
-        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.lost_reason)
+        self._tell_lost(run, member)
         self._report(run, member, "lost", member.end_text)
 
     def joined(self, run: Run, member: Member) -> None:
@@ -240,7 +240,7 @@ class Restarter:
     # -- no successor -------------------------------------------------------------------------------------------------
     def _lose(self, run: Run, member: Member) -> None:
         run.lost.append(member)
-        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.child.way)
+        self._tell_lost(run, member)
 
     async def _poison(self, run: Run, member: Member, times: int) -> None:
         found = await asyncio.to_thread(journal_position, member.journal, 1 << 40)
@@ -277,6 +277,10 @@ class Restarter:
     def _tell(self, run: Run, name: str, member: Member, **fields: Any) -> None:
         known = {"name": member.name, "label": member.label, "incarnation": member.incarnation}
         self._supervisor.tell(run, name, {**known, **fields})
+
+    def _tell_lost(self, run: Run, member: Member) -> None:
+        kind = member.lost_reason if member.place.attached else member.child.way
+        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=kind)
 
     def _report(self, run: Run, member: Member, kind: str, detail: str, *more: Any) -> None:
         self.report(run, member.name.partition("/")[2], member.incarnation, kind, detail, *more)

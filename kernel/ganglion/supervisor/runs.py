@@ -338,6 +338,7 @@ class Run:
         self.cut = False  # whether the governor was asked to end at once
         self.reason = ""  # of the interruption
         self.kill = False
+        self.queued = False  # it waits for its turn, and nothing of it is there
         self.status = "running"
         self.paused: set[int] = set()  # workers
         self.outcome: Outcome | None = None
@@ -363,6 +364,13 @@ class Run:
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
         self.checkpointer: Checkpointer  # from its beginning on
+
+    @property
+    def state(self) -> str:
+        """Return how far it has come: `queued`, `starting`, then its status."""
+        if self.begun or self.outcome is not None:
+            return self.status
+        return "queued" if self.queued else "starting"
 
     def places(self, phase: int) -> list[Place]:
         """Return the processes that a phase needs besides governor and store."""
