@@ -123,8 +123,11 @@ class Restarter:
             self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, detail, kind=kind, reason=detail)
 
     # -- a process has ended ------------------------------------------------------------------------------------------
-    def ended(self, member: Member) -> None:
-        """Judge a process that has ended: wanted, to be replaced, or a loss that ends its run."""
+    def ended(self, member: Member, late: bool = False) -> None:
+        """Judge a process that has ended: wanted, to be replaced, or a loss that ends its run.
+
+        It is `late` when the broker has had time to report the end of its connection.
+        """
         run = self._supervisor.runs.get(member.run)
         if run is None:
             return
@@ -134,7 +137,7 @@ class Restarter:
         if not member.child.lost or (over and member.child.code == 0):
             return
         if self._recoverable(run, member):
-            if _may_be_innocent(member) and not member.off.is_set() and not member.notice_awaited:
+            if _may_be_innocent(member) and not (member.off.is_set() or late):
                 member.lost_s = time.monotonic()  # a phase that begins meanwhile leaves the successor to us
                 self._supervisor.spawn(self._wait_notice(member))
             else:
@@ -156,8 +159,7 @@ class Restarter:
     async def _wait_notice(self, member: Member) -> None:
         """Wait for the broker's word on the connection of a process that has ended; there may be no broker."""
         await within(member.off, NOTICE_S)
-        member.notice_awaited = True
-        self.ended(member)
+        self.ended(member, late=True)
 
     def _recoverable(self, run: Run, member: Member) -> bool:
         """Say whether a successor of a member is to be started."""

@@ -60,10 +60,8 @@ class Member:
         self.lost_reason = ""  # why its connection ended, as the broker reported
         self.off = asyncio.Event()  # the broker has reported that
         self.idle = False  # no answer of it was awaited then
-        self.notice_awaited = False  # its process has ended, and the broker had time to report the connection's end
         self.asked = False  # to leave
         self.dismissed = False  # its end is wanted
-        self.overdue = False
         self.returns = False  # a successor comes if it is lost, and others wait for it
         self.journal: Path | None = None  # its journal
         self.lost_s: float | None = None  # when its predecessor was lost, until it has joined
@@ -151,8 +149,6 @@ class Member:
             if effect is Effect.ASK:
                 self.asked = True
                 self._ask(self)
-            elif effect is Effect.OVERDUE:
-                self.overdue = True
             elif effect is Effect.REPORT:
                 self.gone.set()
                 self._ended(self)
@@ -491,7 +487,7 @@ class Run:
         """Return how the run ended, once all its processes are gone."""
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
         everybody = [*self.former, *self.members.values()]
-        overdue = [m for m in everybody if m.overdue and not m.child.gone]
+        overdue = [m for m in everybody if m.child.state is State.KILLED]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
         if ended.status == FAILED:
             report = self._failure_report(ended)
