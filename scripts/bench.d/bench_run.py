@@ -19,6 +19,7 @@ EPISODES_PLACED = 75  # where these count, too: some ten seconds
 EPISODES_LEAST = 5  # of which a rate is taken
 STEPS = 400
 ROUNDS_MAX = 5  # a round is a whole run: start, thousands of steps, end
+JOURNAL_GATE = 0.95  # of the steps without a journal
 GATES = {("test", True): 0.5, ("train", True): 0.35}  # mode, store; the others are for information
 LEARN_EVERY = 64
 CLASSES = HERE / "classes"  # on the path of what is measured
@@ -45,13 +46,15 @@ def document(environment: str = SCALARS, muscle: str = "dummy", brain: str = "du
 
 
 def rows(options: Options) -> list[Row]:
-    """Measure runs in test and train mode, with and without store, and the bare loop, in turns."""
+    """Measure runs in test and train mode, with and without store or journals, and the bare loop, in turns."""
     found: list[Row] = []
     with placed(False), ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ganglion-bench-")))
         bare = stack.enter_context(bare_loop(folder))
         cases = [(mode, store) for mode in ("test", "train") for store in (True, False)]
         meters = {f"{mode} {store}": meter(folder, mode, store) for mode, store in cases}
+        unrecorded = document() + "recovery: {{on_loss: fail}}\n"  # no process keeps a journal
+        meters |= {f"{mode} unrecorded": meter(folder / "u", mode, True, unrecorded) for mode in ("test", "train")}
         rare = document(brain="'bench_classes:Rare'")
         images = document("name: 'bench_classes:Images', params: {{max_iter: {steps}}}", "'bench_classes:Constant'")
         meters["rare"] = meter(folder / "rare", "train", True, rare)
@@ -66,6 +69,9 @@ def rows(options: Options) -> list[Row]:
         for mode, store in cases:
             name = f"run, {mode} mode, store {'on' if store else 'off'}, x bare step loop"
             found.append(compare(name, rates[f"{mode} {store}"], rates["bare"], GATES.get((mode, store))))
+        for mode in ("test", "train"):
+            name = f"run, {mode} mode, journal on, x journal off"
+            found.append(compare(name, rates[f"{mode} True"], rates[f"{mode} unrecorded"], JOURNAL_GATE))
         name = "run, test mode, store on, x store off"
         found.append(compare(name, rates["test True"], rates["test False"], None))
         name = f"run, train mode, learn_every = {LEARN_EVERY}, x test mode"

@@ -28,7 +28,7 @@ class Soak:
     def __init__(self, folder: Path, seed: int, workers: int, span_s: float) -> None:
         self.folder = folder
         self.dice = random.Random(seed)
-        write_world(folder, workers, ENDLESS, limits="{}")
+        write_world(folder, workers, ENDLESS)
         more = {**private(folder), MARKER: str(folder)}
         self.command = Command(folder, "run", "chaos.yml", "--name", RUN, more=more, span_s=span_s + 120.0)
         self.kills: list[tuple[str, float | None]] = []  # name, seconds until the next episode has ended

@@ -10,9 +10,8 @@ from ganglion import __version__, registry
 from ganglion.cli.progress import plain_line
 from ganglion.cli.session import Session
 from ganglion.cli.settings import Settings
-from ganglion.cli.stores import open_reader, store_class, store_uri
+from ganglion.cli.stores import open_reader, records_heard, store_class, store_uri
 from ganglion.cli.table import json_text, write
-from ganglion.cli.unsealed import open_episodes
 from ganglion.document.cascade import Nowhere, path_of, put
 from ganglion.document.compile import written
 from ganglion.document.fault import Fault, nearest, placed, report, settle, summary
@@ -34,7 +33,7 @@ from ganglion.wire.messages import RunEvent, RunRequest
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
 __all__ += ["Launcher", "Outcome", "Plan", "RunEvent", "Session", "Settings", "loop"]
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
-__all__ += ["MANIFEST", "Files", "PhasePlan", "open_episodes", "read_manifest", "read_origin"]  # beside a store
+__all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
 # documents: faults, nodes with their places, forms of keys, run documents
 __all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
@@ -62,3 +63,37 @@ def newest_folder(results: Path, run: str) -> Path | None:
     own = {folder: row for folder, row in told.items() if row.get("run") == folder.name}
     meant = [folder for folder, row in own.items() if run in (row.get("uid"), "last")]
     return max(meant, key=lambda folder: str(told[folder].get("started")), default=None)
+
+
+def records_heard(results: Path, run: str) -> Iterator[list[Any]]:
+    """Yield the records that the store of a run has heard since it began its journal, those of a writer in order.
+
+    UsageError if there is no such journal.
+    """
+    from ganglion.run.plan import Process
+    from ganglion.supervisor.folder import RunFolder
+    from ganglion.wire.codec import codec_of
+    from ganglion.wire.envelope import decode_head
+    from ganglion.wire.journal import Kind, frames_of, read_records
+    from ganglion.wire.messages import RecordBatch
+    from ganglion.wire.name import Role, peer_name
+    from ganglion.wire.parcel import attach
+
+    path = RunFolder(run, results / run).journal(Process(peer_name(run, Role.STORE), Role.STORE))
+    try:
+        journal = path.read_bytes()
+    except OSError as error:
+        what = "the journal of the store, which a run with `recovery` has until it ends"
+        raise UsageError(f"{path}: expected {what}: {error.strerror}") from error
+    kept: list[RecordBatch] = []  # from before the journal was begun anew: without a number
+    found: dict[tuple[bytes, int], RecordBatch] = {}
+    for record in read_records(journal):
+        frames = frames_of(record.payload) if record.kind is Kind.HEARD else []
+        if len(frames) > 2 and decode_head(frames[1]).call == "record.batch":
+            batch = attach("record.batch", codec_of(RecordBatch).decode(frames[2]), frames[3:])
+            if batch.number:
+                found[frames[0], batch.number] = batch
+            else:
+                kept.append(batch)
+    for batch in (*kept, *(found[place] for place in sorted(found))):
+        yield from batch.records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import zlib
@@ -25,6 +26,7 @@ from ganglion.wire.verb import Verb
 
 _HEARD, _SAID = int(Kind.HEARD), int(Kind.SAID)  # they are noted for each message
 _FRAMES = 3  # of a message without blobs
+_HANDED_ON = (Verb.CALL, Verb.REPLY)  # the verb is the second byte of a head
 _mix = zlib.crc32
 
 
@@ -54,12 +56,26 @@ class JournalStorage(Protocol):
     def replace(self, *pieces: bytes | memoryview) -> None:
         """Begin it anew, at once: there is the old one or the new one, never a part."""
 
+    def keep(self, name: str, blob: bytes) -> bool:
+        """Keep a large blob beside it, once for all journals; False if another one has this name."""
+
+    def large(self, name: str) -> bytes:
+        """Return a blob that is kept; RemoteProtocolError if there is none."""
+
+    def forget(self, names: AbstractSet[str]) -> None:
+        """Keep no blobs but these."""
+
 
 class JournalFile:
-    """Keep a journal in a file, which outlives a process that is killed; not synced to the disk."""
+    """Keep a journal in a file, which outlives a process that is killed; not synced to the disk.
+
+    A large blob is a file of the folder `large` beside it, which each journal that names it has linked for itself: as
+    `name.owner`. A file without further links is nobody's, and is removed by who begins anew next.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._folder = path.parent / wire.LARGE_FOLDER
         self._file = self._open(path, 0)
 
     @staticmethod
@@ -101,6 +117,59 @@ class JournalFile:
         except OSError as error:
             raise DiskError(fresh, error) from error
 
+    def keep(self, name: str, blob: bytes) -> bool:
+        """Keep a large blob, which is there already if somebody else has heard it."""
+        shared, own = self._folder / name, self._owned(name)
+        try:
+            if self._take(shared, own):
+                return own.read_bytes() == blob
+            fresh = own.with_name(f"{own.name}.new")
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            fresh.write_bytes(blob)
+            fresh.rename(own)
+            with contextlib.suppress(FileExistsError):
+                os.link(own, shared)
+        except OSError as error:
+            raise DiskError(own, error) from error
+        return True
+
+    def large(self, name: str) -> bytes:
+        """Return a blob, by the own link or that of all."""
+        own = self._owned(name)
+        try:
+            self._take(self._folder / name, own)
+            found = own.read_bytes()
+        except OSError as error:
+            raise RemoteProtocolError(f"journal: {own}: {error.strerror}") from error
+        if wire.large_name(found) != name:
+            raise RemoteProtocolError(f"journal: {own}: the blob is damaged")
+        return found
+
+    def forget(self, names: AbstractSet[str]) -> None:
+        """Remove the own links but for these, and what nobody has linked."""
+        ours = {self._owned(name).name for name in names}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as found:
+            files = sorted(found, key=lambda file: "." not in file.name)  # what is common comes behind what is ours
+            for file in files:
+                mine = file.name.partition(".")[2] in (self._path.stem, f"{self._path.stem}.new")
+                mine = mine and file.name not in ours
+                if mine or ("." not in file.name and os.lstat(file.path).st_nlink == 1):
+                    Path(file.path).unlink(missing_ok=True)
+
+    def _owned(self, name: str) -> Path:
+        return self._folder / f"{name}.{self._path.stem}"
+
+    @staticmethod
+    def _take(shared: Path, own: Path) -> bool:
+        """Link a blob for this journal; False if it is not there."""
+        try:
+            os.link(shared, own, follow_symlinks=False)
+        except FileExistsError:
+            return True
+        except FileNotFoundError:
+            return own.exists()
+        return True
+
 
 class Journal:
     """Write down what one participant hears and says; first, play what a predecessor wrote.
@@ -111,6 +180,7 @@ class Journal:
     Attributes:
         given_up: It became too long, and is not written any more.
         size_bytes: How long it is.
+        large_bytes: How long the large blobs are that it names, which are beside it.
         note: Take a record of what was heard; it is written when something is said.
     """
 
@@ -120,7 +190,9 @@ class Journal:
         self.note = self._waiting.append
         self.given_up = self._ended = False
         self._digest, self._owes = 0, False  # of what was said since it was noted last; whether the next is noted
-        self._pack = msgpack.Packer().pack
+        self.large_bytes = 0
+        self._large: dict[str, int] = {}  # name -> length
+        self._pack, self._append = msgpack.Packer().pack, storage.append
         data = storage.read()
         self.size_bytes = len(wire.MAGIC)
         self._records: Iterator[Record] = wire.read_records(data)
@@ -129,6 +201,7 @@ class Journal:
         self.where = "its beginning"  # what was heard last, in words
         if len(data) < len(wire.MAGIC):
             storage.replace(wire.MAGIC)
+            storage.forget(frozenset())
         self._advance()
         self.playing = self._next is not None
 
@@ -146,6 +219,9 @@ class Journal:
         self._owes = found.kind is not Kind.SAID
         if found.kind is Kind.BASE:
             self._digest = 0
+        elif found.kind is Kind.HEARD and (names := wire.large_names(found.payload)):
+            self._large.update(names)
+            self.large_bytes = sum(self._large.values())
         self._advance()
         return found
 
@@ -212,24 +288,33 @@ class Journal:
         for kind, _, what in waiting:
             if kind == _HEARD and len(what) > _FRAMES:
                 usual = False
-        if usual:
+        if self.given_up or self._ended:
+            waiting.clear()
+        elif usual:
             payload = self._pack(waiting)
             size, check = len(payload), zlib.crc32(payload)
-            data: list[bytes | memoryview] = [wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload]
+            waiting.clear()
+            self.size_bytes += size + wire.HEAD.size
+            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
+                self._append(wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload)
+            else:
+                self._give_up()
         else:
-            data = _each(waiting)
-        waiting.clear()
-        if self.given_up or self._ended:
-            return True
-        for piece in data:
-            self.size_bytes += len(piece)
-        if self.size_bytes > JOURNAL_BYTES:
-            self.given_up = True
-            data = wire.block([(Kind.GIVEN_UP, 0.0, None)])
-            self._storage.replace(wire.MAGIC, *data)
-        else:
-            self._storage.append(*data)
+            data = self._each(waiting)
+            waiting.clear()
+            self.size_bytes += sum(map(len, data))
+            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
+                self._append(*data)
+            else:
+                self._give_up()
         return True
+
+    def _give_up(self) -> None:
+        """Write that nothing more is written, in the place of all that was."""
+        self.given_up, self.large_bytes = True, 0
+        self._large.clear()
+        self._storage.replace(wire.MAGIC, *wire.block([(Kind.GIVEN_UP, 0.0, None)]))
+        self._storage.forget(frozenset())
 
     def end(self) -> None:
         """Write no more: what its writer does from now on is how it ends, and nothing that is to be done again."""
@@ -244,15 +329,44 @@ class Journal:
         self._waiting.clear()
         if self._ended:
             return
-        data = [kept, *_each(records)]
+        self._large.clear()
+        for one in wire.read_records(kept):
+            if one.kind is Kind.HEARD:
+                self._large.update(wire.large_names(one.payload))
+        data = [kept, *self._each(records)]
         self.given_up, self._owes, self._digest = False, True, 0
         self.size_bytes = sum(map(len, data))
         self._storage.replace(*data)
+        self._storage.forget(self._large.keys())
 
+    def frames(self, payload: Any) -> list[bytes]:
+        """Return the frames of a message that was heard; JournalDiffers if a blob has gone."""
+        try:
+            return wire.frames_of(payload, self._storage.large)
+        except RemoteProtocolError as error:
+            raise JournalDiffers(f"its journal cannot be played: {error}") from error
 
-def _each(records: Sequence[Entry]) -> list[bytes | memoryview]:
-    """Return these records in a block each: so they can be read one by one, however large they are."""
-    return [piece for one in records for piece in wire.block([one])]
+    def _each(self, records: Sequence[Entry]) -> list[bytes | memoryview]:
+        """Return these records in a block each, so they can be read one by one.
+
+        Large blobs of calls and replies are kept beside: they are handed on, and others hear them too.
+        """
+        data: list[bytes | memoryview] = []
+        for kind, time_s, what in records:
+            if kind == _HEARD and len(what) > _FRAMES and what[1][1] in _HANDED_ON:
+                what = [*map(self._kept, what)]
+            data += wire.block([(kind, time_s, what)])
+        self.large_bytes = sum(self._large.values())
+        return data
+
+    def _kept(self, frame: bytes) -> bytes | str:
+        if len(frame) <= wire.LARGE_BYTES:
+            return frame
+        name = wire.large_name(frame)
+        if not self._storage.keep(name, frame):
+            return frame
+        self._large[name] = len(frame)
+        return name
 
 
 class Recorded(ABC):
@@ -304,8 +418,9 @@ class Recorded(ABC):
 
     @property
     def journal_bytes(self) -> int:
-        """Return how long the journal is that is being written; 0 without one."""
-        return self._journal.size_bytes if self._journal is not None and self.journals else 0
+        """Return how long the journal is that is being written, with its large blobs; 0 without one."""
+        journal = self._journal
+        return 0 if journal is None or journal.playing else journal.size_bytes + journal.large_bytes
 
     def is_short(self, until_bytes: float, until_s: float) -> bool:
         """Say whether there is no journal, or a written one, no longer and no older, with a place to return to."""
@@ -313,7 +428,8 @@ class Recorded(ABC):
         if journal is None:
             return True
         written = not journal.playing and self._place is not None
-        return written and journal.size_bytes <= until_bytes and journal.time_s < until_s
+        size_bytes = journal.size_bytes + journal.large_bytes
+        return written and size_bytes <= until_bytes and journal.time_s < until_s
 
     @property
     def idle(self) -> bool:
@@ -369,7 +485,7 @@ class Recorded(ABC):
         if kind is Kind.LATE:
             late = self._conversation.open(wire.read_serials(one.payload))
             return list(self._conversation.give_up(late, journal.time_s))
-        incoming, _ = self._conversation.receive(wire.frames_of(one.payload), journal.time_s)
+        incoming, _ = self._conversation.receive(journal.frames(one.payload), journal.time_s)
         for found in incoming:
             if type(found) is Request:
                 place = "" if found.head.position is None else _words(found.head.position)
@@ -445,9 +561,11 @@ class Recorded(ABC):
 
     def told_in_journal(self) -> Iterator[Told]:
         """Yield what was told since the journal was begun, read from there: it may be more than memory should hold."""
-        for record in () if self._journal is None else self._journal.records():
+        if self._journal is None:
+            return
+        for record in self._journal.records():
             if record.kind is Kind.HEARD:
-                peer, head, *rest = wire.frames_of(record.payload)
+                peer, head, *rest = self._journal.frames(record.payload)
                 found = decode_head(head)
                 if found.verb is Verb.TELL:
                     yield Told(peer.decode(), found, rest[0] if rest else b"", tuple(rest[1:]))

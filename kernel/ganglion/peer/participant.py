@@ -19,7 +19,6 @@ from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.journal import Journal, Recorded
 from ganglion.peer.wait import LateReports, Reports
-from ganglion.wire import journal as wire_journal
 from ganglion.wire.codec import CODECS, Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head
 from ganglion.wire.journal import Kind
@@ -77,24 +76,7 @@ class Unjoined:
 _PULSE_S = BEAT_AFTER_SILENCE_S / 2
 
 
-class Pulsed(Protocol):
-    """What the pulse needs of a participant."""
-
-    name: str
-    patience_s: float | None
-    hang: Callable[[], None]
-
-    def clock(self) -> float:
-        """Return monotonic seconds."""
-
-    def works_since_s(self) -> float | None:
-        """Return since when it has been working; None if it reads itself."""
-
-    def read_aside(self) -> bool:
-        """Read what is there, and keep it for later; says whether that can be done again."""
-
-
-def pulse(participant: Pulsed, closed: Event) -> None:
+def pulse(participant: Participant, closed: Event) -> None:
     """Look again and again whether a participant works for long, until it is closed."""
     since_s, looks = None, 0
     while not closed.wait(_PULSE_S):
@@ -133,19 +115,18 @@ _FIRST_S, _MOST_S = 0.01, 0.5  # between two tries to reach a broker that is los
 _T = TypeVar("_T")
 
 
-def greet(connect: Connect, hello: Hello, timeout_s: float, again: bool) -> tuple[LinkLike, list[bytes]]:
-    """Connect, say HELLO and return the link with the frames of WELCOME; `again` is that of `read_welcome`."""
+def greet(connect: Connect, hello: Hello, timeout_s: float, again: bool) -> tuple[LinkLike, list[bytes], Welcome]:
+    """Connect, say HELLO and return the link with WELCOME and its frames; `again` is that of `read_welcome`."""
     link = connect()
     try:
         link.send([b"", encode_head(Head(Verb.HELLO, 1)), codec_of(Hello).encode(hello)])
         frames = link.receive(timeout_s)
         if frames is None:
             raise DeadlineExceeded(f"the kernel did not answer HELLO within {timeout_s} s")
-        read_welcome(frames, hello, again)
+        return link, frames, read_welcome(frames, hello, again)
     except GanglionError:
         link.close()
         raise
-    return link, frames
 
 
 def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
@@ -291,7 +272,7 @@ class Participant(Recorded):
         """
         self._hello = hello
         if self._journal is not None and self._journal.playing:
-            frames = wire_journal.frames_of(self._play(self._journal, Kind.HEARD, "hears WELCOME").payload)
+            frames = self._journal.frames(self._play(self._journal, Kind.HEARD, "hears WELCOME").payload)
             self.welcome = read_welcome(frames, hello, False)
             return self._begin(frames)
         frames = self._insist(lambda: self._greet(timeout_s))
@@ -316,8 +297,7 @@ class Participant(Recorded):
     def _greet(self, timeout_s: float) -> list[bytes]:
         """Connect, say HELLO and return the frames of WELCOME."""
         again, self._joined = self._joined, True  # a HELLO may be heard where its answer is not
-        self._link, frames = greet(self._connect, self._hello, timeout_s, again)
-        self.welcome = read_welcome(frames, self._hello, again)
+        self._link, frames, self.welcome = greet(self._connect, self._hello, timeout_s, again)
         return frames
 
     @staticmethod

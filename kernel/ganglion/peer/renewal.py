@@ -17,6 +17,7 @@ from ganglion.wire.messages import FlowSignal, Verdict
 
 _TIMES_SIZE = 2  # a journal may be so much longer than the state with which it begins
 _TIMES_COST = 50.0  # taking states may take a fiftieth of the time
+_STATE_BYTES_PER_S = 4 * 1024 * 1024  # of states that are written because of their age: 14 GiB in an hour at most
 
 
 class Renewal:
@@ -37,7 +38,7 @@ class Renewal:
         since_s, base_bytes = self._participant.clock(), self._participant.journal_bytes
         self._base_bytes = base_bytes
         self._until_bytes = base_bytes + max(JOURNAL_BEGIN_BYTES, _TIMES_SIZE * base_bytes)
-        self._until_s = since_s + max(JOURNAL_BEGIN_S, _TIMES_COST * cost_s)
+        self._until_s = since_s + max(JOURNAL_BEGIN_S, _TIMES_COST * cost_s, base_bytes / _STATE_BYTES_PER_S)
 
     def stand(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
         """Go on where a predecessor went on from here, by `put`; else begin the journal anew with `take`, if it is due.

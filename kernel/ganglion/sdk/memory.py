@@ -167,7 +167,9 @@ class _TableColumn(_Column):
 
     def blank(self, rows: int) -> Array:
         # Integers have no sign for missing; rows that are not written in full are never stored as integers.
-        return np.full((rows, self.layout.width), np.nan if self.dtype.kind == "f" else 0, dtype=self.dtype)
+        shape = (rows, self.layout.width)
+        # Pages of zeros are only there once they are written: 256 rows of pictures take a second otherwise.
+        return np.full(shape, np.nan, self.dtype) if self.dtype.kind == "f" else np.zeros(shape, self.dtype)
 
     def fitted(self, capacity: int) -> Array:
         array = super().fitted(capacity)

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from ganglion.supervisor.folder import PROCESS_TABLE, Files, open_regular, parti
 from ganglion.supervisor.linux import quiesced
 from ganglion.supervisor.runs import Run, wait_gone
 from ganglion.synced import sync, write_synced
-from ganglion.wire.journal import last_request, read_records
+from ganglion.wire.journal import LARGE_FOLDER, last_request, read_records
 from ganglion.wire.messages import Failure, GovernorStart, Withdraw
 from ganglion.wire.name import KERNEL
 
@@ -173,6 +173,7 @@ class Checkpoints:
             path.mkdir(mode=0o700)
             with quiesced(pids) as quiet:
                 if quiet and all(journal.exists() for journal in journals):
+                    _link_large({journal.parent / LARGE_FOLDER for journal in journals}, path / LARGE_FOLDER)
                     return Checkpoint(path, {}, self._link(journals, path))
         except OSError as error:
             shutil.rmtree(path, ignore_errors=True)
@@ -193,6 +194,8 @@ class Checkpoints:
         try:
             for name in checkpoint.journals:
                 sync(checkpoint.folder / Path(name).name)
+            for blob in (checkpoint.folder / LARGE_FOLDER).glob("*"):
+                sync(blob)
             text = cut_text({**facts, "journals": dict(checkpoint.journals)})
             write_synced(checkpoint.folder / _FACTS, text.encode(), 0o600)
             sync(self._cuts)
@@ -243,6 +246,8 @@ class Checkpoints:
                 path.unlink()
             for name, path in fresh.items():
                 path.rename(self._folder / name)
+            for parent in {(self._folder / name).parent for name in fresh}:
+                _link_large({checkpoint.folder / LARGE_FOLDER}, parent / LARGE_FOLDER)
         except OSError as error:
             raise StoreError(f"cut {checkpoint.folder}: the journals cannot be put back: {error}") from error
 
@@ -271,7 +276,20 @@ class Checkpoints:
         for path in self._folders():
             shutil.rmtree(path, ignore_errors=True)
         for path in self._journals():
+            shutil.rmtree(path.parent / LARGE_FOLDER, ignore_errors=True)
             path.unlink(missing_ok=True)
+
+
+def _link_large(sources: Iterable[Path], target: Path) -> None:
+    """Link the large blobs that all journals of some folders name into another folder."""
+    own = [source for source in (*sources, target) if not source.is_symlink()]  # another user may have made it
+    for blob in (file for source in own for file in source.glob("*") if target in own and not file.suffix):
+        if not target.exists():
+            target.mkdir(mode=0o700)
+            owner = target.parent.stat()
+            os.chown(target, owner.st_uid, owner.st_gid)
+        with contextlib.suppress(FileExistsError):
+            os.link(blob, target / blob.name, follow_symlinks=False)
 
 
 def _number(folder: Path) -> int:

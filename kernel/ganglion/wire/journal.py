@@ -7,13 +7,16 @@ A journal is `MAGIC` and blocks `[head][payload]`, each of them written at once.
 little-endian: length and CRC-32 of the payload, and the complement of the two, one xor the other. The payload is a list
 of records `[kind, time, what]` in msgpack, the time in monotonic seconds. Writing only ever breaks off: what follows
 the last whole block was never acted on, and does not count; a whole head or payload that does not fit is damage.
+
+A blob of more than `LARGE_BYTES` is not in the journals: all of them name one file beside them, by checksum and length.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
@@ -24,13 +27,12 @@ from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
-MAGIC = b"ganglion tape 3\n"
+MAGIC = b"ganglion tape 4\n"
 HEAD = struct.Struct("<III")
 ONES = 0xFFFFFFFF
+LARGE_BYTES = 64 * 1024
+LARGE_FOLDER = "large"
 _DIGEST_BYTES = 16
-_LARGE_BYTES = 1 << 20
-_PIECE_BYTES = 64 * 1024
-_FRAMES = 3  # of a message without blobs
 _BIN = struct.Struct(">BI")  # msgpack's head of bytes with a length of 32 bits
 _LATEST_S = 1e12  # no clock that counts from the start of a machine gets there
 
@@ -66,12 +68,8 @@ def block(entries: Sequence[Entry]) -> list[bytes | memoryview]:
     Raises:
         LimitExceeded: They are too large for a block.
     """
-    if not any(kind == Kind.BASE or (kind == Kind.HEARD and len(what) > _FRAMES) for kind, _, what in entries):
-        payload = _pack(entries)
-        size, check = len(payload), zlib.crc32(payload)
-        return [HEAD.pack(size, check, size ^ check ^ ONES) + payload]
     pieces: list[bytes | memoryview] = []
-    packer = msgpack.Packer(autoreset=False)
+    packer = msgpack.Packer(autoreset=False, unicode_errors="surrogatepass")
     _cut(entries, packer, pieces)
     pieces.append(packer.bytes())
     size, check = sum(map(len, pieces)), 0
@@ -93,7 +91,7 @@ def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) ->
         for key, inner in tree.items():
             packer.pack(key)
             _cut(inner, packer, pieces)
-    elif isinstance(tree, bytes | memoryview) and len(tree) > _PIECE_BYTES:
+    elif isinstance(tree, bytes | memoryview) and len(tree) > LARGE_BYTES:
         pieces += [packer.bytes() + _BIN.pack(0xC6, len(tree)), tree]
         packer.reset()
     else:
@@ -102,14 +100,34 @@ def _cut(tree: Any, packer: msgpack.Packer, pieces: list[bytes | memoryview]) ->
 
 def digest(frames: Sequence[bytes]) -> bytes:
     """Return the 16 bytes that stand for a message."""
-    return blake2b(_pack(frames), digest_size=_DIGEST_BYTES).digest()  # packed: where a frame ends counts
+    found = blake2b(digest_size=_DIGEST_BYTES)
+    for frame in frames:
+        found.update(len(frame).to_bytes(8, "little"))  # where a frame ends counts
+        found.update(frame)
+    return found.digest()
 
 
-def frames_of(payload: Any) -> list[bytes]:
-    """Return the frames of a message that was heard; RemoteProtocolError if they are none."""
-    if type(payload) is not list or not all(type(frame) is bytes for frame in payload):
+def large_name(frame: bytes) -> str:
+    """Return the name by which journals have a large blob; another blob may have the same."""
+    return f"{zlib.crc32(frame):08x}-{len(frame)}"
+
+
+def large_names(payload: Any) -> dict[str, int]:
+    """Return the large blobs of a message that was heard, with their lengths; RemoteProtocolError if it is none."""
+    frames: list[Any] = payload if type(payload) is list else [None]
+    names = [frame for frame in frames if type(frame) is not bytes]
+    if not all(type(name) is str and _NAME.fullmatch(name) for name in names):
         raise RemoteProtocolError(f"journal: expected a list of frames, found {type(payload).__name__}")
-    return payload
+    return {name: int(name.partition("-")[2]) for name in names}
+
+
+def frames_of(payload: Any, large: Callable[[str], bytes] = lambda name: b"") -> list[bytes]:
+    """Return the frames of a message that was heard, with what `large` has for the names of blobs.
+
+    RemoteProtocolError if they are none.
+    """
+    names = large_names(payload)
+    return [large(frame) if type(frame) is str else frame for frame in payload] if names else payload
 
 
 def read_serials(payload: Any) -> list[int]:
@@ -156,26 +174,10 @@ def read_records(journal: Any) -> Iterator[Record]:
         place = end
 
 
-class _Packing:
-    """Pack with a buffer that is there already; one that a large message has made larger is given back."""
-
-    def __init__(self) -> None:
-        self._packer = msgpack.Packer()
-
-    def __call__(self, tree: Any) -> bytes:
-        packed = self._packer.pack(tree)
-        if len(packed) > _LARGE_BYTES:
-            self._packer = msgpack.Packer()
-        return packed
-
-
-_pack = _Packing()
-
-
 def _unpacked(payload: bytes) -> Any:
     """Return what msgpack has in these bytes, None if they are none."""
     try:
-        return msgpack.unpackb(payload, strict_map_key=False)
+        return msgpack.unpackb(payload, strict_map_key=False, unicode_errors="surrogatepass")
     except (ValueError, TypeError, msgpack.UnpackException):
         return None
 
@@ -204,3 +206,4 @@ def last_request(journal: Any) -> str:
 
 
 _KINDS = frozenset(Kind)
+_NAME = re.compile(r"[0-9a-f]{8}-[0-9]{1,12}")

@@ -67,7 +67,7 @@ def command(
     narrowing |= {name: _split(narrowing[name]) for name in ("columns", "order")}
     opening: AbstractContextManager[StoreReader] = open_reader(settings)
     if unsealed:
-        from ganglion.cli.extension import open_episodes
+        from ganglion_store.unsealed import open_episodes
 
         opening = open_episodes(settings, runs)
     with opening as reader:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from fakepeer import MemoryReel
 
-from ganglion.errors import DiskError
+from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS
 from ganglion.peer import journal as module
 from ganglion.peer.journal import Journal, JournalDiffers, JournalFile
-from ganglion.wire.journal import Kind, frames_of, read_records
+from ganglion.wire.envelope import Head, encode_head
+from ganglion.wire.journal import Kind, frames_of, large_name, read_records
+from ganglion.wire.verb import Verb
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -108,3 +110,49 @@ def test_a_full_disk_is_named_with_its_cure(tmp_path: Path, monkeypatch: pytest.
         storage.append(b"abc")
     with pytest.raises(DiskError, match=text):
         storage.replace(b"abc")
+
+
+def names(folder: Path) -> list[str]:
+    """Return the files with large blobs."""
+    return sorted(file.name for file in (folder / "large").iterdir())
+
+
+def test_a_large_blob_is_written_once_and_goes_with_the_last_journal_that_names_it(tmp_path: Path) -> None:
+    """Journals of one folder share a blob; whoever begins anew forgets his own, and what nobody names is removed."""
+    blob, other = bytes(100_000), bytes(70_000)
+    call = encode_head(Head(Verb.CALL, 7, "muscle.act"))
+    storages = [JournalFile(tmp_path / f"muscle.{name}.journal") for name in "ab"]
+    first, second = map(Journal, storages)
+    for journal in (first, second):
+        journal.note((Kind.HEARD, 1.0, [b"r/x", call, b"body", blob, b"small"]))
+        journal.say()
+    first.note((Kind.HEARD, 1.0, [b"r/x", call, b"body", other]))
+    first.say()
+    shared, sizes = large_name(blob), [journal.size_bytes for journal in (first, second)]
+    (tmp_path / "large" / f"{shared}.muscle.a.new").touch()  # whose writer was killed
+    heir = Journal(JournalFile(tmp_path / "muscle.b.journal"))
+
+    assert 6 == len(names(tmp_path))
+    assert max(sizes) < 1000
+    assert [len(blob) + len(other), len(blob)] == [first.large_bytes, second.large_bytes]
+    assert [b"r/x", call, b"body", blob, b"small"] == heir.frames(heir.take().payload)
+    assert len(blob) == heir.large_bytes
+
+    first.begin_anew([(Kind.BASE, 2.0, (1, None, []))])
+    assert [shared, f"{shared}.muscle.b"] == names(tmp_path)
+    second.begin_anew([(Kind.BASE, 2.0, (1, None, []))])
+    assert [] == names(tmp_path)
+    with pytest.raises(JournalDiffers, match=r"large/.*\.muscle\.b: No such file"):
+        heir.frames([b"r/x", call, b"body", shared])
+
+
+def test_blobs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """A blob whose name another one has is written into the journal; one that was changed on the disk is refused."""
+    storage, blob = JournalFile(tmp_path / "a.journal"), bytes(100_000)
+    name = large_name(blob)
+
+    assert storage.keep(name, blob)
+    assert not storage.keep(name, blob[:-1] + b"x")
+    (tmp_path / "large" / name).write_bytes(b"x")
+    with pytest.raises(RemoteProtocolError, match="damaged"):
+        storage.large(name)

@@ -50,3 +50,17 @@ def test_long_journals_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.
 
     assert 8 <= len(taken) <= 13
     assert longest < 4 * LONG_BYTES
+
+
+def test_large_states_are_taken_seldom(peer: Any, link: Any, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a phase lasts, states that are written for their age are so many bytes in a second at most."""
+    monkeypatch.setattr(module, "_STATE_BYTES_PER_S", 4 << 10)
+    storage, taken = MemoryReel(), list[Any]()
+    participant = peer(storage)
+    renewal = Renewal(participant, "muscle a", lambda: None)
+    for _ in range(1000):
+        clock.now_s += 1.0
+        renewal.stand(lambda: taken.append(clock.now_s) or bytes(100 << 10), taken.append)
+        hear(link, participant)
+
+    assert 35 <= len(taken) <= 40

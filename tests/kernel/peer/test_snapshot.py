@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +23,7 @@ from ganglion.peer.snapshot import NotPlain, Packer, Reader, Snapshot
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, RewardInformation, SensorInformation, SimTime
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import derive, generator_from_words, words
+from ganglion.wire.journal import MAGIC, Kind, block, read_base, read_records
 
 STREAM = words(1, ["muscle"])
 KEYS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.binary()
@@ -44,11 +44,16 @@ VALUES = st.recursive(
 )
 
 
+def sent(tree: Any) -> Any:
+    """Return a tree as it is read from a journal."""
+    base = (Kind.BASE, 1.0, (1, tree, []))
+    (one,) = read_records(b"".join([MAGIC, *block([base])]))
+    return read_base(one.payload)[1]
+
+
 def again(value: Any, given: Any = None) -> Any:
     """Return what comes back of a value."""
-    packer = Packer(given or {})
-    tree = msgpack.unpackb(msgpack.packb(packer.pack(value, "it")), strict_map_key=False)
-    return Reader(given or {}, packer.large).read(tree)
+    return Reader(given or {}).read(sent(Packer(given or {}).pack(value, "it")))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -204,11 +209,6 @@ def made(cls: type[Any] = Actor) -> tuple[Any, Snapshot]:
     return actor, Snapshot({"muscle": (actor, ("memory", "sensors"))}, memory, [space], ["muscle.bus"])
 
 
-def sent(state: Any) -> list[bytes]:
-    """Return a state as it is read from a file."""
-    return [bytes(part) for part in state]
-
-
 def test_an_object_goes_on_bit_by_bit() -> None:
     """Whatever it has, the one into which a state is put does the same as the one it was taken of would have done."""
     actor, snapshot = made()
@@ -282,11 +282,13 @@ def test_objects_say_themselves_what_they_are() -> None:
         made(Mute)[1].take({})
 
 
-@given(st.binary(max_size=40) | VALUES.map(lambda value: msgpack.packb(Packer({}).pack(value, ""))))
-def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
-    """Bytes that are something else give a declared error."""
+@given(st.binary(max_size=40) | VALUES.map(lambda value: Packer({}).pack(value, "")))
+def test_what_is_no_snapshot_is_refused(data: Any) -> None:
+    """What is something else gives a declared error."""
     with contextlib.suppress(RemoteProtocolError):
-        made()[1].read([data])
+        made()[1].read(data)
+    with contextlib.suppress(RemoteProtocolError):
+        made()[1].read({"books": data, "objects": {"muscle": {}}})
 
 
 @pytest.mark.parametrize(
@@ -302,9 +304,9 @@ def test_large_array_is_a_part_of_its_own(array: np.ndarray[Any, Any]) -> None:
     """A large array comes back as it was, and its part of the snapshot shows the array's own memory, not a copy."""
     actor, snapshot = made()
     actor.weights = array
-    tree, part = snapshot.take({})
+    state = snapshot.take({})
     other, fresh = made()
-    fresh.put(fresh.read([tree, bytes(part)]))
+    fresh.put(fresh.read(sent(state)))
 
-    assert np.shares_memory(array, np.frombuffer(part, np.uint8))
+    assert np.shares_memory(array, np.frombuffer(state["objects"]["muscle"]["weights"][-1], np.uint8))
     assert same(array, other.weights)

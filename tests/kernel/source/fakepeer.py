@@ -167,6 +167,19 @@ class MemoryReel:
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.blobs: dict[str, bytes] = {}
+
+    def keep(self, name: str, blob: bytes) -> bool:
+        """Keep a large blob."""
+        return self.blobs.setdefault(name, blob) == blob
+
+    def large(self, name: str) -> bytes:
+        """Return one."""
+        return self.blobs[name]
+
+    def forget(self, names: Any) -> None:
+        """Keep no others."""
+        self.blobs = {name: self.blobs[name] for name in names}
 
     def read(self) -> Any:
         """Return its bytes."""

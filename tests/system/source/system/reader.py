@@ -114,9 +114,13 @@ def _serve(commands: tuple[str, ...]) -> None:
     if os.environ.get("GANGLION_AUDIT"):  # what our processes may not do, these may not either
         audit = importlib.import_module("sitecustomize")
         audit.install(audit._append)
+    from ganglion import registry
     from ganglion.cli.main import COMMANDS, main
 
-    for module in (*(COMMANDS[name][0].partition(":")[0] for name in commands), *_IMPORTED[commands]):
+    places = {name: place for name, (place, _) in COMMANDS.items()}
+    places |= {entry.name: entry.value for entry in registry.entries("command")}
+
+    for module in (*(places[name].partition(":")[0] for name in commands), *_IMPORTED[commands]):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ganglion.cli.extension import records_heard
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri, open_reader, store_class
-from ganglion.errors import UsageError
-from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import decode_head
-from ganglion.wire.journal import Kind, frames_of, read_records
-from ganglion.wire.messages import RecordBatch
-from ganglion.wire.name import Role, peer_name
-from ganglion.wire.parcel import attach
 
 if TYPE_CHECKING:
-    from ganglion.sdk.store import StoreReader
+    from ganglion.sdk import StoreReader
 
-_BATCH = "record.batch"
 _REASON = "open"
 
 
@@ -37,47 +30,18 @@ def open_episodes(settings: Settings, runs: Sequence[str]) -> Iterator[StoreRead
         uri = default_uri(Path(folder))
         with open_reader(settings) as stored:
             for run in dict.fromkeys(stored.resolve(run) for run in runs or ["last"]):
-                heard = _batches(_journal(settings.results, run))
+                heard = records_heard(settings.results, run)
                 with store_class(uri).writer(uri, run) as writer:
                     writer.apply("", [*_declared(stored, run), *_open(heard)])
         with store_class(uri).reader(uri) as reader:
             yield reader
 
 
-def _journal(results: Path, run: str) -> bytes:
-    from ganglion.run.plan import Process
-    from ganglion.supervisor.folder import RunFolder
-
-    path = RunFolder(run, results / run).journal(Process(peer_name(run, Role.STORE), Role.STORE))
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        what = "the journal of the store, which a run with `recovery` has until it ends"
-        raise UsageError(f"{path}: expected {what}: {error.strerror}") from error
-
-
-def _batches(journal: bytes) -> Iterator[RecordBatch]:
-    """Yield the batches that the store has heard, each once, those of a writer in its order."""
-    kept: list[RecordBatch] = []  # from before the journal was begun anew: without a number
-    found: dict[tuple[bytes, int], RecordBatch] = {}
-    for record in read_records(journal):
-        frames = frames_of(record.payload) if record.kind is Kind.HEARD else []
-        if len(frames) > 2 and decode_head(frames[1]).call == _BATCH:
-            batch = attach(_BATCH, codec_of(RecordBatch).decode(frames[2]), frames[3:])
-            if batch.number:
-                found[frames[0], batch.number] = batch
-            else:
-                kept.append(batch)
-    yield from kept
-    for place in sorted(found):
-        yield found[place]
-
-
-def _open(batches: Iterator[RecordBatch]) -> Iterator[list[Any]]:
+def _open(records: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
     """Yield the rows of episodes that are not sealed, and then their ends."""
     rows: dict[tuple[Any, ...], list[list[Any]]] = {}
     sealed: set[tuple[Any, ...]] = set()
-    for kind, *fields in itertools.chain.from_iterable(batch.records for batch in batches):
+    for kind, *fields in records:
         phase, mode, worker, _, episode = (*fields, *[None] * 5)[:5]
         if kind in ("steps", "actions"):
             rows.setdefault((phase, mode, worker, episode), []).append([kind, *fields])
