@@ -60,7 +60,7 @@ def test_a_checkpoint_puts_journals_back_into_the_run_only(results: Path, name: 
 
 
 def _noted(folder: Path, journals: dict[str, int]) -> Checkpoint:
-    return Checkpoint(folder, {}, journals, False)
+    return Checkpoint(folder, {}, journals)
 
 
 def test_a_connection_file_has_nothing_of_others_removed(results: Path, tmp_path: Path) -> None:

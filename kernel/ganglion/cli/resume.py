@@ -17,7 +17,7 @@ from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
 from ganglion.run.loss import ours, recovers
 from ganglion.run.plan import Plan, processes_of
-from ganglion.supervisor.checkpoints import Checkpoints, RecoveryPlan, recovery_plan
+from ganglion.supervisor.checkpoints import RecoveryPlan, forget, recovery_plan
 from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.folder import (
     MANIFEST,
@@ -28,11 +28,11 @@ from ganglion.supervisor.folder import (
     differences,
     end_orphans,
     fingerprint,
-    forget,
     read_manifest,
     read_origin,
     read_process_table,
     remove_connection,
+    seal,
 )
 from ganglion.supervisor.output import without_password
 from ganglion.supervisor.runs import Outcome
@@ -94,9 +94,8 @@ def _complete(
     if table.boot == boot_id() != "":
         end_orphans(folder.run, table)
     remove_connection(settings.results, folder.run)
-    folder.seal(ended.status, ended.reason, ended.heads)
+    seal(folder.path, ended.status, ended.reason, ended.heads)
     forget(folder.path)
-    Checkpoints(folder.path).forget()
     progress = make_progress(settings)
     progress.begin(folder.run, str(manifest.get("seed")), str(folder.path))
     progress.note(f"resuming {folder.run}: it had finished; its manifest is complete now")

@@ -19,7 +19,7 @@ from ganglion.run.effect import FOLDER, cut_text, read_cut
 from ganglion.run.loss import ours
 from ganglion.supervisor import event
 from ganglion.supervisor.child import Event, State
-from ganglion.supervisor.folder import Files, open_regular, participants, read_process_table
+from ganglion.supervisor.folder import PROCESS_TABLE, Files, open_regular, participants, read_process_table
 from ganglion.supervisor.linux import quiesced
 from ganglion.supervisor.runs import Run, wait_gone
 from ganglion.synced import sync, write_synced
@@ -98,12 +98,11 @@ def recovery_plan(folder: Path, run: str, status: str | None, journaled: bool, s
     if checkpoint is not None and checkpoint.facts.get("run") != run:
         wrong = [*wrong, f"cut {checkpoint.folder}: it is of another run"]
         checkpoint = None
-    stop = checkpoint is not None and checkpoint.stop
-    stopped = stop or stopping or status == "interrupted"
+    stopped = stopping or status == "interrupted"
     if status is None and journaled and not stopped:
         return RecoveryPlan("every process goes on where it was", wrong=wrong)
     if checkpoint is not None and status in (None, "interrupted"):
-        what = "where it was interrupted" if stop else f"at its cut {checkpoint.number}"
+        what = "where it was interrupted" if checkpoint.facts.get("stop") else f"at its cut {checkpoint.number}"
         return RecoveryPlan(f"every process goes on {what}", checkpoint=checkpoint, wrong=wrong, stopped=stopped)
     cut, damaged = newest_cut(folder, run)
     words = f"it goes on with the begin of phase {cut['phase']}"
@@ -138,21 +137,18 @@ def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
 _JOURNALS = ("journals/*.journal", "users/*/*.journal")  # the journals of a run, below its folder
 _JOURNAL = re.compile(r"(journals|users/\d+)/[^/]+\.journal")  # the path of one, which leads nowhere else
 _FACTS = "moment.json"
+_FOLDER = "moment-"  # and its number
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Hold a checkpoint of all processes: its folder, facts, and the length of each journal by its path in the run.
-
-    `stop` says that the run was interrupted then: what it did afterwards was to end.
-    """
+    """Hold a checkpoint of all processes: its folder, facts, and the length of each journal by its path in the run."""
 
     folder: Path
     facts: Mapping[str, Any]
     journals: Mapping[str, int]
-    stop: bool
 
     @property
     def number(self) -> int:
@@ -168,17 +164,17 @@ class Checkpoints:
         self._cuts = folder / FOLDER
 
     # -- writing ------------------------------------------------------------------------------------------------------
-    def note(self, pids: Sequence[int], journals: Sequence[Path], stop: bool = False) -> Checkpoint | None:
+    def note(self, pids: Sequence[int], journals: Sequence[Path]) -> Checkpoint | None:
         """Link journals while these processes are stopped; None if one cannot be stopped or is missing, StoreError."""
         number = max(map(_number, self._folders()), default=0) + 1
-        path = self._cuts / f"{'stop' if stop else 'moment'}-{number:09}"
+        path = self._cuts / f"{_FOLDER}{number:09}"
         try:
             self._cuts.mkdir(mode=0o700, exist_ok=True)
             path.mkdir(mode=0o700)
             with quiesced(pids) as quiet:
                 if quiet and all(journal.exists() for journal in journals):
                     _link_large({journal.parent / LARGE_FOLDER for journal in journals}, path / LARGE_FOLDER)
-                    return Checkpoint(path, {}, self._link(journals, path), stop)
+                    return Checkpoint(path, {}, self._link(journals, path))
         except OSError as error:
             shutil.rmtree(path, ignore_errors=True)
             raise StoreError(f"cut {path}: cannot be written: {error}") from error
@@ -236,14 +232,10 @@ class Checkpoints:
                     raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
         except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise StoreError(f"cut {path}: cannot be read: {type(error).__name__}: {error}") from error
-        return Checkpoint(path, facts, journals, path.name.startswith("stop-"))
+        return Checkpoint(path, facts, journals)
 
     def _folders(self) -> list[Path]:
-        try:
-            found = [path for path in self._cuts.iterdir() if path.name.startswith(("moment-", "stop-"))]
-        except OSError:
-            return []
-        return sorted((path for path in found if path.name.rpartition("-")[2].isdigit()), key=_number)
+        return sorted(self._cuts.glob(_FOLDER + "[0-9]" * 9))
 
     # -- going back ---------------------------------------------------------------------------------------------------
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -279,12 +271,6 @@ class Checkpoints:
     def _journals(self) -> list[Path]:
         return [path for pattern in _JOURNALS for path in self._folder.glob(pattern)]
 
-    def went_on(self, checkpoint: Checkpoint) -> None:
-        """Take note that a run which was interrupted at a checkpoint goes on from it: later ones are newer."""
-        if checkpoint.stop:
-            checkpoint.folder.rename(checkpoint.folder.with_name(f"moment-{checkpoint.number:09}"))
-            sync(self._cuts)
-
     def forget(self) -> None:
         """Remove all checkpoints of processes and all journals: a phase begins again."""
         for path in self._folders():
@@ -308,6 +294,14 @@ def _link_large(sources: Iterable[Path], target: Path) -> None:
 
 def _number(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
+
+
+def forget(folder: Path) -> None:
+    """Remove what only a run that goes on needs: process table, checkpoints of all processes, journals."""
+    (folder / PROCESS_TABLE).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        Checkpoints(folder).forget()
+    shutil.rmtree(folder / "journals", ignore_errors=True)
 
 
 _COST_FACTOR = 20  # a checkpoint may cost the twentieth part of the time between two
@@ -350,15 +344,15 @@ class Checkpointer:
             self._stopped = True
 
     async def take(self, stop: bool = False) -> bool:
-        """Write a checkpoint of the present instant; say whether that could be done."""
+        """Write a checkpoint of the present instant, in which a run may `stop`; say whether that could be done."""
         async with self._lock:
             try:
                 there = self._there()
                 # Nothing else happens in this process meanwhile.
-                checkpoint = None if there is None else self._checkpoints.note(*there, stop)
+                checkpoint = None if there is None else self._checkpoints.note(*there)
                 if checkpoint is None:
                     return False
-                facts = {"run": self._run.id, "phase": self._run.phase}
+                facts = {"run": self._run.id, "phase": self._run.phase, "stop": stop}
                 await asyncio.to_thread(self._checkpoints.keep, checkpoint, facts)
             except StoreError as error:
                 self._warn(f"{error}; should all processes be lost, the run goes on from an earlier one")
@@ -465,8 +459,6 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     if run.unheard:
         supervisor.tell(run, event.WARNING, {"text": run.unheard})
         supervisor.restarter.report(run, "operator", 0, "signals lost", run.unheard)
-    if recovery is not None and recovery.checkpoint is not None:
-        await asyncio.to_thread(Checkpoints(run.folder.path).went_on, recovery.checkpoint)
     if unstopped:
         await supervisor.ask_stop(run)
 

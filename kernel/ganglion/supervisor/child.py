@@ -51,7 +51,6 @@ class Effect(Enum):
     TERMINATE = "terminate"  # SIGTERM to the process group
     KILL = "kill"  # SIGKILL to the process group
     REPORT = "report"  # the life is over: read `code`, `lost` and `reason`
-    OVERDUE = "overdue"  # not even SIGKILL has ended it in time
 
 
 Row = dict[Event, tuple[State, tuple[Effect, ...]]]
@@ -85,7 +84,7 @@ TRANSITIONS: dict[State, Row] = {
     State.KILLED: {
         **_END,
         **dict.fromkeys(_UNWANTED, (State.KILLED, ())),
-        Event.DEADLINE: (State.KILLED, (Effect.KILL, Effect.OVERDUE)),
+        Event.DEADLINE: (State.KILLED, (Effect.KILL,)),
     },
     State.GONE: dict.fromkeys(_UNWANTED, (State.GONE, ())),
 }

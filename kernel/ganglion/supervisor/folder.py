@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import signal
 import stat
 import sys
@@ -34,7 +33,6 @@ from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_conn
 from ganglion.supervisor.linux import User, open_ways, proc, user_of
 from ganglion.supervisor.output import without_password
 from ganglion.synced import write_synced
-from ganglion.wire.journal import LARGE_FOLDER
 from ganglion.wire.messages import PROTOCOL_VERSION
 from ganglion.wire.name import Role
 
@@ -135,10 +133,6 @@ class RunFolder:
         note = {"at": _now(), "how": words, **({"accepted": list(others)} if others else {})}
         with _rewritten(self.path, "written") as manifest:
             manifest["resumed"] = [*manifest.get("resumed", []), note]
-
-    def seal(self, status: str, reason: str, heads: Mapping[str, Any] | None) -> None:
-        """Complete the manifest when the run has ended; StoreError if that cannot be written."""
-        seal(self.path, status, reason, _now(), heads)
 
     def _manifest(self, plan: Plan, argv: Sequence[str], store: str | None) -> dict[str, Any]:
         return {
@@ -318,16 +312,6 @@ def read_process_table(folder: Path) -> ProcessTable | None:
         raise StoreError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
 
 
-def forget(folder: Path) -> None:
-    """Remove what only a run that goes on needs: process table and journals."""
-    (folder / PROCESS_TABLE).unlink(missing_ok=True)
-    shutil.rmtree(folder / "journals", ignore_errors=True)
-    for journal in folder.glob("users/*/*.journal"):
-        with contextlib.suppress(OSError):
-            journal.unlink()
-        shutil.rmtree(journal.parent / LARGE_FOLDER, ignore_errors=True)
-
-
 def _started(pid: int) -> int | None:
     fields = proc(f"{pid}/stat").rpartition(")")[2].split()
     return None if len(fields) < 20 or fields[0] == "Z" else int(fields[19])  # Z: ended, and not reaped yet
@@ -431,10 +415,10 @@ def _rewritten(folder: Path, verb: str) -> Iterator[dict[str, Any]]:
         raise StoreError(f"manifest {path}: cannot be {verb}: {error}") from error
 
 
-def seal(folder: Path, status: str, reason: str, ended: str, chain: Mapping[str, Any] | None) -> None:
+def seal(folder: Path, status: str, reason: str, chain: Mapping[str, Any] | None) -> None:
     """Complete the manifest of a run that has ended, with the heads of its chains; StoreError if that fails."""
     with _rewritten(folder, "sealed") as manifest:
-        manifest |= {"status": status, "reason": reason, "ended": ended}
+        manifest |= {"status": status, "reason": reason, "ended": _now()}
         manifest["chain"] = None if chain is None else dict(chain)
         files = {name: folder / name for name in _SEALED if (folder / name).exists()}
         rows = {name: {"bytes": path.stat().st_size, "sha256": file_digest(path)} for name, path in files.items()}

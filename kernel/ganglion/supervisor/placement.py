@@ -274,7 +274,7 @@ class Placer:
         placed.families[None].place(pids, next(iter(placed.processors.values())) if alone else None)
 
     def _open(self) -> list[Run]:
-        return [run for run in self._supervisor.runs.values() if run.outcome is None]
+        return [run for run in self._supervisor.runs.values() if run.outcome is None and not run.queued]
 
     def _look(self) -> None:
         """Look again: environments start threads and children, lost processes have successors, runs end."""

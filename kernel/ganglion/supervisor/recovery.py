@@ -73,7 +73,7 @@ class Restarter:
     def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
         """Fail the runs that do not outlive their broker; the others wait for the next one."""
         for run in self._supervisor.runs.values():
-            if run.outcome is not None:
+            if run.outcome is not None or run.queued:
                 continue
             if not returns or run.over.is_set() or not _outlives_broker(run):
                 run.broker_losses.append((how, words))
@@ -109,7 +109,7 @@ class Restarter:
             self._supervisor.end_cut_off(run, member)
 
     def _live(self) -> list[Run]:
-        return [run for run in self._supervisor.runs.values() if not run.over.is_set()]
+        return [run for run in self._supervisor.runs.values() if not (run.over.is_set() or run.queued)]
 
     def _tell_part(self, run: Run, part: str, number: int, name: str, detail: str, **fields: object) -> None:
         self._supervisor.tell(run, name, {"name": part, "label": part, "incarnation": number, **fields})
@@ -123,8 +123,11 @@ class Restarter:
             self._tell_part(run, _WARM, self._warm_losses, event.PEER_LOST, detail, kind=kind, reason=detail)
 
     # -- a process has ended ------------------------------------------------------------------------------------------
-    def ended(self, member: Member) -> None:
-        """Judge a process that has ended: wanted, to be replaced, or a loss that ends its run."""
+    def ended(self, member: Member, late: bool = False) -> None:
+        """Judge a process that has ended: wanted, to be replaced, or a loss that ends its run.
+
+        It is `late` when the broker has had time to report the end of its connection.
+        """
         run = self._supervisor.runs.get(member.run)
         if run is None:
             return
@@ -134,14 +137,14 @@ class Restarter:
         if not member.child.lost or (over and member.child.code == 0):
             return
         if self._recoverable(run, member):
-            if _may_be_innocent(member) and not member.off.is_set() and not member.notice_awaited:
+            if _may_be_innocent(member) and not (member.off.is_set() or late):
                 member.lost_s = time.monotonic()  # a phase that begins meanwhile leaves the successor to us
                 self._supervisor.spawn(self._wait_notice(member))
             else:
                 self._replace(run, member)
             return
         if member.dismissed and not over:  # no process waits for it any more
-            self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.child.way)
+            self._tell_lost(run, member)
             self._report(run, member, "lost", f"{member.end_text} when it had been asked to leave")
             return
         self._lose(run, member)
@@ -156,8 +159,7 @@ class Restarter:
     async def _wait_notice(self, member: Member) -> None:
         """Wait for the broker's word on the connection of a process that has ended; there may be no broker."""
         await within(member.off, NOTICE_S)
-        member.notice_awaited = True
-        self.ended(member)
+        self.ended(member, late=True)
 
     def _recoverable(self, run: Run, member: Member) -> bool:
         """Say whether a successor of a member is to be started."""
@@ -194,7 +196,7 @@ class Restarter:
             self._give_up(run, member, "restarts", text)
             return
         run.former.append(member)
-        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=child.way)
+        self._tell_lost(run, member)
         self._supervisor.spawn(self._restart(run, member, delay_s))
 
     async def _restart(self, run: Run, former: Member, delay_s: float) -> None:
@@ -226,7 +228,7 @@ class Restarter:
             self._lose(run, member)
             return
         member.lost_s, member.lost_way = time.monotonic(), member.lost_reason
-        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.lost_reason)
+        self._tell_lost(run, member)
         self._report(run, member, "lost", member.end_text)
 
     def joined(self, run: Run, member: Member) -> None:
@@ -240,7 +242,7 @@ class Restarter:
     # -- no successor -------------------------------------------------------------------------------------------------
     def _lose(self, run: Run, member: Member) -> None:
         run.lost.append(member)
-        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=member.child.way)
+        self._tell_lost(run, member)
 
     async def _poison(self, run: Run, member: Member, times: int) -> None:
         found = await asyncio.to_thread(journal_position, member.journal, 1 << 40)
@@ -277,6 +279,10 @@ class Restarter:
     def _tell(self, run: Run, name: str, member: Member, **fields: Any) -> None:
         known = {"name": member.name, "label": member.label, "incarnation": member.incarnation}
         self._supervisor.tell(run, name, {**known, **fields})
+
+    def _tell_lost(self, run: Run, member: Member) -> None:
+        kind = member.lost_reason if member.place.attached else member.child.way
+        self._tell(run, event.PEER_LOST, member, reason=member.end_text, kind=kind)
 
     def _report(self, run: Run, member: Member, kind: str, detail: str, *more: Any) -> None:
         self.report(run, member.name.partition("/")[2], member.incarnation, kind, detail, *more)

@@ -60,10 +60,8 @@ class Member:
         self.lost_reason = ""  # why its connection ended, as the broker reported
         self.off = asyncio.Event()  # the broker has reported that
         self.idle = False  # no answer of it was awaited then
-        self.notice_awaited = False  # its process has ended, and the broker had time to report the connection's end
         self.asked = False  # to leave
         self.dismissed = False  # its end is wanted
-        self.overdue = False
         self.returns = False  # a successor comes if it is lost, and others wait for it
         self.journal: Path | None = None  # its journal
         self.lost_s: float | None = None  # when its predecessor was lost, until it has joined
@@ -151,8 +149,6 @@ class Member:
             if effect is Effect.ASK:
                 self.asked = True
                 self._ask(self)
-            elif effect is Effect.OVERDUE:
-                self.overdue = True
             elif effect is Effect.REPORT:
                 self.gone.set()
                 self._ended(self)
@@ -338,6 +334,7 @@ class Run:
         self.cut = False  # whether the governor was asked to end at once
         self.reason = ""  # of the interruption
         self.kill = False
+        self.queued = False  # it waits for its turn, and nothing of it is there
         self.status = "running"
         self.paused: set[int] = set()  # workers
         self.outcome: Outcome | None = None
@@ -363,6 +360,13 @@ class Run:
         self.again: int | None = None  # the phase that has begun again, with what was sealed of it
         self.kept = unrepeatable(plan)  # the phase from which on nothing is compared that comes again
         self.checkpointer: Checkpointer  # from its beginning on
+
+    @property
+    def state(self) -> str:
+        """Return how far it has come: `queued`, `starting`, then its status."""
+        if self.begun or self.outcome is not None:
+            return self.status
+        return "queued" if self.queued else "starting"
 
     def places(self, phase: int) -> list[Place]:
         """Return the processes that a phase needs besides governor and store."""
@@ -483,7 +487,7 @@ class Run:
         """Return how the run ended, once all its processes are gone."""
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
         everybody = [*self.former, *self.members.values()]
-        overdue = [m for m in everybody if m.overdue and not m.child.gone]
+        overdue = [m for m in everybody if m.child.state is State.KILLED]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
         if ended.status == FAILED:
             report = self._failure_report(ended)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from ganglion import registry
 from ganglion.document import load_document
 from ganglion.errors import DocumentError, GanglionError, UsageError
 from ganglion.supervisor.bus import Handler
-from ganglion.supervisor.folder import RunFolder, reserve
+from ganglion.supervisor.folder import reserve
 from ganglion.supervisor.linux import usage
 from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import Done, FlowSignal, Nothing, RunRequest, Runs, RunSignal, Signalled, Submit, Submitted
@@ -21,7 +20,6 @@ from ganglion.wire.name import KERNEL, Role
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ganglion.run.plan import Plan
     from ganglion.supervisor.supervisor import Supervisor
 
 
@@ -81,7 +79,7 @@ class Service:
         """Pass a flow signal to the run's governor; return its answer."""
         run = self.find(request.run)
         if run.outcome is not None or not run.begun:
-            return Signalled(False, f"run {run.id} is {run.status if run.begun else 'starting'}")
+            return Signalled(False, f"run {run.id} is {run.state}")
         phase = None if request.phase is None else _phase_index(run, request.phase)
         data = None if request.phase is None else {"phase": request.phase}
         reason, taken_in = request.reason, run.phase
@@ -108,14 +106,6 @@ class Service:
         return Done()
 
 
-@dataclass(slots=True)
-class _Queued:
-    plan: Plan
-    folder: RunFolder
-    since_s: float
-    withdrawn: bool = False
-
-
 class Daemon(Service):
     """Take documents, carry out at most `parallel` of them at a time, in order of arrival, until `leaving` is set."""
 
@@ -125,7 +115,6 @@ class Daemon(Service):
         self._gate = asyncio.Semaphore(parallel)
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
-        self._queued: dict[str, _Queued] = {}
 
     async def submit(self, caller: str, request: Submit) -> Submitted:
         """Check a document, reserve its id, queue it; return the id."""
@@ -153,59 +142,42 @@ class Daemon(Service):
         for warning in found:
             self._log(f"{warning['file']}:{warning['line']}: warning: {warning['message']}")
         folder = reserve(self.supervisor.settings.results, plan.uid, request.name)
-        self._queued[folder.run] = queued = _Queued(plan, folder, time.monotonic())
-        task = asyncio.create_task(self._carry_out(queued))
+        run = self.supervisor.runs[folder.run] = Run(plan, folder, self._store)
+        run.queued = True
+        task = asyncio.create_task(self._carry_out(run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return Submitted(folder.run)
 
-    async def runs(self, caller: str, request: RunRequest) -> Runs:
-        """List runs, oldest first; those that wait for their turn come last."""
-        waiting = self._waiting(request.run) if request.run else list(self._queued.values())
-        rows = [_queued_row(queued) for queued in waiting]
-        if request.run and rows:
-            return Runs(rows[:1])
-        return Runs([*(await super().runs(caller, request)).rows, *rows])
-
-    async def signal(self, caller: str, request: RunSignal) -> Signalled:
-        """Pass on a flow signal; a run that waits for its turn takes none."""
-        for queued in self._waiting(request.run):
-            return Signalled(False, f"run {queued.folder.run} is queued")
-        return await super().signal(caller, request)
-
     async def stop(self, caller: str, request: RunRequest) -> Signalled:
         """Interrupt a run, or take it out of the queue."""
-        for queued in self._waiting(request.run):
-            queued.withdrawn = True
-            del self._queued[queued.folder.run]
-            queued.folder.release()
-            self._log(f"run {queued.folder.run} was taken out of the queue")
-            return Signalled(True, f"run {queued.folder.run}: taken out of the queue, nothing was started")
-        return await super().stop(caller, request)
+        run = self.find(request.run)
+        if not run.queued:
+            return await super().stop(caller, request)
+        self._take_out(run)
+        self._log(f"run {run.id} was taken out of the queue")
+        return Signalled(True, f"run {run.id}: taken out of the queue, nothing was started")
 
-    def _waiting(self, text: str) -> list[_Queued]:
-        """Return the queued runs of an id or a uid; none if a run of that id has begun."""
-        if text in self.supervisor.runs:
-            return []
-        return [q for q in reversed(self._queued.values()) if text in (q.folder.run, q.plan.uid)]
+    def _take_out(self, run: Run) -> None:
+        """Forget a run that is queued."""
+        del self.supervisor.runs[run.id]
+        run.folder.release()
 
-    async def _carry_out(self, queued: _Queued) -> None:
-        plan, folder = queued.plan, queued.folder
+    async def _carry_out(self, run: Run) -> None:
         async with self._gate:
-            if queued.withdrawn:
-                return
-            del self._queued[folder.run]
+            if self.supervisor.runs.get(run.id) is not run:
+                return  # it was taken out
             if self.leaving.is_set():
-                folder.release()
+                self._take_out(run)
                 return
-            self._log(f"run {folder.run} · seed {plan.seed} · {folder.path}")
+            self._log(f"run {run.id} · seed {run.plan.seed} · {run.folder.path}")
             try:
-                outcome = await self.supervisor.execute(plan, folder, self._store)
+                outcome = await self.supervisor.carry_out(run)
             except GanglionError as error:
-                self._log(f"run {folder.run} was not begun: {error}")
-                folder.release()
+                self._log(f"run {run.id} was not begun: {error}")
+                run.folder.release()
                 return
-            self._log(f"run {folder.run} {outcome.status}: {outcome.reason}")
+            self._log(f"run {run.id} {outcome.status}: {outcome.reason}")
             for line in outcome.report:
                 self._log(f"  {line}")
 
@@ -229,19 +201,19 @@ def _phase_index(run: Run, text: str) -> int:
 
 
 def _run_row(run: Run) -> dict[str, Any]:
-    row = _queued_row(_Queued(run.plan, run.folder, run.started_s)) | {"phase": run.phase}
-    if run.outcome is None:
-        return row | {"status": run.status if run.begun else "starting"}
     ended = run.outcome
-    told = {"reason": ended.reason, "exit_status": ended.exit_status, "story": list(ended.report)}
-    return row | told | {"status": ended.status}
-
-
-def _queued_row(queued: _Queued) -> dict[str, Any]:
-    known = {"run": queued.folder.run, "uid": queued.plan.uid, "seed": queued.plan.seed, "status": "queued"}
-    outcome: dict[str, Any] = {"reason": None, "exit_status": None, "story": [], "phase": None}
-    age_s = round(time.monotonic() - queued.since_s, 1)
-    return known | outcome | {"age_s": age_s, "folder": str(queued.folder.path)}
+    return {
+        "run": run.id,
+        "uid": run.plan.uid,
+        "seed": run.plan.seed,
+        "status": run.state,
+        "reason": ended and ended.reason,
+        "exit_status": ended and ended.exit_status,
+        "story": list(ended.report) if ended else [],
+        "phase": None if run.queued else run.phase,
+        "age_s": round(time.monotonic() - run.started_s, 1),
+        "folder": str(run.folder.path),
+    }
 
 
 def _state(run: Run, member: Member) -> str:

@@ -22,10 +22,10 @@ from ganglion.run.plan import Process as Place
 from ganglion.supervisor import event
 from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.checkpoints import Checkpointer, Checkpoints, RecoveryPlan, begin, prepare
+from ganglion.supervisor.checkpoints import Checkpointer, RecoveryPlan, begin, forget, prepare
 from ganglion.supervisor.child import Event, State
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
-from ganglion.supervisor.folder import RunFolder, forget, write_process_table
+from ganglion.supervisor.folder import RunFolder, seal, write_process_table
 from ganglion.supervisor.launcher import Launcher, Process, within
 from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
 from ganglion.supervisor.placement import AUTO, Placer
@@ -195,6 +195,12 @@ class Supervisor:
     ) -> Outcome:
         """Carry out a run to its end, or go on with it by `recovery`; all its processes are gone then."""
         run = self.runs[folder.run] = Run(plan, folder, store)  # from here on it can be interrupted
+        return await self.carry_out(run, recovery)
+
+    async def carry_out(self, run: Run, recovery: RecoveryPlan | None = None) -> Outcome:
+        """Carry out a run that is known."""
+        plan, folder, store = run.plan, run.folder, run.store
+        run.queued, run.started_s = False, time.monotonic()
         run.checkpointer = Checkpointer(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:
             await asyncio.to_thread(check_plan, folder.run, plan, store)
@@ -222,14 +228,13 @@ class Supervisor:
         outcome = run.conclude()
         try:
             heads = None if run.ended is None else run.ended.heads
-            await asyncio.to_thread(folder.seal, outcome.status, outcome.reason, heads)
+            await asyncio.to_thread(seal, folder.path, outcome.status, outcome.reason, heads)
         except StoreError as error:  # nobody could verify its files
             story, exit_status = [*outcome.report, str(error)], outcome.exit_status or 1
             outcome = run.outcome = replace(outcome, exit_status=exit_status, report=story)
         if outcome.status == FINISHED:
             async with run.noting:
-                await asyncio.to_thread(forget, folder.path)  # only a run that goes on needs it
-                await asyncio.to_thread(Checkpoints(folder.path).forget)
+                await asyncio.to_thread(forget, folder.path)
         self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
         await self._withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
         ended = [other.id for other in self.runs.values() if other.outcome is not None]

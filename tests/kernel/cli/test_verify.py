@@ -29,7 +29,7 @@ def _end(results: Path, run: str) -> None:
         heads = writer.heads()
     (results / run / "document.yml").write_text("uid: demo\n")
     (results / run / MANIFEST).write_text(text_of({"run": run}))
-    seal(results / run, "finished", "done", "now", heads)
+    seal(results / run, "finished", "done", heads)
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_damage_is_named(ganglion: Command, tmp_path: Path, damage: str | tuple[
 def test_other_heads_than_those_of_the_store_are_damage(ganglion: Command, tmp_path: Path) -> None:
     """A manifest that was sealed again, with heads that the store does not have, is a broken chain."""
     (tmp_path / "demo-1" / MANIFEST).write_text(text_of({"run": "demo-1"}))
-    seal(tmp_path / "demo-1", "finished", "done", "now", {"run": "other", "phases": []})
+    seal(tmp_path / "demo-1", "finished", "done", {"run": "other", "phases": []})
 
     assert (1, f"demo-1: chain demo-1: {MANIFEST} has kept other heads than the store\n", "") == ganglion(
         "verify", "demo-1"
@@ -135,7 +135,7 @@ def test_a_store_that_cannot_be_read_is_damage(ganglion: Command, tmp_path: Path
     """A run whose manifest names a store is not whole without it, though all its files are."""
     text = text_of({"run": "demo-1", "store": default_uri(tmp_path)})
     (tmp_path / "demo-1" / MANIFEST).write_text(text)
-    seal(tmp_path / "demo-1", "finished", "done", "now", None)
+    seal(tmp_path / "demo-1", "finished", "done", None)
     database = tmp_path / "ganglion.db"
     if found == "a malformed schema":
         _edit(tmp_path, "PRAGMA writable_schema = 1", "UPDATE sqlite_master SET sql = 'CREATE TABLE no'")

@@ -38,7 +38,7 @@ def test_ladder_is_climbed_by_the_clock() -> None:
         now_s += wait_s
         effects.append(child.tick(now_s))
 
-    assert [(Effect.ASK,), (Effect.TERMINATE,), (Effect.KILL,), (Effect.KILL, Effect.OVERDUE)] == effects
+    assert [(Effect.ASK,), (Effect.TERMINATE,), (Effect.KILL,), (Effect.KILL,)] == effects
 
 
 def test_cancelled_start_is_killed_when_it_comes() -> None:

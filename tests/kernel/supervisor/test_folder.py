@@ -16,6 +16,7 @@ from hypothesis import given
 
 from ganglion.errors import StoreError, UsageError
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan
+from ganglion.supervisor.checkpoints import forget
 from ganglion.supervisor.folder import (
     MANIFEST,
     PROCESS_TABLE,
@@ -26,7 +27,6 @@ from ganglion.supervisor.folder import (
     boot_id,
     end_orphans,
     file_digest,
-    forget,
     incarnation_of,
     lives,
     read_manifest,
@@ -67,7 +67,7 @@ def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
     phase = PhasePlan(0, "train", [], [], PluginPlan("vanilla"), [], [])
     folder.fill(Plan("demo", "demo", "42", [phase], document="uid: demo\n"), ["run"], None)
     before, _ = read_manifest(folder.path)
-    folder.seal("interrupted", "operator", None)
+    seal(folder.path, "interrupted", "operator", None)
     folder.reopen("with its journals", [])
     folder.reopen("from a phase", ["python: 2 then, 3 now"])
     manifest, wrong = read_manifest(folder.path)
@@ -77,7 +77,7 @@ def test_a_folder_is_opened_again_when_its_run_goes_on(tmp_path: Path) -> None:
     assert [("with its journals", None), ("from a phase", ["python: 2 then, 3 now"])] == [
         (note["how"], note.get("accepted")) for note in resumed
     ]
-    folder.seal("finished", "completed", None)
+    seal(folder.path, "finished", "completed", None)
     sealed, wrong = read_manifest(folder.path)
     assert ("", resumed) == (wrong, sealed["resumed"])
 
@@ -141,7 +141,7 @@ def folder(tmp_path: Path) -> Path:
 
 def done(folder: Path, chain: Any = None) -> None:
     """Seal a manifest."""
-    seal(folder, "finished", "completed", "2030-01-01T00:00:00.000+00:00", chain)
+    seal(folder, "finished", "completed", chain)
 
 
 def found(folder: Path) -> list[str]:

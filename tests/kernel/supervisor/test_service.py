@@ -180,7 +180,7 @@ async def test_queued_run_is_listed_refuses_signals_and_can_be_withdrawn(tmp_pat
         assert ["patient-1", "patient-2"] == queued
         refused = await service.signal("operator/1", RunSignal("patient", "RESET"))
         assert Signalled(False, "run patient-2 is queued") == refused
-        for run in ("patient", "patient-1"):
+        for run in ("last", "patient-1"):
             assert (await service.stop("operator/1", RunRequest(run))).accepted
     await service.wait_idle()
     with pytest.raises(UsageError, match="is unknown"):
