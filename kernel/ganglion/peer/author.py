@@ -112,16 +112,17 @@ def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
     return CallFailed(peer, call, {"kind": error.kind, "message": f"its answer to {call}: {error}"})
 
 
-def show_failure(error: BaseException, failure: Failure) -> None:
-    """Print what went wrong where the supervisor keeps a process's last words.
+def show_failure(error: BaseException) -> Failure:
+    """Print what went wrong where the supervisor keeps a process's last words, and return it.
 
     What somebody else answered, or failed to answer, is his to print.
     """
-    if isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
-        return
-    text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
-    sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
-    sys.stderr.flush()
+    failure = failure_of(error)
+    if not isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
+        text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
+        sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
+        sys.stderr.flush()
+    return failure
 
 
 def _traceback(error: BaseException) -> str:

@@ -145,7 +145,7 @@ class Episode:
                 statistics=answer.statistics,
             )
             actor.decisions += 1
-        return Values(setpoints, phase.actuator_layout)
+        return Values(setpoints, phase.actuator_layouts)
 
     async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
         """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
@@ -154,7 +154,7 @@ class Episode:
             raise _has_ended()
         self._turn.check([*agents, *(setpoints.rows if isinstance(setpoints, Values) else setpoints)])
         named = list(map(phase.by_name.__getitem__, agents))
-        fields = fields_of(setpoints, phase.actuator_layout)
+        fields = fields_of(setpoints, phase.actuator_layouts)
         acted = tuple(filter(fields.__contains__, phase.by_name))
         given = list(map(fields.__getitem__, acted))
         if self.participants is not None:
@@ -209,8 +209,8 @@ class Episode:
         self._boundary()
         controller = phase.controller
         rows = dict(zip(phase.by_name, map(_ROW, phase.actors), strict=True))
-        controller.readings = Values(rows, phase.sensor_layout)
-        controller.rewards = Values(dict(zip(agents, map(_EARNED, named), strict=True)), phase.reward_layout)
+        controller.readings = Values(rows, phase.sensor_layouts)
+        controller.rewards = Values(dict(zip(agents, map(_EARNED, named), strict=True)), phase.reward_layouts)
         controller.step = self.step
         return StepResult(
             step=self.step,
@@ -489,7 +489,7 @@ class Episode:
     def _show(self, controller: Controller) -> None:
         controller.episode, controller.step = self.number, 0
         rows = {a.name: a.row for a in self.phase.actors}
-        controller.readings = Values(rows, self.phase.sensor_layout)
+        controller.readings = Values(rows, self.phase.sensor_layouts)
         controller.rewards = {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,8 +17,8 @@ from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Numbering, Place, Sealed
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent, Watch
-from ganglion.wire.name import Role, peer_name, topic
+from ganglion.wire.messages import RecordAck, RecordBatch, Watch
+from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import attach, detach
 
 _COMMIT_ROWS = 1000
@@ -244,7 +243,7 @@ class StoreHost:
 
     def _fail(self, error: GanglionError) -> None:
         if self._failed is None:
-            show_failure(error, failure_of(error))
+            show_failure(error)
             self._failed = error
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -333,15 +332,12 @@ class StoreHost:
         text = f"the store cannot be written: {trouble.error}"
         for writer in {*self._unacknowledged, *(peer for peer, _ in self._held)} - {self.participant.name}:
             self.participant.tell(writer, "record.ack", RecordAck(0, None, text))
-        welcome = self.participant.welcome
-        if now_s < trouble.told_s or welcome is None:
+        if now_s < trouble.told_s:
             return
         waited_s = now_s - trouble.since_s
         trouble.told_s = now_s + min(max(waited_s, WAIT_REPORT_S), _REPORT_MAX_S)
         rest = "" if self._span_s is None else f"; gives up in {self._span_s - waited_s:.0f} s"
-        text = f"waiting {waited_s:.1f} s for {text}; tries every second{rest}"
-        fields = {"text": text, "name": self.participant.name}
-        self.participant.tell(topic(welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time(), "waits"))
+        self.participant.tell_waiting(f"waiting {waited_s:.1f} s for {text}; tries every second{rest}")
 
 
 def _now() -> str:
