@@ -86,12 +86,13 @@ def failure_of(error: BaseException) -> Failure:
         shown = None if shown is None else shown[-_TRACEBACK_CHARS_MAX:]
         return Failure(error.remote_kind, message, error.where, shown, data=culprit)
     text = str(error)[:_TEXT_CHARS_MAX]
-    if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception | SystemExit):
-        return Failure(error.kind, text, where, _traceback(error.__cause__))
     if isinstance(error, PeerLost | DeadlineExceeded):
         return Failure(error.kind, text, where, data={"peer": error.peer})
     if isinstance(error, AuthorError):
-        return Failure(error.kind, text, where, _traceback(error))
+        cause = error.__cause__
+        return Failure(
+            error.kind, text, where, _traceback(cause if isinstance(cause, Exception | SystemExit) else error)
+        )
     if isinstance(error, GanglionError):
         return Failure(error.kind, text, where)
     return Failure("internal", f"{type(error).__name__}: {text}", where, _traceback(error))

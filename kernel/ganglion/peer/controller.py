@@ -326,7 +326,7 @@ class ControllerHost:
         report = WorkerFailed(
             worker=setup.worker, episode=number, step=step, failure=failure, peer=peer, evaluation=setup.evaluation
         )
-        self._call(phase, phase.governor, "governor.failed", report)
+        self.participant.call(phase.governor, "governor.failed", report, phase.span_s("governor.failed"))
 
     # -- setting up ---------------------------------------------------------------------------------------------------
     def _start_environments(self, phase: Phase, episode: int = 0) -> None:
@@ -415,9 +415,6 @@ class ControllerHost:
     def _ask(self, phase: Phase, peer: str, call: str, message: Any, episode: int | None = None) -> Any:
         position = None if episode is None else (phase.setup.phase, phase.setup.worker, episode, 0, 0, 0)
         return self.participant.ask(peer, call, message, phase.span_s(call, peer), position)
-
-    def _call(self, phase: Phase, peer: str, call: str, message: Any) -> Any:
-        return self.participant.gather([self._ask(phase, peer, call, message)])[0]
 
     def _running(self) -> Phase:
         if self._phase is None:

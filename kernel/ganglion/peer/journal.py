@@ -290,23 +290,19 @@ class Journal:
                 usual = False
         if self.given_up or self._ended:
             waiting.clear()
-        elif usual:
+            return True
+        if usual:
             payload = self._pack(waiting)
             size, check = len(payload), zlib.crc32(payload)
-            waiting.clear()
-            self.size_bytes += size + wire.HEAD.size
-            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
-                self._append(wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload)
-            else:
-                self._give_up()
+            data: list[bytes | memoryview] = [wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload]
         else:
             data = self._each(waiting)
-            waiting.clear()
-            self.size_bytes += sum(map(len, data))
-            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
-                self._append(*data)
-            else:
-                self._give_up()
+        waiting.clear()
+        self.size_bytes += sum(map(len, data))
+        if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
+            self._append(*data)
+        else:
+            self._give_up()
         return True
 
     def _give_up(self) -> None:

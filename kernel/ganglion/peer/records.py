@@ -160,14 +160,10 @@ class Cuts:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 if not _holds(path, text):
                     write_synced(path, text.encode())
-                self._forget()
+                for old in sorted(self._folder.glob("phase-*.json"))[:-_KEPT]:
+                    old.unlink(missing_ok=True)
             except OSError as error:
                 raise StoreError(f"cut {path}: cannot be written: {error}") from error
-
-    def _forget(self) -> None:
-        """Take away the oldest cuts."""
-        for path in sorted(self._folder.glob("phase-*.json"))[:-_KEPT]:
-            path.unlink(missing_ok=True)
 
 
 def _holds(path: Path, text: str) -> bool:
