@@ -90,9 +90,8 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(error.kind, text, where, data={"peer": error.peer})
     if isinstance(error, AuthorError):
         cause = error.__cause__
-        return Failure(
-            error.kind, text, where, _traceback(cause if isinstance(cause, Exception | SystemExit) else error)
-        )
+        raised = cause if isinstance(cause, Exception | SystemExit) else error
+        return Failure(error.kind, text, where, _traceback(raised))
     if isinstance(error, GanglionError):
         return Failure(error.kind, text, where)
     return Failure("internal", f"{type(error).__name__}: {text}", where, _traceback(error))

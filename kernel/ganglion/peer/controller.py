@@ -11,7 +11,7 @@ from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolE
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
-from ganglion.peer.lost import CommandHistory, Replayer, await_successor, lost_between_calls
+from ganglion.peer.lost import CommandHistory, Replayer, await_successor
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import WorkerRenewal
@@ -218,10 +218,8 @@ class ControllerHost:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
             resets.append(message)
-            if mend is not None and mend.misses(world):
-                asked.append(mend(len(asked), lost_between_calls(world.peer)))
-            else:
-                asked.append(self._ask(phase, world.peer, "environment.reset", message))
+            led = None if mend is None else mend.between(world, len(asked))
+            asked.append(led or self._ask(phase, world.peer, "environment.reset", message))
         reset = MuscleReset(verdict.episode, prepare)
         asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
         answers = self.participant.gather(asked, mend)

@@ -10,7 +10,7 @@ from ganglion.errors import AuthorError, GanglionError
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard, setpoints_of
-from ganglion.peer.lost import Replayer, Told, lost_between_calls
+from ganglion.peer.lost import Replayer, Told
 from ganglion.peer.records import Records, pack
 from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, fields_of
@@ -93,7 +93,7 @@ class Episode:
         self._place = (phase.setup.phase, phase.setup.worker, number, 0)
         phase.hooks.step = 0
         for actor in phase.actors:
-            actor.decision, actor.decisions, actor.objectives, actor.given = None, 0, [], []
+            actor.decision, actor.decisions, actor.given = None, 0, []
         phase.look()
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class Episode:
         """Ask these agents for their setpoints; returns them by agent, in declared order."""
         phase, participant = self.phase, self.phase.participant
         if self._closed:
-            raise _has_ended()
+            raise EpisodeEnded("the episode has ended")
         self._turn.call(agents)
         passing = {} if self.participants is None else self._let_pass()
         worlds = phase.worlds
@@ -170,7 +170,7 @@ class Episode:
         """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
         phase, participant = self.phase, self.phase.participant
         if self._closed:
-            raise _has_ended()
+            raise EpisodeEnded("the episode has ended")
         self._turn.check([*agents, *(setpoints.rows if isinstance(setpoints, Values) else setpoints)])
         named = list(map(phase.by_name.__getitem__, agents))
         fields = fields_of(setpoints, phase.actuator_layouts)
@@ -200,10 +200,8 @@ class Episode:
             stepped.append(world)
             applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)
-            if mend is not None and mend.misses(world):
-                asked.append(mend(len(asked), lost_between_calls(world.peer)))
-                continue
-            asked.append(participant.ask(world.peer, "environment.update", message, world.update_s, position))
+            led = None if mend is None else mend.between(world, len(asked))
+            asked.append(led or participant.ask(world.peer, "environment.update", message, world.update_s, position))
         declared = False
         for world, answer in zip(stepped, participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)
@@ -337,7 +335,6 @@ class Episode:
         if answer.objective is not None:
             decision.objective = answer.objective[0]
         decision.settled = True
-        actor.objectives.append(decision.objective)
         if decision.objective is not None:
             actor.given.append(decision.objective)
 
@@ -485,7 +482,3 @@ class Episode:
         rows = {a.name: a.row for a in self.phase.actors}
         controller.readings = Values(rows, self.phase.sensor_layouts)
         controller.rewards = {}
-
-
-def _has_ended() -> EpisodeEnded:
-    return EpisodeEnded("the episode has ended")

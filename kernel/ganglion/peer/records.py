@@ -225,7 +225,8 @@ class Records:
         self._open: list[Any] = []
         self._weight = 0
         self._bytes = 0
-        self.number = number or _first_number(participant)
+        lives = 0 if participant.welcome is None else max(0, participant.welcome.incarnation - 1)
+        self.number = number or lives << LIFE_BITS  # who has no predecessor's journal begins above all of them
         self.span_s = DEADLINES_S["record"]
         self._sent: deque[_Sent] = deque()  # what is not acknowledged
         self._failure: StoreError | None = None
@@ -377,9 +378,3 @@ class Records:
         """Note that a peer is gone for good; if it was the store, nothing can be written any more."""
         if peer == self._store:
             self._failure = StoreError(f"the store is gone: {reason}")
-
-
-def _first_number(participant: Participant) -> int:
-    """Return the number behind which a process counts that has no predecessor's journal."""
-    welcome = participant.welcome
-    return 0 if welcome is None else max(0, welcome.incarnation - 1) << LIFE_BITS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -201,15 +201,15 @@ class StoreHost:
             self._compact()
 
     def _acknowledge(self) -> None:
-        heads: list[Mapping[str, Any] | None] = []
+        heads: Mapping[str, Any] | None = None
         if self._ended:
-            self._guard(lambda: heads.append(self._writer.heads()))
+            heads = self._guard(self._writer.heads)
             if isinstance(self._failed, StoreDamaged) and not self._marked:  # rows that cannot be read back
                 self._marked = True
                 with suppress(StoreError):
                     self._writer.abandon("failed", f"failed: {self._failed}", _now())
         error = None if self._failed is None else failure_of(self._failed)
-        found = next((dict(head) for head in heads if head is not None), None)
+        found = None if heads is None else dict(heads)
         due, self._unacknowledged = self._unacknowledged, {}
         self._rows = self._bytes = 0
         for writer, number in due.items():  # meanwhile the broker may be lost, and replaced: that owes more
@@ -227,12 +227,12 @@ class StoreHost:
             if self._failed is None:
                 raise
 
-    def _guard(self, act: Any) -> None:
+    def _guard(self, act: Callable[[], Any]) -> Any:
         """Do something with the database; a permanent failure is told to every writer from then on."""
         if self._failed is not None:
-            return
+            return None
         try:
-            act()
+            return act()
         except StoreUnavailable as error:
             if self.participant.playing:
                 raise  # a replay has no time to wait for a disk: the next successor begins later
@@ -240,6 +240,7 @@ class StoreHost:
             self._suffer(_Trouble(now_s, error, now_s, now_s), now_s)
         except GanglionError as error:
             self._fail(error)
+        return None
 
     def _fail(self, error: GanglionError) -> None:
         if self._failed is None:

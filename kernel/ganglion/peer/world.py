@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ganglion.errors import AuthorError, CallFailed, RemoteProtocolError, SpaceError
+from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import STEPS_REPORT_FIRST_S, STEPS_REPORT_FIRST_SPAN_S, STEPS_REPORT_S
 from ganglion.peer.author import Hooks, wrong_answer
 from ganglion.peer.contract import Declared, difference
@@ -155,21 +155,11 @@ class World:
         self.static_model, self.blocks = declared.static_model, declared.blocks
         self.program = self.setup.get("plugin") is None
         self.checks = Declared(self.program)
-        try:
-            self.checks.declare("sensors", self.sensors)
-            self.checks.declare("actuators", self.actuators)
-            if self.rewards is not None:
-                self.checks.declare("rewards", self.rewards)
-            self._begin(declared.readings, declared.ticks, declared.timestamp)
-        except RemoteProtocolError as error:
-            raise self._blame("environment.start", error) from error
+        self._begin("environment.start", declared, declare=True)
 
     def began(self, answer: EnvironmentUpdated) -> None:
         """Take the answer to `environment.reset`."""
-        try:
-            self._begin(answer.readings, answer.ticks, answer.timestamp)
-        except RemoteProtocolError as error:
-            raise self._blame("environment.reset", error) from error
+        self._begin("environment.reset", answer)
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
         """Take the answer to `environment.update`; says whether rewards were declared by it."""
@@ -186,7 +176,7 @@ class World:
             if answer.terminated and answer.truncated:
                 raise RemoteProtocolError("terminated and truncated exclude each other")
         except RemoteProtocolError as error:
-            raise self._blame("environment.update", error) from error
+            raise wrong_answer(self.peer, "environment.update", error) from error
         self.terminated, self.truncated = answer.terminated, answer.truncated
         self.state = answer.world_state
         return declared
@@ -196,21 +186,25 @@ class World:
         old, new = ([(row["id"], row["space"]) for row in rows] for rows in (before, getattr(self, what)))
         found = difference(old, new)
         if found is not None:
-            raise self._blame("environment.start", RemoteProtocolError(f"{what} changed between episodes: {found}"))
+            error = RemoteProtocolError(f"{what} changed between episodes: {found}")
+            raise wrong_answer(self.peer, "environment.start", error)
 
     def rest(self) -> None:
         """Have no rewards in a step in which it waits for its reset."""
         self.earned = [[None] * len(self.rewards)] if self.rewards else []
 
-    def _begin(self, readings: Field, ticks: int | None, timestamp: str | None) -> None:
-        self.readings = self.checks.field("sensors", readings, "readings")
-        self.ticks, self.timestamp = ticks, timestamp
-        self.terminated = self.truncated = False
-        self.checks.begin()
-        self.checks.pass_time(ticks, timestamp)
-
-    def _blame(self, call: str, error: RemoteProtocolError) -> CallFailed:
-        return wrong_answer(self.peer, call, error)
+    def _begin(self, call: str, answer: EnvironmentDeclared | EnvironmentUpdated, declare: bool = False) -> None:
+        try:
+            for what in ("sensors", "actuators", "rewards") if declare else ():
+                if getattr(self, what) is not None:
+                    self.checks.declare(what, getattr(self, what))
+            self.readings = self.checks.field("sensors", answer.readings, "readings")
+            self.ticks, self.timestamp = answer.ticks, answer.timestamp
+            self.terminated = self.truncated = False
+            self.checks.begin()
+            self.checks.pass_time(self.ticks, self.timestamp)
+        except RemoteProtocolError as error:
+            raise wrong_answer(self.peer, call, error) from error
 
     def declarations(self) -> dict[str, Any]:
         """Return what the governor is told."""
@@ -264,8 +258,7 @@ class Actor:
     told_rewards: bool = False
     decision: Decision | None = None
     decisions: int = 0
-    objectives: list[float | None] = field(default_factory=list)
-    given: list[float] = field(default_factory=list)  # those of them that are values
+    given: list[float] = field(default_factory=list)  # its objectives in this episode that are values
     row: Field = field(default_factory=list)  # its readings as the worlds show them now
     earned: Field = field(default_factory=list)
     act_s: float | None = None
