@@ -86,12 +86,12 @@ def failure_of(error: BaseException) -> Failure:
         shown = None if shown is None else shown[-_TRACEBACK_CHARS_MAX:]
         return Failure(error.remote_kind, message, error.where, shown, data=culprit)
     text = str(error)[:_TEXT_CHARS_MAX]
-    if isinstance(error, AuthorError) and isinstance(error.__cause__, Exception | SystemExit):
-        return Failure(error.kind, text, where, _traceback(error.__cause__))
     if isinstance(error, PeerLost | DeadlineExceeded):
         return Failure(error.kind, text, where, data={"peer": error.peer})
     if isinstance(error, AuthorError):
-        return Failure(error.kind, text, where, _traceback(error))
+        cause = error.__cause__
+        raised = cause if isinstance(cause, Exception | SystemExit) else error
+        return Failure(error.kind, text, where, _traceback(raised))
     if isinstance(error, GanglionError):
         return Failure(error.kind, text, where)
     return Failure("internal", f"{type(error).__name__}: {text}", where, _traceback(error))
@@ -112,16 +112,17 @@ def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
     return CallFailed(peer, call, {"kind": error.kind, "message": f"its answer to {call}: {error}"})
 
 
-def show_failure(error: BaseException, failure: Failure) -> None:
-    """Print what went wrong where the supervisor keeps a process's last words.
+def show_failure(error: BaseException) -> Failure:
+    """Print what went wrong where the supervisor keeps a process's last words, and return it.
 
     What somebody else answered, or failed to answer, is his to print.
     """
-    if isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
-        return
-    text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
-    sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
-    sys.stderr.flush()
+    failure = failure_of(error)
+    if not isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
+        text = failure.traceback or f"{type(error).__name__}: {failure.message}\n"
+        sys.stderr.write(f"{text}{failure.where}\n" if failure.where else text)
+        sys.stderr.flush()
+    return failure
 
 
 def _traceback(error: BaseException) -> str:

@@ -149,8 +149,7 @@ class Boundaries:
             causes=causes,
             episode=episode.number,
         )
-        pending = phase.participant.ask(phase.governor, "governor.boundary", report, None)
-        go: Go = phase.participant.gather([pending])[0]
+        go: Go = phase.participant.call(phase.governor, "governor.boundary", report, None)
         return go
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:

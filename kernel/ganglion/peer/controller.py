@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
-from ganglion.peer.author import Hooks, Loader, failure_of, identity, is_loss, seed_process, show_failure
+from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
-from ganglion.peer.lost import CommandHistory, Replayer, await_successor, lost_between_calls
+from ganglion.peer.lost import CommandHistory, Replayer, await_successor
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import WorkerRenewal
 from ganglion.peer.step.layout import Layout
-from ganglion.peer.world import Actor, Phase, World
+from ganglion.peer.world import Actor, Phase, Places, World
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import Mode, Signal
@@ -123,7 +123,8 @@ class ControllerHost:
     def start(self, request: Request, start: ControllerStart) -> Done:
         """Set up the muscles; the episodes begin as soon as this is answered."""
         phase = self._running()
-        phase.begin(start, [self._actor(phase, agent) for agent in start.agents])
+        places = (phase.places("sensors"), phase.places("actuators"))
+        phase.begin(start, [self._actor(phase, agent, *places) for agent in start.agents])
         self._persist(phase, lambda: self._setup_muscles(phase, start))
         self._due = start.verdict
         return Done()
@@ -217,10 +218,8 @@ class ControllerHost:
             seeds = (verdict.seeds or {}).get(world.uid, {})
             message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
             resets.append(message)
-            if mend is not None and mend.misses(world):
-                asked.append(mend(len(asked), lost_between_calls(world.peer)))
-            else:
-                asked.append(self._ask(phase, world.peer, "environment.reset", message))
+            led = None if mend is None else mend.between(world, len(asked))
+            asked.append(led or self._ask(phase, world.peer, "environment.reset", message))
         reset = MuscleReset(verdict.episode, prepare)
         asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
         answers = self.participant.gather(asked, mend)
@@ -311,8 +310,7 @@ class ControllerHost:
     def _failed(self, phase: Phase, error: Exception) -> None:
         episode = phase.episode
         number, step = (0, 0) if episode is None else (episode.number, episode.step)
-        failure = failure_of(error)
-        show_failure(error, failure)
+        failure = show_failure(error)
         peer = (failure.data or {}).get("peer")
         if isinstance(error, StoreError):
             peer = phase.setup.store
@@ -321,12 +319,12 @@ class ControllerHost:
                 episode.cut(f"failed: {failure.message}")
         except GanglionError as second:
             # The store itself may be what failed: the first reason is the one to tell.
-            show_failure(second, failure_of(second))
+            show_failure(second)
         setup = phase.setup
         report = WorkerFailed(
             worker=setup.worker, episode=number, step=step, failure=failure, peer=peer, evaluation=setup.evaluation
         )
-        self._call(phase, phase.governor, "governor.failed", report)
+        self.participant.call(phase.governor, "governor.failed", report, phase.span_s("governor.failed"))
 
     # -- setting up ---------------------------------------------------------------------------------------------------
     def _start_environments(self, phase: Phase, episode: int = 0) -> None:
@@ -374,10 +372,10 @@ class ControllerHost:
             actor.blocks = ready.blocks
         self._fresh.difference_update(actor.peer for actor in phase.actors)
 
-    def _actor(self, phase: Phase, agent: dict[str, Any]) -> Actor:
+    def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
-        sensors = phase.cut([str(s["id"]) for s in agent["sensors"]], "sensors", phase.sensor_places)
-        targets = [phase.actuator_places[str(a["id"])] for a in agent["actuators"]]
+        sensors = phase.cut([str(s["id"]) for s in agent["sensors"]], "sensors", sensor_places)
+        targets = [actuator_places[str(a["id"])] for a in agent["actuators"]]
         spaces = [phase.worlds[world].checks.layouts["actuators"].spaces[i] for world, i in targets]
         actuators = Layout([str(a["id"]) for a in agent["actuators"]], spaces)
         program = bool(agent.get("program"))
@@ -415,9 +413,6 @@ class ControllerHost:
     def _ask(self, phase: Phase, peer: str, call: str, message: Any, episode: int | None = None) -> Any:
         position = None if episode is None else (phase.setup.phase, phase.setup.worker, episode, 0, 0, 0)
         return self.participant.ask(peer, call, message, phase.span_s(call, peer), position)
-
-    def _call(self, phase: Phase, peer: str, call: str, message: Any) -> Any:
-        return self.participant.gather([self._ask(phase, peer, call, message)])[0]
 
     def _running(self) -> Phase:
         if self._phase is None:

@@ -120,11 +120,12 @@ class Conversation:
     answer, and who asked does not hear of it.
 
     Attributes:
+        serial: Of the last CALL.
         nearest_s: Nothing is late, and nothing is to be said again, before this time.
     """
 
     def __init__(self) -> None:
-        self._serial = 0
+        self.serial = 0
         self._pending: dict[int, Pending] = {}
         self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
         self._busy: dict[int, Pending] = {}  # those of the pending that are to be said again
@@ -139,12 +140,7 @@ class Conversation:
 
         Whoever has a predecessor's journal goes on with its serials: what it repeats is to be taken for a repetition.
         """
-        self._serial = max(0, incarnation - 1) << 32
-
-    @property
-    def serial(self) -> int:
-        """Return the serial of the last CALL."""
-        return self._serial
+        self.serial = max(0, incarnation - 1) << 32
 
     @property
     def idle(self) -> bool:
@@ -158,7 +154,7 @@ class Conversation:
 
     def go_on(self, serial: int, answers: Sequence[Any] = ()) -> None:
         """Go on behind a serial, with the answers that `remembered` returned, and no others."""
-        self._serial = serial
+        self.serial = serial
         self._answers.clear()
         for peer, at, call, frames in answers:
             self._answers.setdefault(peer, OrderedDict())[at, call] = tuple(frames)
@@ -188,17 +184,17 @@ class Conversation:
         blobs: Sequence[bytes] = (),
     ) -> tuple[Pending, list[bytes]]:
         """Ask a peer; the answer comes out of `receive` or, after `span_s`, of `give_up`."""
-        self._serial += 1
+        self.serial += 1
         deadline_s = None if span_s is None else now_s + span_s
         deadline_ms = None if span_s is None else int(span_s * 1000)
         if deadline_s is not None and deadline_s < self.nearest_s:
             self.nearest_s = deadline_s
-        head = [_CALL, self._serial, call] if position is None else [_CALL, self._serial, call, position]
+        head = [_CALL, self.serial, call] if position is None else [_CALL, self.serial, call, position]
         if deadline_ms is not None:
-            head = [_CALL, self._serial, call, position, deadline_ms]
+            head = [_CALL, self.serial, call, position, deadline_ms]
         frames = [peer.encode(), _pack(head), body, *blobs]
-        pending = Pending(self._serial, peer, call, now_s, deadline_s, position, tuple(frames), span_s=span_s)
-        self._pending[self._serial] = pending
+        pending = Pending(self.serial, peer, call, now_s, deadline_s, position, tuple(frames), span_s=span_s)
+        self._pending[self.serial] = pending
         return pending, frames
 
     def reply(
@@ -316,7 +312,7 @@ class Conversation:
     def repeat_all(self, now_s: float) -> list[tuple[bytes, ...]]:
         """Return all that is not answered, to be said on a new connection; the time of each call begins again."""
         self._busy.clear()
-        self._said_before = self._serial
+        self._said_before = self.serial
         self._doubted.clear()
         for pending in self._pending.values():
             pending.again_s = None
@@ -349,7 +345,7 @@ class Conversation:
         """Assert that the books agree with each other; for tests."""
         for serial, pending in self._pending.items():
             assert serial == pending.serial
-            assert serial <= self._serial, f"serial {serial} was given out after {self._serial}"
+            assert serial <= self.serial, f"serial {serial} was given out after {self.serial}"
             assert pending.call, f"nobody knows what call {serial} waits for"
             assert pending.deadline_s is None or pending.deadline_s >= self.nearest_s
         for serial, pending in self._busy.items():

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
-from ganglion.peer.author import Hooks, Loader, ToleratedErrors, failure_of, identity, seed_process, show_failure
+from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process, show_failure
 from ganglion.peer.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.participant import Handler, Participant
@@ -295,7 +295,7 @@ class EnvironmentHost:
         try:
             self._hooks("load_state", environment.load_state, books["state"])
         except AuthorError as error:
-            show_failure(error, failure_of(error))
+            show_failure(error)
             raise AuthorError(f"environment {self._start.uid}: load_state: {error}") from error
         snapshot.put(read)  # generators last: whatever was drawn from them meanwhile
 

@@ -10,8 +10,8 @@ from ganglion.errors import AuthorError, GanglionError
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard, setpoints_of
-from ganglion.peer.lost import Replayer, Told, lost_between_calls
-from ganglion.peer.records import pack
+from ganglion.peer.lost import Replayer, Told
+from ganglion.peer.records import Records, pack
 from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, fields_of
 from ganglion.run.effect import record_of
@@ -30,25 +30,39 @@ _TERMINATED, _TRUNCATED = attrgetter("terminated"), attrgetter("truncated")
 
 
 class _Rows:
-    """Rows of one table that have not left yet; `size` bytes is what the values of one take."""
+    """Rows of one table that have not left yet, of one environment or agent.
 
-    __slots__ = ("rows", "size", "size_bytes")
+    `head` is what a record begins with, and `size` bytes is what the values of one row take.
+    """
 
-    def __init__(self, *layouts: Layout) -> None:
+    __slots__ = ("_head", "_records", "_rows", "_size_bytes", "size")
+
+    def __init__(self, records: Records, head: list[Any], *layouts: Layout) -> None:
+        self._records, self._head = records, head
+        self._rows: list[list[Any]] = []
+        self._size_bytes = 0
         self.size = _ROW_BYTES + sum(size for layout in layouts for size in layout.sizes)
-        self.begin()
 
-    def begin(self) -> None:
-        """Begin anew, without rows."""
-        self.rows: list[list[Any]] = []
-        self.size_bytes = 0
-
-    def add(self, row: list[Any], beside: bytes | None) -> bool:
-        """Take one row, whose last value `beside` is; say whether the rows should be handed on."""
+    def add(self, row: list[Any], beside: bytes | None) -> None:
+        """Take one row, whose last value `beside` is; rows that are many or large are handed on."""
         row.append(beside)
-        self.rows.append(row)
-        self.size_bytes += self.size if beside is None else self.size + len(beside)
-        return len(self.rows) >= _ROWS_OPEN_MAX or self.size_bytes >= _ROWS_OPEN_BYTES
+        self._rows.append(row)
+        self._size_bytes += self.size if beside is None else self.size + len(beside)
+        if len(self._rows) >= _ROWS_OPEN_MAX or self._size_bytes >= _ROWS_OPEN_BYTES:
+            self.hand_on()
+
+    def hand_on(self) -> None:
+        """Hand on all rows so far."""
+        rows = self._rows
+        if not rows:
+            return
+        for row in rows:
+            for place in _VALUES[self._head[0]]:
+                field = row[place]
+                if field is not None and (not field or type(field[0]) is bytes):
+                    row[place] = b"".join(field)
+        self._records.add([*self._head, rows, True], len(rows), self._size_bytes)
+        self._rows, self._size_bytes = [], 0
 
 
 class Episode:
@@ -60,9 +74,14 @@ class Episode:
         self._boundaries = Boundaries(phase)
         self._ending: Ending | None = None
         self._recorded = 0
-        self._rows = {world.uid: _Rows(*world.checks.layouts.values()) for world in phase.worlds}
+        records, place = phase.records, [phase.setup.phase, phase.setup.mode, phase.setup.worker]
+        self._rows = {
+            world.uid: _Rows(records, ["steps", *place, world.uid, number], *world.checks.layouts.values())
+            for world in phase.worlds
+        }
         self._action_rows = {
-            actor.name: _Rows(actor.sensors.layout, actor.actuators, actor.actuators) for actor in phase.actors
+            a.name: _Rows(records, ["actions", *place, a.name, number], a.sensors.layout, a.actuators, a.actuators)
+            for a in phase.actors
         }
         self._wishes: list[dict[str, Any]] = []
         self._tolerated = 0  # errors of authors in this episode
@@ -74,7 +93,7 @@ class Episode:
         self._place = (phase.setup.phase, phase.setup.worker, number, 0)
         phase.hooks.step = 0
         for actor in phase.actors:
-            actor.decision, actor.decisions, actor.objectives, actor.given = None, 0, [], []
+            actor.decision, actor.decisions, actor.given = None, 0, []
         phase.look()
 
     async def run(self) -> None:
@@ -104,7 +123,7 @@ class Episode:
         """Ask these agents for their setpoints; returns them by agent, in declared order."""
         phase, participant = self.phase, self.phase.participant
         if self._closed:
-            raise _has_ended()
+            raise EpisodeEnded("the episode has ended")
         self._turn.call(agents)
         passing = {} if self.participants is None else self._let_pass()
         worlds = phase.worlds
@@ -145,16 +164,16 @@ class Episode:
                 statistics=answer.statistics,
             )
             actor.decisions += 1
-        return Values(setpoints, phase.actuator_layout)
+        return Values(setpoints, phase.actuator_layouts)
 
     async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
         """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
         phase, participant = self.phase, self.phase.participant
         if self._closed:
-            raise _has_ended()
+            raise EpisodeEnded("the episode has ended")
         self._turn.check([*agents, *(setpoints.rows if isinstance(setpoints, Values) else setpoints)])
         named = list(map(phase.by_name.__getitem__, agents))
-        fields = fields_of(setpoints, phase.actuator_layout)
+        fields = fields_of(setpoints, phase.actuator_layouts)
         acted = tuple(filter(fields.__contains__, phase.by_name))
         given = list(map(fields.__getitem__, acted))
         if self.participants is not None:
@@ -181,10 +200,8 @@ class Episode:
             stepped.append(world)
             applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)
-            if mend is not None and mend.misses(world):
-                asked.append(mend(len(asked), lost_between_calls(world.peer)))
-                continue
-            asked.append(participant.ask(world.peer, "environment.update", message, world.update_s, position))
+            led = None if mend is None else mend.between(world, len(asked))
+            asked.append(led or participant.ask(world.peer, "environment.update", message, world.update_s, position))
         declared = False
         for world, answer in zip(stepped, participant.gather(asked, mend), strict=True):
             declared |= world.updated(answer, self.step)
@@ -209,8 +226,8 @@ class Episode:
         self._boundary()
         controller = phase.controller
         rows = dict(zip(phase.by_name, map(_ROW, phase.actors), strict=True))
-        controller.readings = Values(rows, phase.sensor_layout)
-        controller.rewards = Values(dict(zip(agents, map(_EARNED, named), strict=True)), phase.reward_layout)
+        controller.readings = Values(rows, phase.sensor_layouts)
+        controller.rewards = Values(dict(zip(agents, map(_EARNED, named), strict=True)), phase.reward_layouts)
         controller.step = self.step
         return StepResult(
             step=self.step,
@@ -297,7 +314,7 @@ class Episode:
         if not decision.settled:
             self._judge(actor, decision, answer)
         statistics = {**(decision.statistics or {}), **(answer.learned or {})}
-        full = self._action_rows[actor.name].add(
+        self._action_rows[actor.name].add(
             [
                 0,
                 decision.index,
@@ -313,14 +330,11 @@ class Episode:
             pack(statistics) if statistics else None,
         )
         actor.decision = None
-        if full:
-            self._flush_actions(actor.name)
 
     def _judge(self, actor: Actor, decision: Decision, answer: Acted) -> None:
         if answer.objective is not None:
             decision.objective = answer.objective[0]
         decision.settled = True
-        actor.objectives.append(decision.objective)
         if decision.objective is not None:
             actor.given.append(decision.objective)
 
@@ -341,7 +355,7 @@ class Episode:
 
     def _record_step(self, stepped: Sequence[World], applied: Sequence[Field]) -> None:
         for world, setpoints in zip(stepped, applied, strict=True):
-            full = self._rows[world.uid].add(
+            self._rows[world.uid].add(
                 [
                     self.step,
                     self.phase.tick,
@@ -355,8 +369,6 @@ class Episode:
                 ],
                 None if world.state is None else pack(world.state),
             )
-            if full:
-                self._flush_steps(world.uid)
         self.phase.tick += 1
         self._recorded, self._acting = self.step, False
 
@@ -449,8 +461,7 @@ class Episode:
         )
         # The verdict may wait for other workers and for an evaluation, each of whose steps has a deadline.
         span = None if phase.common or phase.patient else phase.span_s("governor.episode")
-        pending = phase.participant.ask(phase.governor, "governor.episode", report, span)
-        verdict: Verdict = phase.participant.gather([pending])[0]
+        verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
         return verdict
 
     def next_agents(self, step: int) -> list[str]:
@@ -463,35 +474,11 @@ class Episode:
         self.phase.records.flush()
 
     def _flush(self) -> None:
-        for world in self.phase.worlds:
-            self._flush_steps(world.uid)
-        for actor in self.phase.actors:
-            self._flush_actions(actor.name)
-
-    def _flush_steps(self, uid: str) -> None:
-        self._hand_on("steps", uid, self._rows[uid])
-
-    def _flush_actions(self, agent: str) -> None:
-        self._hand_on("actions", agent, self._action_rows[agent])
-
-    def _hand_on(self, table: str, name: str, rows: _Rows) -> None:
-        if rows.rows:
-            setup = self.phase.setup
-            for row in rows.rows:
-                for place in _VALUES[table]:
-                    field = row[place]
-                    if field is not None and (not field or type(field[0]) is bytes):
-                        row[place] = b"".join(field)
-            record = [table, setup.phase, setup.mode, setup.worker, name, self.number, rows.rows, True]
-            self.phase.records.add(record, len(rows.rows), rows.size_bytes)
-            rows.begin()
+        for rows in (*self._rows.values(), *self._action_rows.values()):
+            rows.hand_on()
 
     def _show(self, controller: Controller) -> None:
         controller.episode, controller.step = self.number, 0
         rows = {a.name: a.row for a in self.phase.actors}
-        controller.readings = Values(rows, self.phase.sensor_layout)
+        controller.readings = Values(rows, self.phase.sensor_layouts)
         controller.rewards = {}
-
-
-def _has_ended() -> EpisodeEnded:
-    return EpisodeEnded("the episode has ended")

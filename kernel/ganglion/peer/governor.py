@@ -271,9 +271,7 @@ class GovernorHost:
     def _fail(self, error: GanglionError, peer: str | None = None) -> None:
         """Let the run fail by an error of this process, or of the peer that is named."""
         assert self._governor is not None
-        failure = failure_of(error)
-        show_failure(error, failure)
-        self._carry_out(self._governor.fail(failure, peer, self.participant.clock()))
+        self._carry_out(self._governor.fail(show_failure(error), peer, self.participant.clock()))
 
     def _write(self, act: Callable[[], None]) -> None:
         """Do something with the records, unless the store has failed before."""
@@ -399,8 +397,7 @@ class GovernorHost:
         self._models.close()
         self._write(self._records.drain)
         if self._unwritten is not None and finish.failure is None:
-            failure = failure_of(self._unwritten)
-            show_failure(self._unwritten, failure)
+            failure = show_failure(self._unwritten)
             finish = Finish("failed", f"failed: {failure.message}", 1, failure, self._store)
         fields: dict[str, Any] = {"status": finish.status, "reason": finish.reason, "exit_status": finish.exit_status}
         self._tell(Event("run.ended", {"run": self._run, **fields}))

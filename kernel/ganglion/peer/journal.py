@@ -290,23 +290,19 @@ class Journal:
                 usual = False
         if self.given_up or self._ended:
             waiting.clear()
-        elif usual:
+            return True
+        if usual:
             payload = self._pack(waiting)
             size, check = len(payload), zlib.crc32(payload)
-            waiting.clear()
-            self.size_bytes += size + wire.HEAD.size
-            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
-                self._append(wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload)
-            else:
-                self._give_up()
+            data: list[bytes | memoryview] = [wire.HEAD.pack(size, check, size ^ check ^ wire.ONES) + payload]
         else:
             data = self._each(waiting)
-            waiting.clear()
-            self.size_bytes += sum(map(len, data))
-            if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
-                self._append(*data)
-            else:
-                self._give_up()
+        waiting.clear()
+        self.size_bytes += sum(map(len, data))
+        if self.size_bytes + self.large_bytes <= JOURNAL_BYTES:
+            self._append(*data)
+        else:
+            self._give_up()
         return True
 
     def _give_up(self) -> None:
@@ -496,8 +492,8 @@ class Recorded(ABC):
     def stand(self, anew: bool = False) -> Any:
         """Return the state with which a predecessor went on from here; None if it did not.
 
-        Where this is called first with nothing open, or with `anew`, is the place that `rebase` returns to: a successor
-        hears what is on the journal up to there, and goes on from the state.
+        Where this is called first with nothing open, or with `anew`, is the place that `begin_journal` returns to: a
+        successor hears what is on the journal up to there, and goes on from the state.
         """
         journal = self._journal
         if journal is None:
@@ -513,38 +509,31 @@ class Recorded(ABC):
                 self._place, self._placed_s = journal.place(), self.clock()
         return state
 
-    def rebase(self, state: Any) -> bool:
-        """Forget what was heard since the place of `stand`; a successor goes on there with this state.
+    def begin_journal(self, heard: Sequence[tuple[Request | Told, int | None]] | None, state: Any = None) -> bool:
+        """Forget what was heard; a successor hears no more than these requests, and goes on from the state.
 
-        Nothing happens, and False is returned, without a journal or where something is open.
-        """
-        journal, conversation = self._journal, self._conversation
-        if journal is None or journal.playing or not self.idle or self._place is None or journal.given_up:
-            return False
-        now_s = self.clock()
-        base = (Kind.BASE, now_s, (conversation.serial, state, conversation.remembered()))
-        kept = journal.beginning(self._place)
-        first = next(wire.read_records(kept))
-        # By the time of its first record it is known how long a journal takes to be heard.
-        welcome = (Kind.HEARD, now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
-        journal.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
-        return True
-
-    def begin_journal(self, heard: Sequence[tuple[Request | Told, int | None]], state: Any = None) -> bool:
-        """Forget what was heard before these requests: a successor needs to hear no more than them.
-
-        With each goes the digest of its answer, None if that is still to be given, or if none is due. `state` is what
-        `take_base` gives the successor. Nothing happens, and False is returned, without a journal or where something
-        else is open.
+        With each request goes the digest of its answer, None if that is still to be given, or if none is due; then
+        `take_base` gives the successor the state. Without requests (None) a successor hears what was heard before the
+        place of `stand`, which returns the state. Nothing happens, and False is returned, without a journal or where
+        something else is open.
         """
         journal, conversation = self._journal, self._conversation
         if journal is None or journal.playing or not self.idle:
             return False
         now_s = self.clock()
-        again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard}
+        again = {(request.peer, request.head.serial, request.head.call) for request, _ in heard or ()}
         answers = [one for one in conversation.remembered() if tuple(one[:3]) not in again]
-        records: list[Entry] = [(Kind.HEARD, now_s, self._welcomed)]
-        records.append((Kind.BASE, now_s, (conversation.serial, state, answers)))
+        base: Entry = (Kind.BASE, now_s, (conversation.serial, state, answers))
+        if heard is None:
+            if self._place is None or journal.given_up:
+                return False
+            kept = journal.beginning(self._place)
+            first = next(wire.read_records(kept))
+            # By the time of its first record it is known how long a journal takes to be heard.
+            welcome: Entry = (Kind.HEARD, now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
+            journal.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
+            return True
+        records: list[Entry] = [(Kind.HEARD, now_s, self._welcomed), base]
         for request, answer in heard:
             frames = [request.peer.encode(), encode_head(request.head), request.body, *request.blobs]
             records.append((Kind.HEARD, now_s, frames))

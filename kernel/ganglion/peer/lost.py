@@ -62,11 +62,6 @@ def await_successor(phase: Phase, peer: str, error: GanglionError) -> None:
         raise error
 
 
-def lost_between_calls(peer: str) -> PeerLost:
-    """Return the error of a peer that was lost while nothing was asked of it."""
-    return PeerLost(peer, "it was lost between two calls")
-
-
 class Replayer:
     """Mend the calls of one step, or of one reset: `messages` are what these worlds were asked, in their order.
 
@@ -103,9 +98,11 @@ class Replayer:
                 continue
             return self._ask(world, history, self._messages[place], len(history.steps) + 1)
 
-    def misses(self, world: World) -> bool:
-        """Say whether an environment was lost since it was asked last, so that a successor must be led."""
-        return world.history is not None and world.peer in self._phase.missing
+    def between(self, world: World, place: int) -> Pending | None:
+        """Lead a successor of an environment that was lost since it was asked last; return what it is asked then."""
+        if world.history is None or world.peer not in self._phase.missing:
+            return None
+        return self(place, PeerLost(world.peer, "it was lost between two calls"))
 
     def _count(self, world: World, history: CommandHistory, error: GanglionError) -> None:
         """Note one more loss at this step; who dies too often at one place is not led there again."""

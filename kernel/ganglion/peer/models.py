@@ -122,7 +122,8 @@ def model_folders(folder: Path, run: str | None = None) -> tuple[list[ModelFolde
     """
     if (alone := _read_either(folder)) is not None:
         return [alone], True
-    if run is not None and _is_folder_name(run):
+    is_name = run is not None and PurePosixPath(run).name == run and run != ".." and "\0" not in run
+    if run is not None and is_name:  # documents name runs as they like
         named = _read_either(folder / run)
         if named is not None and named.run == run and not (folder / f"{run}+2").exists():
             return [named], False
@@ -131,11 +132,6 @@ def model_folders(folder: Path, run: str | None = None) -> tuple[list[ModelFolde
         paths = sorted(path for path in folder.iterdir() if path.is_dir())
     found = [one for path in paths if (one := _read_either(path)) is not None]
     return sorted(found, key=lambda one: one.started), False
-
-
-def _is_folder_name(run: str) -> bool:
-    """Say whether a run's name can be that of a folder of ours: documents name runs as they like."""
-    return PurePosixPath(run).name == run and run != ".." and "\0" not in run
 
 
 def _read_either(folder: Path) -> ModelFolder | None:
@@ -227,13 +223,6 @@ def reserve(folder: Path, run: str, results: Path) -> Path:
             write_index(path, run, [], results)
             return path
     raise FileExistsError(f"{_NUMBERS_MAX} folders for run {run}")
-
-
-def give_back(folder: Path) -> None:
-    """Remove a folder that was reserved in vain, unless others have put something there."""
-    with contextlib.suppress(OSError):
-        if [path.name for path in folder.iterdir()] == [INDEX]:
-            shutil.rmtree(folder)
 
 
 def hand_over(folder: Path, place: str, user: str) -> None:
@@ -344,7 +333,9 @@ class ModelStore:
         stored = self._stored_twice()
         for place, folder in self._second.items():
             if place not in stored:
-                give_back(folder)
+                with contextlib.suppress(OSError):
+                    if [path.name for path in folder.iterdir()] == [INDEX]:
+                        shutil.rmtree(folder)
 
     # -- what a phase begins with -------------------------------------------------------------------------------------
     def model(self, phase: PhasePlan, agent: AgentPlan, own: Own) -> str | None:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
@@ -43,34 +44,6 @@ class LinkLike(Protocol):
 
 Connect = Callable[[], LinkLike]
 """Connect to the broker; raise PeerLost or DeadlineExceeded if it cannot be reached."""
-
-
-class Unjoined:
-    """Be the link of who has not joined: made when it is used."""
-
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
-        self._made: LinkLike | None = None
-
-    @property
-    def made(self) -> LinkLike:
-        """Return the link itself."""
-        if self._made is None:
-            self._made = self._connect()
-        return self._made
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        """Send one message."""
-        self.made.send(frames)
-
-    def receive(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return one message."""
-        return self.made.receive(timeout_s)
-
-    def close(self) -> None:
-        """Close what was made."""
-        if self._made is not None:
-            self._made.close()
 
 
 _PULSE_S = BEAT_AFTER_SILENCE_S / 2
@@ -234,7 +207,6 @@ class Participant(Recorded):
         self.patience_s: float | None = None
         self.hang: Callable[[], None] = abort
         self._connect = connect
-        self._link: LinkLike = Unjoined(connect)
         self._pause = pause
         self._real_clock = clock
         self._behind_s = 0.0  # how long this participant was not there: its clock stood
@@ -256,6 +228,11 @@ class Participant(Recorded):
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
         self._reports = Reports()
+
+    @cached_property
+    def _link(self) -> LinkLike:
+        """Connect, for who has not joined: once it is used."""
+        return self._connect()
 
     def clock(self) -> float:
         """Return monotonic seconds; while a journal is heard, those of its records."""
@@ -458,12 +435,24 @@ class Participant(Recorded):
     def _tell_wait(self, since_s: float, serials: set[int]) -> None:
         """Say for whom we wait: after two seconds without anything, then after twice as long each time."""
         now_s = self.clock()
-        if self.welcome is None or not self.welcome.run or not self._reports.due(since_s, now_s):
-            return
-        for pending in self._conversation.waits():
-            if pending.serial in serials:
-                fields = {"text": pending.describe(now_s), "name": self.name}
-                self.tell(topic(self.welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time(), "waits"))
+        if self._reports.due(since_s, now_s):
+            for pending in self._conversation.waits():
+                if pending.serial in serials:
+                    self.tell_waiting(pending.describe(now_s))
+
+    def tell_waiting(self, text: str) -> None:
+        """Tell those who look on for what we wait."""
+        self.tell_event("waiting", {"text": text, "name": self.name})
+
+    def warn(self, text: str) -> None:
+        """Tell those who look on what is not as it should be."""
+        self.tell_event("warning", {"text": text})
+
+    def tell_event(self, name: str, fields: dict[str, Any], subject: str = "waits") -> None:
+        """Tell those who look on at our run, if we have one; what is told under `waits` may be lost."""
+        if self.welcome is not None and self.welcome.run:
+            news = RunEvent(name, fields, time.time(), subject)
+            self.tell(topic(self.welcome.run, subject), "event", news)
 
     def told_to_leave(self) -> bool:
         """Say whether a BYE waits to be obeyed."""
@@ -556,12 +545,6 @@ class Participant(Recorded):
             found = f"{self.name}: expected a journal of at most {JOURNAL_BYTES} bytes (journal_bytes), it is longer"
             self.warn(f"{found}: if this process is lost, its phase begins again")
 
-    def warn(self, text: str) -> None:
-        """Tell those who look on what is not as it should be."""
-        if self.welcome is not None and self.welcome.run:
-            event = RunEvent("warning", {"text": text}, time.time(), "waits")
-            self.tell(topic(self.welcome.run, "waits"), "event", event)
-
     def _next(self, wait_s: float) -> Incoming | None:
         if not self._inbox:
             self._inbox.extend(self._receive(wait_s, None))
@@ -597,8 +580,7 @@ class Participant(Recorded):
                 raise
             self.fail(request, failure_of(error))
         except Exception as error:  # noqa: BLE001 - the outermost loop: whatever it is, the caller must hear of it
-            failure = failure_of(error)
-            show_failure(error, failure)
+            failure = show_failure(error)
             self.fail(request, failure)
             if self.on_failure is not None:
                 self.on_failure(call, failure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -13,16 +12,16 @@ from typing import Any, NamedTuple
 import msgpack
 
 from ganglion.errors import DeadlineExceeded, StoreDamaged, StoreError
-from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES, WAIT_REPORT_S
+from ganglion.limits import DEADLINES_S, RETRY_S, STREAM_CREDIT_BYTES, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Told
 from ganglion.peer.participant import Participant
 from ganglion.peer.values import to_json
+from ganglion.peer.wait import Reports
 from ganglion.run.effect import FOLDER, cut_text, phase_cut_name
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.synced import write_synced
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent
-from ganglion.wire.name import topic
+from ganglion.wire.messages import RecordAck, RecordBatch
 from ganglion.wire.parcel import detach
 
 LIFE_BITS = 32  # of a number, for the batches of one life of a writer; what is above counts its lives
@@ -161,14 +160,10 @@ class Cuts:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 if not _holds(path, text):
                     write_synced(path, text.encode())
-                self._forget()
+                for old in sorted(self._folder.glob("phase-*.json"))[:-_KEPT]:
+                    old.unlink(missing_ok=True)
             except OSError as error:
                 raise StoreError(f"cut {path}: cannot be written: {error}") from error
-
-    def _forget(self) -> None:
-        """Take away the oldest cuts."""
-        for path in sorted(self._folder.glob("phase-*.json"))[:-_KEPT]:
-            path.unlink(missing_ok=True)
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -230,13 +225,14 @@ class Records:
         self._open: list[Any] = []
         self._weight = 0
         self._bytes = 0
-        self.number = number or _first_number(participant)
+        lives = 0 if participant.welcome is None else max(0, participant.welcome.incarnation - 1)
+        self.number = number or lives << LIFE_BITS  # who has no predecessor's journal begins above all of them
         self.span_s = DEADLINES_S["record"]
         self._sent: deque[_Sent] = deque()  # what is not acknowledged
         self._failure: StoreError | None = None
         self._until_s = 0.0
         self._again_s, self._pause_s = (0.0, RETRY_S["records"])  # when all is said again, and how long after that
-        self._told_s, self._tell_after_s = 0.0, WAIT_REPORT_S
+        self._reports = Reports()
         self.waiting: str | None = None  # why the store cannot write at the moment, as it says
         self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable
 
@@ -334,8 +330,7 @@ class Records:
     def _wait(self, messages: int, size_bytes: int) -> None:
         """Wait until no more than these batches and bytes are unacknowledged."""
         clock = self._participant.clock
-        since_s = self._told_s = looked_s = clock()
-        self._tell_after_s = WAIT_REPORT_S
+        since_s = looked_s = clock()
         self._until_s = since_s + (self.span_s or 0.0)
         while self._beyond(messages, size_bytes) and self._failure is None:
             now_s = clock()
@@ -353,15 +348,9 @@ class Records:
 
     def _tell_wait(self, since_s: float, now_s: float) -> None:
         """Say that we wait for the store, ever more rarely; while it waits itself it says so."""
-        welcome = self._participant.welcome
-        if welcome is None or self.waiting is not None or now_s - self._told_s < self._tell_after_s:
-            return
-        self._told_s, self._tell_after_s = now_s, 2 * self._tell_after_s
-        left = "" if self.span_s is None else f"; gives up in {self._until_s - now_s:.1f} s"
-        text = f"waiting {now_s - since_s:.1f} s for the store to acknowledge rows{left}"
-        fields = {"text": text, "name": self._participant.name}
-        event = RunEvent("waiting", fields, time.time(), "waits")
-        self._participant.tell(topic(welcome.run, "waits"), "event", event)
+        if self.waiting is None and self._reports.due(since_s, now_s):
+            left = "" if self.span_s is None else f"; gives up in {self._until_s - now_s:.1f} s"
+            self._participant.tell_waiting(f"waiting {now_s - since_s:.1f} s for the store to acknowledge rows{left}")
 
     def _beyond(self, messages: int, size_bytes: int) -> bool:
         return len(self._sent) > messages or sum(sent.size_bytes for sent in self._sent) > size_bytes
@@ -389,9 +378,3 @@ class Records:
         """Note that a peer is gone for good; if it was the store, nothing can be written any more."""
         if peer == self._store:
             self._failure = StoreError(f"the store is gone: {reason}")
-
-
-def _first_number(participant: Participant) -> int:
-    """Return the number behind which a process counts that has no predecessor's journal."""
-    welcome = participant.welcome
-    return 0 if welcome is None else max(0, welcome.incarnation - 1) << LIFE_BITS

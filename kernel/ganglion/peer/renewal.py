@@ -59,7 +59,7 @@ class Renewal:
             self._try(self._check)
         if self.due:
             began_s = participant.clock()
-            self._try(lambda: participant.rebase(take()))
+            self._try(lambda: participant.begin_journal(None, take()))
             self._begin(participant.clock() - began_s)
         return False
 
@@ -172,11 +172,10 @@ def _look(world: World, seen: Mapping[str, Any]) -> None:
     for name in _SEEN:
         setattr(world, name, seen[name])
     world.setup.update(seen["seeds"])
-    if world.checks is not None:
-        if declares:
-            world.checks.declare("rewards", world.rewards or [])
-        world.checks.begin()
-        world.checks.pass_time(world.ticks, world.timestamp)
+    if declares:
+        world.checks.declare("rewards", world.rewards or [])
+    world.checks.begin()
+    world.checks.pass_time(world.ticks, world.timestamp)
 
 
 Signals = dict[str, list[FlowSignal]]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,8 @@ from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Numbering, Place, Sealed
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import RecordAck, RecordBatch, RunEvent, Watch
-from ganglion.wire.name import Role, peer_name, topic
+from ganglion.wire.messages import RecordAck, RecordBatch, Watch
+from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import attach, detach
 
 _COMMIT_ROWS = 1000
@@ -202,15 +201,15 @@ class StoreHost:
             self._compact()
 
     def _acknowledge(self) -> None:
-        heads: list[Mapping[str, Any] | None] = []
+        heads: Mapping[str, Any] | None = None
         if self._ended:
-            self._guard(lambda: heads.append(self._writer.heads()))
+            heads = self._guard(self._writer.heads)
             if isinstance(self._failed, StoreDamaged) and not self._marked:  # rows that cannot be read back
                 self._marked = True
                 with suppress(StoreError):
                     self._writer.abandon("failed", f"failed: {self._failed}", _now())
         error = None if self._failed is None else failure_of(self._failed)
-        found = next((dict(head) for head in heads if head is not None), None)
+        found = None if heads is None else dict(heads)
         due, self._unacknowledged = self._unacknowledged, {}
         self._rows = self._bytes = 0
         for writer, number in due.items():  # meanwhile the broker may be lost, and replaced: that owes more
@@ -228,12 +227,12 @@ class StoreHost:
             if self._failed is None:
                 raise
 
-    def _guard(self, act: Any) -> None:
+    def _guard(self, act: Callable[[], Any]) -> Any:
         """Do something with the database; a permanent failure is told to every writer from then on."""
         if self._failed is not None:
-            return
+            return None
         try:
-            act()
+            return act()
         except StoreUnavailable as error:
             if self.participant.playing:
                 raise  # a replay has no time to wait for a disk: the next successor begins later
@@ -241,10 +240,11 @@ class StoreHost:
             self._suffer(_Trouble(now_s, error, now_s, now_s), now_s)
         except GanglionError as error:
             self._fail(error)
+        return None
 
     def _fail(self, error: GanglionError) -> None:
         if self._failed is None:
-            show_failure(error, failure_of(error))
+            show_failure(error)
             self._failed = error
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -333,15 +333,12 @@ class StoreHost:
         text = f"the store cannot be written: {trouble.error}"
         for writer in {*self._unacknowledged, *(peer for peer, _ in self._held)} - {self.participant.name}:
             self.participant.tell(writer, "record.ack", RecordAck(0, None, text))
-        welcome = self.participant.welcome
-        if now_s < trouble.told_s or welcome is None:
+        if now_s < trouble.told_s:
             return
         waited_s = now_s - trouble.since_s
         trouble.told_s = now_s + min(max(waited_s, WAIT_REPORT_S), _REPORT_MAX_S)
         rest = "" if self._span_s is None else f"; gives up in {self._span_s - waited_s:.0f} s"
-        text = f"waiting {waited_s:.1f} s for {text}; tries every second{rest}"
-        fields = {"text": text, "name": self.participant.name}
-        self.participant.tell(topic(welcome.run, "waits"), "event", RunEvent("waiting", fields, time.time(), "waits"))
+        self.participant.tell_waiting(f"waiting {waited_s:.1f} s for {text}; tries every second{rest}")
 
 
 def _now() -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ganglion.errors import AuthorError, CallFailed, RemoteProtocolError, SpaceError
+from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import STEPS_REPORT_FIRST_S, STEPS_REPORT_FIRST_SPAN_S, STEPS_REPORT_S
 from ganglion.peer.author import Hooks, wrong_answer
 from ganglion.peer.contract import Declared, difference
@@ -25,15 +23,7 @@ from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation
-from ganglion.wire.messages import (
-    ControllerSetup,
-    ControllerStart,
-    EnvironmentDeclared,
-    EnvironmentUpdated,
-    FlowSignal,
-    RunEvent,
-)
-from ganglion.wire.name import topic
+from ganglion.wire.messages import ControllerSetup, ControllerStart, EnvironmentDeclared, EnvironmentUpdated, FlowSignal
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
@@ -165,21 +155,11 @@ class World:
         self.static_model, self.blocks = declared.static_model, declared.blocks
         self.program = self.setup.get("plugin") is None
         self.checks = Declared(self.program)
-        try:
-            self.checks.declare("sensors", self.sensors)
-            self.checks.declare("actuators", self.actuators)
-            if self.rewards is not None:
-                self.checks.declare("rewards", self.rewards)
-            self._begin(declared.readings, declared.ticks, declared.timestamp)
-        except RemoteProtocolError as error:
-            raise self._blame("environment.start", error) from error
+        self._begin("environment.start", declared, declare=True)
 
     def began(self, answer: EnvironmentUpdated) -> None:
         """Take the answer to `environment.reset`."""
-        try:
-            self._begin(answer.readings, answer.ticks, answer.timestamp)
-        except RemoteProtocolError as error:
-            raise self._blame("environment.reset", error) from error
+        self._begin("environment.reset", answer)
 
     def updated(self, answer: EnvironmentUpdated, step: int) -> bool:
         """Take the answer to `environment.update`; says whether rewards were declared by it."""
@@ -196,7 +176,7 @@ class World:
             if answer.terminated and answer.truncated:
                 raise RemoteProtocolError("terminated and truncated exclude each other")
         except RemoteProtocolError as error:
-            raise self._blame("environment.update", error) from error
+            raise wrong_answer(self.peer, "environment.update", error) from error
         self.terminated, self.truncated = answer.terminated, answer.truncated
         self.state = answer.world_state
         return declared
@@ -206,21 +186,25 @@ class World:
         old, new = ([(row["id"], row["space"]) for row in rows] for rows in (before, getattr(self, what)))
         found = difference(old, new)
         if found is not None:
-            raise self._blame("environment.start", RemoteProtocolError(f"{what} changed between episodes: {found}"))
+            error = RemoteProtocolError(f"{what} changed between episodes: {found}")
+            raise wrong_answer(self.peer, "environment.start", error)
 
     def rest(self) -> None:
         """Have no rewards in a step in which it waits for its reset."""
         self.earned = [[None] * len(self.rewards)] if self.rewards else []
 
-    def _begin(self, readings: Field, ticks: int | None, timestamp: str | None) -> None:
-        self.readings = self.checks.field("sensors", readings, "readings")
-        self.ticks, self.timestamp = ticks, timestamp
-        self.terminated = self.truncated = False
-        self.checks.begin()
-        self.checks.pass_time(ticks, timestamp)
-
-    def _blame(self, call: str, error: RemoteProtocolError) -> CallFailed:
-        return wrong_answer(self.peer, call, error)
+    def _begin(self, call: str, answer: EnvironmentDeclared | EnvironmentUpdated, declare: bool = False) -> None:
+        try:
+            for what in ("sensors", "actuators", "rewards") if declare else ():
+                if getattr(self, what) is not None:
+                    self.checks.declare(what, getattr(self, what))
+            self.readings = self.checks.field("sensors", answer.readings, "readings")
+            self.ticks, self.timestamp = answer.ticks, answer.timestamp
+            self.terminated = self.truncated = False
+            self.checks.begin()
+            self.checks.pass_time(self.ticks, self.timestamp)
+        except RemoteProtocolError as error:
+            raise wrong_answer(self.peer, call, error) from error
 
     def declarations(self) -> dict[str, Any]:
         """Return what the governor is told."""
@@ -274,8 +258,7 @@ class Actor:
     told_rewards: bool = False
     decision: Decision | None = None
     decisions: int = 0
-    objectives: list[float | None] = field(default_factory=list)
-    given: list[float] = field(default_factory=list)  # those of them that are values
+    given: list[float] = field(default_factory=list)  # its objectives in this episode that are values
     row: Field = field(default_factory=list)  # its readings as the worlds show them now
     earned: Field = field(default_factory=list)
     act_s: float | None = None
@@ -338,6 +321,9 @@ class Given(NamedTuple):
         return rows
 
 
+Places = Mapping[str, tuple[int, int]]
+"""Full id -> (environment, position)."""
+
 _NOTHING = Layout((), ())
 _READINGS, _EARNED, _SETPOINT_LAYOUT = attrgetter("readings"), attrgetter("earned"), attrgetter("actuators")
 
@@ -371,6 +357,9 @@ class Phase:
         """Take the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
+        self.sensor_layouts = {actor.name: actor.sensors.layout for actor in actors}
+        self.actuator_layouts = {actor.name: actor.actuators for actor in actors}
+        self.reward_layouts = dict.fromkeys(self.by_name, _NOTHING)  # there are none before they are declared
         self.programs, self.known = any(actor.program for actor in actors), {}
         self._tables |= {actor.peer: actor.setup.get("deadlines_s") for actor in actors}
         for world in self.worlds:
@@ -390,23 +379,10 @@ class Phase:
             whole = actor.sensors.whole
             actor.row = actor.sensors(shown) if whole is None else shown[whole]
 
-    def cut(self, ids: Sequence[str], what: str, places: Mapping[str, tuple[int, int]]) -> Cut:
+    def cut(self, ids: Sequence[str], what: str, places: Places) -> Cut:
         """Return what cuts these full ids out of what the environments show; `what` is sensors or rewards."""
         sources = [world.checks.layouts.get(what, _NOTHING) for world in self.worlds]
         return Cut(ids, sources, [places[uid] for uid in ids], missing=what == "rewards")
-
-    def sensor_layout(self, agent: str) -> Layout:
-        """Return the layout of an agent's readings."""
-        return self.by_name[agent].sensors.layout
-
-    def actuator_layout(self, agent: str) -> Layout:
-        """Return the layout of an agent's setpoints."""
-        return self.by_name[agent].actuators
-
-    def reward_layout(self, agent: str) -> Layout:
-        """Return the layout of an agent's rewards; there are none before they are declared."""
-        cut = self.by_name[agent].rewards
-        return _NOTHING if cut is None else cut.layout
 
     def given(self, agents: tuple[str, ...]) -> list[Given]:
         """Return what each environment is given by these agents; the later agent in document order wins."""
@@ -434,8 +410,7 @@ class Phase:
         fields["taken"] = self.tick
         if setup.evaluation:
             fields["mode"] = setup.mode
-        news = RunEvent("steps.taken", fields, time.time(), "waits")
-        self.participant.tell(topic(setup.run, "waits"), "event", news)
+        self.participant.tell_event("steps.taken", fields)
 
     @property
     def moment(self) -> tuple[int, int]:
@@ -445,22 +420,21 @@ class Phase:
         round_, began = self.evaluation
         return round_, self.tick - began
 
-    @cached_property
-    def sensor_places(self) -> dict[str, tuple[int, int]]:
-        """Return where each sensor lies: full id -> (environment, position)."""
-        return _places(self.worlds, "sensors")
-
-    @cached_property
-    def actuator_places(self) -> dict[str, tuple[int, int]]:
-        """Return where each actuator lies: full id -> (environment, position)."""
-        return _places(self.worlds, "actuators")
+    def places(self, what: str) -> Places:
+        """Return where all sensors, actuators or rewards lie."""
+        return {
+            f"{world.uid}.{declared['id']}": (i, position)
+            for i, world in enumerate(self.worlds)
+            for position, declared in enumerate(getattr(world, what) or [])
+        }
 
     def connect_rewards(self, declare: bool = True) -> None:
         """Decide which rewards each agent gets, now that all are declared; RemoteProtocolError names a strange one."""
-        places = _places(self.worlds, "rewards")
+        places = self.places("rewards")
         for actor in self.actors:
             wanted = _wanted_rewards(actor, self.worlds, places)
             actor.rewards = self.cut(wanted, "rewards", places)
+            self.reward_layouts[actor.name] = actor.rewards.layout
             actor.reward_declarations = [self._reward(uid, places[uid]) for uid in wanted]
             if declare:
                 self._declare(None, actor.name, actor.reward_declarations)
@@ -486,15 +460,7 @@ class Phase:
         return self._spans_s[key]
 
 
-def _places(worlds: Sequence[World], what: str) -> dict[str, tuple[int, int]]:
-    found = {}
-    for i, world in enumerate(worlds):
-        for position, declared in enumerate(getattr(world, what) or []):
-            found[f"{world.uid}.{declared['id']}"] = (i, position)
-    return found
-
-
-def _wanted_rewards(actor: Actor, worlds: Sequence[World], places: Mapping[str, tuple[int, int]]) -> list[str]:
+def _wanted_rewards(actor: Actor, worlds: Sequence[World], places: Places) -> list[str]:
     given = actor.setup.get("rewards")
     if given is None:
         touched = set(actor.setup["environments"])
@@ -511,7 +477,7 @@ def _wanted_rewards(actor: Actor, worlds: Sequence[World], places: Mapping[str, 
     return wanted
 
 
-LayoutOf = Callable[[str], Layout]
+Layouts = Mapping[str, Layout]
 """Agent -> the layout of its values."""
 
 
@@ -523,13 +489,13 @@ class Values(MutableMapping[str, Sequence[Any]]):
 
     __slots__ = ("_layouts", "_shown", "rows")
 
-    def __init__(self, rows: dict[str, Field], layouts: LayoutOf) -> None:
+    def __init__(self, rows: dict[str, Field], layouts: Layouts) -> None:
         self.rows, self._layouts = rows, layouts
         self._shown: dict[str, Sequence[Any]] = {}
 
     def __getitem__(self, name: str) -> Sequence[Any]:
         if name not in self._shown:
-            self._shown[name] = list(self._layouts(name).values(self.rows[name], name))
+            self._shown[name] = list(self._layouts[name].values(self.rows[name], name))
         return self._shown[name]
 
     def __setitem__(self, name: str, values: Sequence[Any]) -> None:
@@ -553,15 +519,15 @@ class Values(MutableMapping[str, Sequence[Any]]):
         """Return the values as they travel; those that were looked at may have been changed, and are checked."""
         if not self._shown:
             return self.rows
-        changed = {name: _field(name, self._layouts(name), values) for name, values in self._shown.items()}
+        changed = {name: _field(name, self._layouts[name], values) for name, values in self._shown.items()}
         return {**self.rows, **changed}
 
 
-def fields_of(setpoints: Mapping[str, Sequence[Any]], layouts: LayoutOf) -> dict[str, Field]:
+def fields_of(setpoints: Mapping[str, Sequence[Any]], layouts: Layouts) -> dict[str, Field]:
     """Return setpoints that an author gives as they travel; AuthorError says which one does not fit."""
     if isinstance(setpoints, Values):
         return setpoints.travel()
-    return {name: _field(name, layouts(name), values) for name, values in setpoints.items()}
+    return {name: _field(name, layouts[name], values) for name, values in setpoints.items()}
 
 
 def _field(name: str, layout: Layout, values: Sequence[Any]) -> Field:

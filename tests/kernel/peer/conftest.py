@@ -64,7 +64,7 @@ class StandingPeer:
         """Return what a predecessor left."""
         return self.state
 
-    def rebase(self, state: bytes) -> bool:
+    def begin_journal(self, heard: None, state: bytes) -> bool:
         """Keep a state."""
         self.state = state
         return True

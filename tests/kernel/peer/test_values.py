@@ -14,9 +14,7 @@ PAIR = Layout(["w.p", "w.n"], [Box(0.0, 1.0, (2,)), Discrete(10)])
 HALVES = np.array([0.25, 0.5])
 
 
-def layout(name: str) -> Layout:
-    """Return the layout of everybody."""
-    return PAIR
+layout: dict[str, Layout] = {"one": PAIR, "two": PAIR}
 
 
 def values() -> Values:
