@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT, UID_BYTES
-from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity
 from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.values import serialize
 from ganglion.sdk.environment import EnvironmentBaseline, EnvironmentState, Reward, StateTransformer
@@ -126,10 +126,12 @@ def _in_order(what: str, layout: Layout, informations: Sequence[Information]) ->
     if missing:
         raise AuthorError(f"{what} {missing[0]!r} is missing")
     if len(given) < len(informations):
-        uids = [i.uid for i in informations]
-        twice = next(uid for uid in uids if uids.count(uid) > 1)
-        raise AuthorError(f"{what} {twice!r} is given twice")
+        raise AuthorError(f"{what} {_twice([it.uid for it in informations])!r} is given twice")
     return [given[uid] for uid in layout.ids]
+
+
+def _twice(uids: Sequence[str]) -> str | None:
+    return next((uid for uid in uids if uids.count(uid) > 1), None)
 
 
 def _contained(information: Information, space: Space) -> None:
@@ -252,10 +254,10 @@ class Judgement:
 
     def _hooks(self, tolerated_errors: ToleratedErrors, kind: str, plugin: Mapping[str, Any] | None) -> Hooks:
         uid = self._start.uid
-        where = f"{kind} of environment {uid} (worker {self._start.worker})"
-        if plugin is not None:
-            where = f"{where}, {self._loader.blame(kind, str(plugin['name']))}"
-        return Hooks(where, tolerated_errors if continues(plugin) else None, f"{kind}:{uid}")
+        where, issuer = f"{kind} of environment {uid} (worker {self._start.worker})", f"{kind}:{uid}"
+        if plugin is None:
+            return Hooks(where)
+        return Hooks.of(self._loader, kind, plugin, where, tolerated_errors, issuer)
 
     def _make(self, kind: str, plugin: Mapping[str, Any] | None, hooks: Hooks) -> Any:
         if plugin is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import AuthorError
-from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity
 from ganglion.peer.step.layout import Layout
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.filter import Actuators, Array, Filter, Sensors
@@ -50,7 +50,7 @@ def in_order(what: str, layout: Layout, informations: Sequence[Information]) -> 
     return found
 
 
-class _Stack:
+class FilterStack:
     """The filters of one process, each with the hooks that blame it.
 
     Args:
@@ -73,10 +73,8 @@ class _Stack:
         self.generators: dict[str, np.random.Generator] = {}
         self._where = where
         for number, plugin in enumerate(plugins):
-            blame = loader.blame("filter", str(plugin["name"]))
-            lenient = tolerated_errors if continues(plugin) else None
             issuer = f"{tag_of(number)}:{attributes['name']}"
-            mine = Hooks(f"filter {number} of {where}, {blame}", lenient, issuer)
+            mine = Hooks.of(loader, "filter", plugin, f"filter {number} of {where}", tolerated_errors, issuer)
             own = {**attributes, **identity(plugin["stream"])}
             self.filters.append(mine("__init__", loader.make, "filter", plugin, own))
             self.hooks.append(mine)
@@ -158,7 +156,7 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
     return sensors, actuators
 
 
-class ActingFilters(_Stack):
+class ActingFilters(FilterStack):
     """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one was excused."""
 
     def declare(self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes) -> tuple[Sensors, Actuators]:
@@ -247,7 +245,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
     return given
 
 
-class LearningFilters(_Stack):
+class LearningFilters(FilterStack):
     """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
 
     What goes through them ends in Tolerated if one was excused.
