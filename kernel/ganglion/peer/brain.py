@@ -17,7 +17,7 @@ from ganglion.peer.decision import Notes, evaluated, signal_of
 from ganglion.peer.filters import LearningFilters
 from ganglion.peer.host import AgentHost
 from ganglion.peer.models import copy_model, files_of
-from ganglion.peer.participant import DEFERRED, Handler
+from ganglion.peer.participant import DEFERRED
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
@@ -73,6 +73,9 @@ class BrainHost(AgentHost):
     arrives first. In async a row is a round of its own, answered at once.
     """
 
+    kind = "brain"
+    calls = ("setup", "pretrain", "join", "think", "update", "leave", "policy", "evaluate", "store", "shutdown")
+
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
         self._brain: Brain | None = None
@@ -81,25 +84,10 @@ class BrainHost(AgentHost):
         self._requests = 0  # between which the journal could have been begun anew
         self._live = False  # whether all that a predecessor did has been done again
 
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "brain.setup": self.setup,
-            "brain.pretrain": self.pretrain,
-            "brain.join": self.join,
-            "brain.think": self.think,
-            "brain.update": self.think,
-            "brain.leave": self.leave,
-            "brain.policy": self.policy,
-            "brain.evaluate": self.evaluate,
-            "brain.store": self.store,
-            "brain.shutdown": self.shutdown,
-        }
-
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: BrainSetup) -> Done:
         """Make the brain and load its model."""
-        sensors, actuators, attributes = self._begin("brain", request, setup, setup.agent, {"uid": setup.agent})
+        sensors, actuators, attributes = self._begin(request, setup, setup.agent, {"uid": setup.agent})
         self._began, self._answered, self._brain, self._checkpoints = request, None, None, None
         self._notes = Notes(self._tolerated_errors)
         self._applied_layout = self._actuator_layout
@@ -279,7 +267,7 @@ class BrainHost(AgentHost):
         if not self._learn_every:
             self._learn_every = self._told_every(brain)
         muscle = self._muscle(join.worker)
-        if self._newest(muscle) is None:
+        if muscle not in self._updates and "" not in self._updates:
             with suppress(Tolerated):
                 self._take(self._hooks.tolerate("initial_update", brain.initial_update, muscle))
             self._notes.take(join.worker, brain)
@@ -398,6 +386,8 @@ class BrainHost(AgentHost):
             self._think_together(request, [found.rows[worker] for worker in awaited])
         return DEFERRED
 
+    update = think  # the wish for the newest update
+
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
         """Think about the rows of a round; `last` is the request that completed it, which the caller answers."""
         try:
@@ -430,8 +420,6 @@ class BrainHost(AgentHost):
 
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
-        if self._brain is None or self._late is not None:
-            self._running()
         # Recorded rows have rewards of their own.
         if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
@@ -515,10 +503,6 @@ class BrainHost(AgentHost):
                 f"Update.only: expected a list of some of {', '.join(self._setup.muscles)}, found {found!r}"
             )
         return each
-
-    def _newest(self, muscle: str) -> Newest | None:
-        """Return the newest update that is for this muscle."""
-        return self._updates.get(muscle) or self._updates.get("")
 
     def _reply(self, request: Request, worker: int, signal: dict[str, Any] | None) -> None:
         muscle = self._muscle(worker)

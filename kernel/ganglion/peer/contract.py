@@ -46,9 +46,7 @@ def layout_of(what: str, given: Any) -> Layout:
     if len(informations) > IDS_PER_ENVIRONMENT:
         raise AuthorError(f"expected at most {IDS_PER_ENVIRONMENT} {what}s, found {len(informations)}")
     layout = Layout([i.uid for i in informations], [i.space for i in informations], what == "reward")
-    if len(layout.index) != len(informations):
-        twice = sorted({u for u in layout.ids if layout.ids.count(u) > 1})
-        raise AuthorError(f"{what} {twice[0]!r} is declared twice")
+    check_once(what, layout.ids)
     if what == "actuator":
         empty = [it.uid for it in informations if it.value is None]
         if empty:
@@ -94,27 +92,32 @@ def field_set(what: str, layout: Layout, informations: Any) -> Field:
     numbers = layout.values_set(informations)
     if numbers is not None:
         return layout.field([numbers])
-    try:
-        same = tuple([i.uid for i in informations]) == layout.ids
-    except (AttributeError, TypeError):
-        listed(what, informations)  # says what is wrong
-        raise
-    ordered = informations if same else _in_order(what, layout, informations)
-    values = [i.value for i in ordered]
-    for value, information, space in zip(values, ordered, layout.spaces, strict=True):
-        if value is None:
-            raise AuthorError(f"{what} {information.uid!r} has no value")
-        if information.space is not space:  # else it was checked when it was set
-            _contained(information, space)
+    values = values_of(what, layout, informations)
     infinite = layout.infinite(values) if what == "reward" else None
     if infinite is not None:
         raise AuthorError(f"reward {infinite!r}: expected a finite number, found {values!r:.80}")
     try:
         return layout.field([values])
     except SpaceError:  # an array that was changed after it was set
-        for information, space in zip(ordered, layout.spaces, strict=True):
+        for information, space in zip(_in_order(what, layout, informations), layout.spaces, strict=True):
             _contained(information, space)
         raise
+
+
+def values_of(what: str, layout: Layout, informations: Any) -> list[Any]:
+    """Return the values of informations in the order of a layout; raises as `field_set`."""
+    try:
+        same = tuple([i.uid for i in informations]) == layout.ids
+    except (AttributeError, TypeError):
+        listed(what, informations)  # says what is wrong
+        raise
+    ordered = informations if same else _in_order(what, layout, informations)
+    for information, space in zip(ordered, layout.spaces, strict=True):
+        if information.value is None:
+            raise AuthorError(f"{what} {information.uid!r} has no value")
+        if information.space is not space:  # else it was checked when it was set
+            _contained(information, space)
+    return [i.value for i in ordered]
 
 
 def _in_order(what: str, layout: Layout, informations: Sequence[Information]) -> list[Information]:
@@ -126,12 +129,15 @@ def _in_order(what: str, layout: Layout, informations: Sequence[Information]) ->
     if missing:
         raise AuthorError(f"{what} {missing[0]!r} is missing")
     if len(given) < len(informations):
-        raise AuthorError(f"{what} {_twice([it.uid for it in informations])!r} is given twice")
+        check_once(what, [it.uid for it in informations], "given")
     return [given[uid] for uid in layout.ids]
 
 
-def _twice(uids: Sequence[str]) -> str | None:
-    return next((uid for uid in uids if uids.count(uid) > 1), None)
+def check_once(what: str, uids: Sequence[str], how: str = "declared") -> None:
+    """Raise AuthorError, which names the id, where one comes twice."""
+    if len(set(uids)) < len(uids):
+        twice = min(uid for uid in uids if uids.count(uid) > 1)
+        raise AuthorError(f"{what} {twice!r} is {how} twice")
 
 
 def _contained(information: Information, space: Space) -> None:

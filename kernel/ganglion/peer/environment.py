@@ -11,7 +11,8 @@ from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemotePro
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, failure_of, identity, seed_process, show_failure
 from ganglion.peer.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.host import Host
+from ganglion.peer.participant import Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
@@ -35,31 +36,24 @@ _JOURNAL_S = 5.0  # a shorter journal is replayed soon enough
 _SPOKEN = "expected a map of names and arrays, or other plain values"
 
 
-class EnvironmentHost:
+class EnvironmentHost(Host):
     """Host one environment per phase; the process serves many phases.
 
     `plugin` is the class of a process that was started from outside: no document names one then.
     """
 
+    kind = "environment"
+    calls = ("start", "update", "reset", "shutdown")
+
     def __init__(self, loader: Loader, plugin: str | None = None) -> None:
-        self._loader = loader
+        super().__init__(loader)
         self._own = plugin
         self._environment: Environment | None = None
         self._answered: int | None = None  # what stands for the answer to the start
         self._opened: Request | None = None  # the reset of this episode, as a successor should hear it
         self._snapshot: Snapshot | None = None  # of one that says itself what it is
-        self._renewal: Renewal | None = None  # of its journal
         self._late: AuthorError | None = None  # raised between two requests: the next one is answered by it
         self.participant: Participant | None = None  # None where it is only tried out
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "environment.start": self.start,
-            "environment.update": self.update,
-            "environment.reset": self.reset,
-            "environment.shutdown": self.shutdown,
-        }
 
     # -- calls --------------------------------------------------------------------------------------------------------
     def start(self, request: Request, start: EnvironmentStart) -> EnvironmentDeclared:

@@ -1,4 +1,4 @@
-"""Hosts of agents: what those of muscles and brains share, from the set-up to the snapshot."""
+"""Hosts: what those of environments, muscles and brains share, from the set-up to the snapshot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
 from ganglion.peer.conversation import Request
 from ganglion.peer.filters import FilterStack, tag_of
-from ganglion.peer.participant import Participant
+from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.step.layout import Layout
@@ -21,7 +21,22 @@ from ganglion.sdk.seed import derive, generator_from_words
 _Filters = TypeVar("_Filters", bound=FilterStack)
 
 
-class AgentHost:
+class Host:
+    """Answer the `calls` of a `kind` with the methods of these names."""
+
+    kind = ""
+    calls: tuple[str, ...] = ()
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._renewal: Renewal | None = None  # of the journal
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return what this host answers."""
+        return {f"{self.kind}.{call}": getattr(self, call) for call in self.calls}
+
+
+class AgentHost(Host):
     """Keep what an agent's part was set up with: declarations, memory, filters, snapshot."""
 
     participant: Participant  # set before anything is served
@@ -30,12 +45,8 @@ class AgentHost:
     _snapshot: Snapshot
     _filters: Any
 
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-        self._renewal: Renewal | None = None  # of the journal
-
     def _begin(
-        self, kind: str, request: Request, setup: Any, where: str, given: Mapping[str, Any]
+        self, request: Request, setup: Any, where: str, given: Mapping[str, Any]
     ) -> tuple[list[SensorInformation], list[ActuatorInformation], dict[str, Any]]:
         """Begin a phase; return sensors, actuators and the attributes that muscles and brains have in common.
 
@@ -45,7 +56,7 @@ class AgentHost:
         self._setup, self._renewal = setup, None
         self._where, self._given = where, {**given, "name": setup.agent, "mode": Mode(setup.mode)}
         self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
-        self._hooks = self._hooks_of(kind, setup.plugin, f"{kind} {where}")
+        self._hooks = self._hooks_of(self.kind, setup.plugin, f"{self.kind} {where}")
         seed_process(setup.stream)
         self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
         sensors = self._sensor_layout.sensors(setup.sensors)

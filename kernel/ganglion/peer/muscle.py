@@ -16,7 +16,6 @@ from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
 from ganglion.peer.filters import ActingFilters
 from ganglion.peer.host import AgentHost
-from ganglion.peer.participant import Handler
 from ganglion.peer.snapshot import Snapshot
 from ganglion.peer.step.arrays import Readings, takes_arrays
 from ganglion.peer.step.layout import Array, Field, is_blocks
@@ -57,19 +56,13 @@ _STEPS.setflags(write=False)
 class MuscleHost(AgentHost):
     """Host one muscle per phase, with its objective and its memory."""
 
+    kind = "muscle"
+    calls = ("setup", "act", "reset", "shutdown")
+
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
         self._muscle: Muscle | None = None
         self._stands = False  # whether the last request left no decision open
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "muscle.setup": self.setup,
-            "muscle.act": self.act,
-            "muscle.reset": self.reset,
-            "muscle.shutdown": self.shutdown,
-        }
 
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> MuscleReady:
@@ -78,7 +71,7 @@ class MuscleHost(AgentHost):
         self._worker, self._mode = setup.worker, Mode(setup.mode)
         self._uid = uid = f"{setup.agent}/{setup.worker}"
         where, given = f"{setup.agent} (worker {setup.worker})", {"uid": uid, "worker": setup.worker}
-        sensors, actuators, attributes = self._begin("muscle", request, setup, where, given)
+        sensors, actuators, attributes = self._begin(request, setup, where, given)
         self._sensors, self._actuators = Template(sensors), Template(actuators)
         noops = [it.value for it in actuators]
         self._memory = Memory()
