@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from ganglion.wire.messages import (
 )
 
 _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
+_WORKER = attrgetter("worker")
 _OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
@@ -428,6 +430,7 @@ class BrainHost(AgentHost):
         data = think.data
         row = Row(
             muscle=f"{self._setup.agent}/{think.worker}",
+            worker=think.worker,
             readings=think.readings if think.observations is None else think.observations,
             proposed=think.applied if think.proposed is None else think.proposed,
             rewards=think.rewards,
@@ -465,7 +468,7 @@ class BrainHost(AgentHost):
             pass
         if self._filters is not None:
             self._filters.publish()
-        workers = [int(row.muscle.rpartition("/")[2]) for row in rows]
+        workers = list(map(_WORKER, rows))
         self._notes.take(workers[0], brain)
         wish = brain.pop_signal()
         if wish is not None:
