@@ -213,6 +213,20 @@ class Hooks:
         """The one that was called last."""
         self._runner: asyncio.Runner | None = None
 
+    @classmethod
+    def of(
+        cls,
+        loader: Loader,
+        kind: str,
+        plugin: Mapping[str, Any],
+        where: str,
+        tolerated_errors: ToleratedErrors | None = None,
+        issuer: str = "",
+    ) -> Hooks:
+        """Return the hooks of an object of the class that `plugin` names; it says whether errors are tolerated."""
+        blame = loader.blame(kind, str(plugin["name"]))
+        return cls(f"{where}, {blame}", tolerated_errors if continues(plugin) else None, issuer)
+
     def __call__(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return what the hook returns; AuthorError stands for what it raises, also for an exit."""
         self.hook = hook

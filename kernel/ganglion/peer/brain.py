@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
-from ganglion.peer.author import (
-    Hooks,
-    Loader,
-    Tolerated,
-    ToleratedErrors,
-    continues,
-    failure_of,
-    identity,
-    seed_process,
-)
+from ganglion.peer.author import Loader, Tolerated, continues, failure_of
 from ganglion.peer.conversation import Request
 from ganglion.peer.decision import Notes, evaluated, signal_of
-from ganglion.peer.filters import LearningFilters, tag_of
+from ganglion.peer.filters import LearningFilters
+from ganglion.peer.host import AgentHost
 from ganglion.peer.models import copy_model, files_of
-from ganglion.peer.participant import DEFERRED, Handler, Participant
-from ganglion.peer.renewal import Renewal
+from ganglion.peer.participant import DEFERRED
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
@@ -34,11 +26,8 @@ from ganglion.peer.step.layout import Layout
 from ganglion.peer.transitions import Remember, Row, Stack, parted
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
-from ganglion.sdk.flow import Mode
-from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
-from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.wire.messages import (
     BrainEvaluate,
     BrainEvaluated,
@@ -56,6 +45,7 @@ from ganglion.wire.messages import (
 )
 
 _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
+_WORKER = attrgetter("worker")
 _OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
@@ -76,7 +66,7 @@ class Newest:
     blobs: list[bytes]
 
 
-class BrainHost:
+class BrainHost(AgentHost):
     """Host one brain per phase.
 
     A row names the workers whose rows belong to the same round. When all of them are there, the brain thinks about them
@@ -85,72 +75,39 @@ class BrainHost:
     arrives first. In async a row is a round of its own, answered at once.
     """
 
+    kind = "brain"
+    calls = ("setup", "pretrain", "join", "think", "update", "leave", "policy", "evaluate", "store", "shutdown")
+
     def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+        super().__init__(loader)
         self._brain: Brain | None = None
         self._checkpoints: Checkpoints | None = None
         self._answered: int | None = None  # what stands for the answer to the set-up
-        self._renewal: Renewal | None = None  # of the journal of a brain that does not export itself
-        self._snapshot: Snapshot
         self._requests = 0  # between which the journal could have been begun anew
         self._live = False  # whether all that a predecessor did has been done again
-        self.participant: Participant  # set before anything is served
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "brain.setup": self.setup,
-            "brain.pretrain": self.pretrain,
-            "brain.join": self.join,
-            "brain.think": self.think,
-            "brain.update": self.think,
-            "brain.leave": self.leave,
-            "brain.policy": self.policy,
-            "brain.evaluate": self.evaluate,
-            "brain.store": self.store,
-            "brain.shutdown": self.shutdown,
-        }
 
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: BrainSetup) -> Done:
         """Make the brain and load its model."""
-        self.participant.begin_journal([(request, None)])  # what comes before is not needed
-        self._setup, self._began, self._answered, self._renewal = setup, request, None, None
-        self._brain, self._checkpoints = None, None
-        blame = self._loader.blame("brain", str(setup.plugin["name"]))
-        self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
+        sensors, actuators, attributes = self._begin(request, setup, setup.agent, {"uid": setup.agent})
+        self._began, self._answered, self._brain, self._checkpoints = request, None, None, None
         self._notes = Notes(self._tolerated_errors)
-        own = self._tolerated_errors if continues(setup.plugin) else None
-        self._hooks = hooks = Hooks(f"brain {setup.agent}, {blame}", own, f"brain:{setup.agent}")
-        seed_process(setup.stream)
-        self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
         self._applied_layout = self._actuator_layout
-        sensors = self._sensor_layout.sensors(setup.sensors)
-        actuators = self._actuator_layout.noops(setup.actuators)
-        for it in (*sensors, *actuators):
-            it.space.seed(generator_from_words(derive(setup.stream, "space", it.uid)))
-        mine = identity(setup.stream)
-        self._memory = Memory(rng=mine["rng"])
+        own, hooks = attributes["rng"], self._hooks
+        self._memory = Memory(rng=own)
         self._models = Models(setup.models, setup.load)
-        attributes = {
-            "uid": setup.agent,
-            "name": setup.agent,
-            "mode": Mode(setup.mode),
+        attributes |= {
             "memory": self._memory,
-            "sensors": () if setup.filters else sensors,
-            "actuators": () if setup.filters else actuators,
             "muscles": list(setup.muscles),
-            "static_world_models": deserialize(setup.static_models or {}, (), "setup.static_models"),
             "models": self._models,
             "phase": setup.phase,
-            **mine,
         }
         if not setup.filters:  # which declare others
             cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
             hooks("check_spaces", lambda: cls.check_spaces(sensors, actuators, **params))
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
-        self._filters = self._make_filters(setup)
+        self._filters: LearningFilters | None = self._make_filters(LearningFilters)
         applied = None
         if self._filters is not None:
             applied = actuators
@@ -160,13 +117,11 @@ class BrainHost:
             self._actuator_layout = Layout([a.uid for a in actuators], [a.space for a in actuators])
         self._memory.declare(sensors, actuators, applied=applied)
         self._stack = Stack(setup.agent, self._sensor_layout, self._actuator_layout)
-        self._rewards: Layout | None = None
-        self._reward_ids: list[dict[str, Any]] | None = None
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         others = {} if self._filters is None else self._filters.generators
         streams = streams_of([*sensors, *actuators], setup.stream)
-        self._generators = Generators({"rng": mine["rng"], **others, **streams})
+        self._generators = Generators({"rng": own, **others, **streams})
         self._learn_every = 0  # as the brain says; 0 until the first muscle joins
         self._rehearsed = False  # whether rows have gone through filters before they come
         self._has_filters: dict[str, int] = {}  # muscle -> version of the arrays that it has
@@ -185,7 +140,7 @@ class BrainHost:
             self._load(brain, setup.load)
         checkpoint = self.participant.take_base()
         if checkpoint is not None:
-            self._go_on(brain, checkpoint)
+            self._go_on_from(brain, checkpoint)
         self._checkpoints = (
             Checkpoints(setup.checkpoint_s, self.participant.clock)
             if setup.checkpoint_s is not None
@@ -212,7 +167,7 @@ class BrainHost:
             # A state that a predecessor took lies behind a certain request; its own may lie behind any.
             if not self._live or self._renewal is None or self._requests % _LOOK_EVERY == 0:
                 self._live = not participant.playing
-                self._stand(brain)
+                self._stand()
             return
         if not participant.journals or not checkpoints.due or not participant.idle:
             return
@@ -222,28 +177,10 @@ class BrainHost:
         participant.begin_journal([(self._began, self._answered)], state)
         checkpoints.taken(began_s)
 
-    def _stand(self, brain: Brain) -> None:
-        """Begin the journal anew with a snapshot of a brain that does not export itself, where that is due."""
-        if self._renewal is None:
-            parts: dict[str, Any] = {"brain": (brain, _OURS)}
-            for number, one in enumerate([] if self._filters is None else self._filters.filters):
-                parts[tag_of(number)] = (one, ())
-            layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout)
-            spaces = [space for layout in layouts for space in layout.spaces]
-            self._snapshot = Snapshot(parts, self._memory, spaces, ("brain.last_update",))
-            self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
-        self._renewal.stand(
-            lambda: self._snapshot.take(self._books(), self.participant.takes_attributes),
-            lambda state: self._stand_again(brain, state),
-        )
-
-    def _stand_again(self, brain: Brain, state: State) -> None:
-        read = self._snapshot.read(state)
-        books = read["books"]
-        if books["rewards"] is not None and self._rewards is None:
-            self._declare_rewards(books["rewards"])
-        self._snapshot.put(read)
-        self._read_books(brain, books)
+    def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
+        layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout)
+        spaces = [space for layout in layouts for space in layout.spaces]
+        return Snapshot({"brain": (self._brain, _OURS), **filters}, self._memory, spaces, ("brain.last_update",))
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows beside the brain."""
@@ -265,25 +202,29 @@ class BrainHost:
             "notes": self._notes.export(),
         }
 
-    def _go_on(self, brain: Brain, checkpoint: Any) -> None:
-        """Go on where a predecessor stood."""
+    def _go_on(self, state: State) -> None:
+        super()._go_on(state)
+        self._running().last_update = self._last_update
+
+    def _go_on_from(self, brain: Brain, checkpoint: Any) -> None:
+        """Go on where a predecessor stood that exported itself."""
         if not isinstance(brain, CheckpointableBrain):
             raise RemoteProtocolError("checkpoint: the brain is none that can go on from one")
         tree = checkpoint[0]["books"]["rewards"]
         if tree is not None:
             self._declare_rewards(tree)
         books = self._hooks("restore_checkpoint_state", restore, brain, self._memory, self._generators, checkpoint)
-        self._read_books(brain, books)
+        self._read_books(books)
+        brain.last_update = self._last_update
 
-    def _read_books(self, brain: Brain, books: Mapping[str, Any]) -> None:
-        """Know what a predecessor knew beside its brain."""
+    def _read_books(self, books: Mapping[str, Any]) -> None:
         self._updates = {
             muscle: Newest(version, msgpack.unpackb(data), list(blobs))
             for muscle, (version, data, blobs) in books["updates"].items()
         }
         self._version, self._has, self._thoughts = books["version"], dict(books["has"]), books["thoughts"]
         self._round = books["round"]
-        self._last_update = brain.last_update = books["last_update"]
+        self._last_update = books["last_update"]
         self._signals = dict(books["signals"])
         self._has_filters = dict(books["has_filters"])
         self._learn_every = books["learn_every"]
@@ -315,10 +256,8 @@ class BrainHost:
         self._rehearsed = True
         for think in lesson.rows():
             row = self._row(request, think)
-            if row is not None and self._arrays:
-                self._learn([row])
-            elif row is not None:
-                self._think(row, think.worker)
+            if row is not None:
+                self._think([row])
             lesson.note(self._notes.pop(think.worker)[0] or [])
         self._rehearsed, self._hooks.step = False, None
         self._signals.clear()  # no muscle acts yet
@@ -330,7 +269,7 @@ class BrainHost:
         if not self._learn_every:
             self._learn_every = self._told_every(brain)
         muscle = self._muscle(join.worker)
-        if self._newest(muscle) is None:
+        if muscle not in self._updates and "" not in self._updates:
             with suppress(Tolerated):
                 self._take(self._hooks.tolerate("initial_update", brain.initial_update, muscle))
             self._notes.take(join.worker, brain)
@@ -368,13 +307,6 @@ class BrainHost:
         return DEFERRED
 
     # -- filters ------------------------------------------------------------------------------------------------------
-    def _make_filters(self, setup: BrainSetup) -> LearningFilters | None:
-        if not setup.filters:
-            return None
-        attributes = {"uid": setup.agent, "name": setup.agent, "mode": Mode(setup.mode)}
-        where = f"agent {setup.agent}"
-        return LearningFilters(self._loader, setup.filters, where, attributes, self._tolerated_errors)
-
     def _filtered(self, row: Row) -> Row:
         """Return a row, which is in the memory, as filters show it to the brain; the memory has it so, too."""
         filters = self._filters
@@ -386,10 +318,6 @@ class BrainHost:
         self._memory.annotate(copied(data))
         self._memory.complete(objective)
         return replace(row, data=data, objective=objective)
-
-    def _publish(self) -> None:
-        if self._filters is not None:
-            self._filters.publish()
 
     def evaluate(self, request: Request, evaluate: BrainEvaluate) -> BrainEvaluated:
         """Let the brain say what it makes of an evaluation."""
@@ -460,6 +388,8 @@ class BrainHost:
             self._think_together(request, [found.rows[worker] for worker in awaited])
         return DEFERRED
 
+    update = think  # the wish for the newest update
+
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
         """Think about the rows of a round; `last` is the request that completed it, which the caller answers."""
         try:
@@ -469,14 +399,12 @@ class BrainHost:
                     row = self._row(request, think)
                     if row is None:
                         continue
-                    if not self._arrays:
-                        self._think(row, think.worker)
-                    elif len(rows) == 1:  # one by one, as if each had come alone
-                        self._learn([row])
+                    if not self._arrays or len(rows) == 1:  # one by one, as if each had come alone
+                        self._think([row])
                     else:
                         together.append(row)
             if together:
-                self._learn(together)
+                self._think(together)
         except Exception as error:
             if self._answers_first:
                 self._late = error
@@ -494,8 +422,6 @@ class BrainHost:
 
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
-        if self._brain is None or self._late is not None:
-            self._running()
         # Recorded rows have rewards of their own.
         if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
@@ -504,6 +430,7 @@ class BrainHost:
         data = think.data
         row = Row(
             muscle=f"{self._setup.agent}/{think.worker}",
+            worker=think.worker,
             readings=think.readings if think.observations is None else think.observations,
             proposed=think.applied if think.proposed is None else think.proposed,
             rewards=think.rewards,
@@ -527,40 +454,25 @@ class BrainHost:
             self._notes.take(think.worker, self._running())
             return None
 
-    def _think(self, row: Row, worker: int) -> None:
-        """Let the brain think about a row that is in its memory."""
+    def _think(self, rows: Sequence[Row]) -> None:
+        """Let the brain think about a row, or learn from those of a round; its signal is for all their workers."""
         brain = self._brain
         assert brain is not None
-        self._hooks.step = row.decision
+        self._hooks.step = rows[0].decision
+        hook, args = ("learn", (self._stack(rows),)) if self._arrays else ("thinking", (rows[0].muscle, rows[0].data))
         try:
-            result = self._hooks.tolerate("thinking", brain.thinking, row.muscle, row.data)
+            result = self._hooks.tolerate(hook, getattr(brain, hook), *args)
             if result is not None:
                 self._take(result)
         except Tolerated:
             pass
         if self._filters is not None:
-            self._publish()
-        self._notes.take(worker, brain)
+            self._filters.publish()
+        workers = list(map(_WORKER, rows))
+        self._notes.take(workers[0], brain)
         wish = brain.pop_signal()
         if wish is not None:
-            self._signals[worker] = self._hooks("thinking", signal_of, *wish)
-
-    def _learn(self, rows: Sequence[Row]) -> None:
-        """Let the brain learn from the rows of a round at once; its signal is for all workers of the round."""
-        if not rows:
-            return
-        brain = self._running()
-        self._hooks.step = rows[0].decision
-        batch = self._stack(rows)
-        with suppress(Tolerated):
-            self._take(self._hooks.tolerate("learn", brain.learn, batch))
-        self._publish()
-        self._notes.take(int(rows[0].muscle.rpartition("/")[2]), brain)
-        wish = brain.pop_signal()
-        if wish is not None:
-            signal = self._hooks("learn", signal_of, *wish)
-            workers = [int(row.muscle.rpartition("/")[2]) for row in rows]
-            self._signals |= dict.fromkeys(workers, signal)
+            self._signals |= dict.fromkeys(workers, self._hooks(hook, signal_of, *wish))
 
     def _take(self, result: Any) -> None:
         """Keep what the hook that was called last returned as the newest update, unless it is none."""
@@ -595,10 +507,6 @@ class BrainHost:
             )
         return each
 
-    def _newest(self, muscle: str) -> Newest | None:
-        """Return the newest update that is for this muscle."""
-        return self._updates.get(muscle) or self._updates.get("")
-
     def _reply(self, request: Request, worker: int, signal: dict[str, Any] | None) -> None:
         muscle = self._muscle(worker)
         newest = self._updates.get(muscle) or self._updates.get("")
@@ -627,12 +535,11 @@ class BrainHost:
         return f"{self._setup.agent}/{worker}"
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
-        self._reward_ids = declarations
-        self._rewards = Layout.of(declarations, missing=True)
+        super()._declare_rewards(declarations)
+        assert self._rewards is not None
         layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout, self._rewards)
         self._remember = Remember(self._memory, *layouts)
         self._stack.declare(self._rewards)
-        self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 
     def _running(self) -> Brain:
         if self._brain is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT, UID_BYTES
-from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity
 from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.values import serialize
 from ganglion.sdk.environment import EnvironmentBaseline, EnvironmentState, Reward, StateTransformer
@@ -46,9 +46,7 @@ def layout_of(what: str, given: Any) -> Layout:
     if len(informations) > IDS_PER_ENVIRONMENT:
         raise AuthorError(f"expected at most {IDS_PER_ENVIRONMENT} {what}s, found {len(informations)}")
     layout = Layout([i.uid for i in informations], [i.space for i in informations], what == "reward")
-    if len(layout.index) != len(informations):
-        twice = sorted({u for u in layout.ids if layout.ids.count(u) > 1})
-        raise AuthorError(f"{what} {twice[0]!r} is declared twice")
+    check_once(what, layout.ids)
     if what == "actuator":
         empty = [it.uid for it in informations if it.value is None]
         if empty:
@@ -94,27 +92,32 @@ def field_set(what: str, layout: Layout, informations: Any) -> Field:
     numbers = layout.values_set(informations)
     if numbers is not None:
         return layout.field([numbers])
-    try:
-        same = tuple([i.uid for i in informations]) == layout.ids
-    except (AttributeError, TypeError):
-        listed(what, informations)  # says what is wrong
-        raise
-    ordered = informations if same else _in_order(what, layout, informations)
-    values = [i.value for i in ordered]
-    for value, information, space in zip(values, ordered, layout.spaces, strict=True):
-        if value is None:
-            raise AuthorError(f"{what} {information.uid!r} has no value")
-        if information.space is not space:  # else it was checked when it was set
-            _contained(information, space)
+    values = values_of(what, layout, informations)
     infinite = layout.infinite(values) if what == "reward" else None
     if infinite is not None:
         raise AuthorError(f"reward {infinite!r}: expected a finite number, found {values!r:.80}")
     try:
         return layout.field([values])
     except SpaceError:  # an array that was changed after it was set
-        for information, space in zip(ordered, layout.spaces, strict=True):
+        for information, space in zip(_in_order(what, layout, informations), layout.spaces, strict=True):
             _contained(information, space)
         raise
+
+
+def values_of(what: str, layout: Layout, informations: Any) -> list[Any]:
+    """Return the values of informations in the order of a layout; raises as `field_set`."""
+    try:
+        same = tuple([i.uid for i in informations]) == layout.ids
+    except (AttributeError, TypeError):
+        listed(what, informations)  # says what is wrong
+        raise
+    ordered = informations if same else _in_order(what, layout, informations)
+    for information, space in zip(ordered, layout.spaces, strict=True):
+        if information.value is None:
+            raise AuthorError(f"{what} {information.uid!r} has no value")
+        if information.space is not space:  # else it was checked when it was set
+            _contained(information, space)
+    return [i.value for i in ordered]
 
 
 def _in_order(what: str, layout: Layout, informations: Sequence[Information]) -> list[Information]:
@@ -126,10 +129,15 @@ def _in_order(what: str, layout: Layout, informations: Sequence[Information]) ->
     if missing:
         raise AuthorError(f"{what} {missing[0]!r} is missing")
     if len(given) < len(informations):
-        uids = [i.uid for i in informations]
-        twice = next(uid for uid in uids if uids.count(uid) > 1)
-        raise AuthorError(f"{what} {twice!r} is given twice")
+        check_once(what, [it.uid for it in informations], "given")
     return [given[uid] for uid in layout.ids]
+
+
+def check_once(what: str, uids: Sequence[str], how: str = "declared") -> None:
+    """Raise AuthorError, which names the id, where one comes twice."""
+    if len(set(uids)) < len(uids):
+        twice = min(uid for uid in uids if uids.count(uid) > 1)
+        raise AuthorError(f"{what} {twice!r} is {how} twice")
 
 
 def _contained(information: Information, space: Space) -> None:
@@ -252,10 +260,10 @@ class Judgement:
 
     def _hooks(self, tolerated_errors: ToleratedErrors, kind: str, plugin: Mapping[str, Any] | None) -> Hooks:
         uid = self._start.uid
-        where = f"{kind} of environment {uid} (worker {self._start.worker})"
-        if plugin is not None:
-            where = f"{where}, {self._loader.blame(kind, str(plugin['name']))}"
-        return Hooks(where, tolerated_errors if continues(plugin) else None, f"{kind}:{uid}")
+        where, issuer = f"{kind} of environment {uid} (worker {self._start.worker})", f"{kind}:{uid}"
+        if plugin is None:
+            return Hooks(where)
+        return Hooks.of(self._loader, kind, plugin, where, tolerated_errors, issuer)
 
     def _make(self, kind: str, plugin: Mapping[str, Any] | None, hooks: Hooks) -> Any:
         if plugin is None:

@@ -11,7 +11,8 @@ from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemotePro
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process, show_failure
 from ganglion.peer.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.participant import Handler, Participant
+from ganglion.peer.host import Host
+from ganglion.peer.participant import Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
@@ -35,31 +36,24 @@ _JOURNAL_S = 5.0  # a shorter journal is replayed soon enough
 _SPOKEN = "expected a map of names and arrays, or other plain values"
 
 
-class EnvironmentHost:
+class EnvironmentHost(Host):
     """Host one environment per phase; the process serves many phases.
 
     `plugin` is the class of a process that was started from outside: no document names one then.
     """
 
+    kind = "environment"
+    calls = ("start", "update", "reset", "shutdown")
+
     def __init__(self, loader: Loader, plugin: str | None = None) -> None:
-        self._loader = loader
+        super().__init__(loader)
         self._own = plugin
         self._environment: Environment | None = None
         self._answered: int | None = None  # what stands for the answer to the start
         self._opened: Request | None = None  # the reset of this episode, as a successor should hear it
         self._snapshot: Snapshot | None = None  # of one that says itself what it is
-        self._renewal: Renewal | None = None  # of its journal
         self._late: AuthorError | None = None  # raised between two requests: the next one is answered by it
         self.participant: Participant | None = None  # None where it is only tried out
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "environment.start": self.start,
-            "environment.update": self.update,
-            "environment.reset": self.reset,
-            "environment.shutdown": self.shutdown,
-        }
 
     # -- calls --------------------------------------------------------------------------------------------------------
     def start(self, request: Request, start: EnvironmentStart) -> EnvironmentDeclared:
@@ -120,10 +114,9 @@ class EnvironmentHost:
             judgement.show_step(self._steps)
         state: Any
         if environment.batched:
-            batch = self._step_batch(environment, update)
-            if judgement.silent:
-                return self._updated(environment, batch)
-            state = self._read_batch(lambda: self._state_of(batch))
+            state = self._step_batch(environment, update)
+            if not judgement.silent:
+                state = hooks("update_batch", self._state_of, state)
         else:
             setpoints = update.setpoints
             if update.actuators is None and setpoints and type(setpoints[0]) is bytes:  # which has been checked
@@ -140,14 +133,20 @@ class EnvironmentHost:
             rewards = self._rewards
             check = None if rewards is None else lambda found: field_set("reward", rewards, found)
             state = judgement.finish(state, check)
-        environment.done = state.terminated or state.truncated
+        if type(state) is StepBatch:
+            readings, earned, reward_ids, flags = hooks("update_batch", self._fields, state)
+        else:
+            flags = state.terminated, state.truncated
+        environment.done = flags[0] or flags[1]
         ticks, timestamp = self._pass_time(state.simtime)
-        earned, reward_ids = self._earned(state.rewards)
+        if type(state) is not StepBatch:
+            earned, reward_ids = self._earned(state.rewards)
+            readings = self._readings(state.sensor_information)
         return EnvironmentUpdated(
-            readings=self._readings(state.sensor_information),
+            readings=readings,
             rewards=earned,
-            terminated=state.terminated,
-            truncated=state.truncated,
+            terminated=flags[0],
+            truncated=flags[1],
             ticks=ticks,
             timestamp=timestamp,
             reward_ids=reward_ids,
@@ -390,29 +389,10 @@ class EnvironmentHost:
             raise self._wrong("expected a StepBatch", batch)
         return batch
 
-    def _read_batch(self, read: Callable[[], Any]) -> Any:
-        """Read what `update_batch` returned; what is wrong with it is blamed on the environment."""
-        return self._hooks("update_batch", read)
-
     def _state_of(self, batch: StepBatch) -> EnvironmentState:
         """Return a step for reward and transformer; rewards that were declared are the document's, if it has any."""
         own = self._rewards if self._judgement.once is None else None
         return state_of(batch, self._sensors, own or reward_layout(batch.rewards))
-
-    def _updated(self, environment: Environment, batch: StepBatch) -> EnvironmentUpdated:
-        """Answer without an object per value."""
-        readings, earned, declared, (terminated, truncated) = self._read_batch(lambda: self._fields(batch))
-        environment.done = terminated or truncated
-        ticks, timestamp = self._pass_time(batch.simtime)
-        return EnvironmentUpdated(
-            readings=readings,
-            rewards=earned,
-            terminated=terminated,
-            truncated=truncated,
-            ticks=ticks,
-            timestamp=timestamp,
-            reward_ids=declared,
-        )
 
     def _fields(self, batch: StepBatch) -> tuple[Field, Field, list[dict[str, Any]] | None, tuple[bool, bool]]:
         """Return readings, rewards, the declarations of these if they were not declared before, and the flags."""

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import AuthorError
-from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity
+from ganglion.peer.contract import check_once, listed, values_of
 from ganglion.peer.step.layout import Layout
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.filter import Actuators, Array, Filter, Sensors
-from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Template
+from ganglion.sdk.information import SensorInformation, Template
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import derive, generator_from_words
 
@@ -26,31 +27,7 @@ def tag_of(number: int) -> str:
     return f"filter-{number}"
 
 
-def in_order(what: str, layout: Layout, informations: Sequence[Information]) -> list[Any]:
-    """Return the values of informations in the order of a layout.
-
-    Raises:
-        AuthorError: One is unknown, comes twice, lacks, or has no value; the message names it.
-        SpaceError: A space does not contain its value.
-    """
-    given = {it.uid: it for it in informations}
-    strange = [uid for uid in given if uid not in layout.index]
-    missing = [uid for uid in layout.ids if uid not in given or given[uid].value is None]
-    if strange or missing or len(given) < len(informations):
-        text = "an id comes twice"
-        text = f"{missing[0]!r} has no value" if missing else text
-        text = f"{strange[0]!r} was not declared" if strange else text
-        raise AuthorError(f"{what}: {text}; expected {', '.join(layout.ids)}")
-    found = []
-    for uid, space in layout.pairs():
-        it = given[uid]
-        if it.space is not space and not space.contains(it.value):
-            type(it)(it.value, space, uid)  # refuses it by its id
-        found.append(it.value)
-    return found
-
-
-class _Stack:
+class FilterStack:
     """The filters of one process, each with the hooks that blame it.
 
     Args:
@@ -73,10 +50,8 @@ class _Stack:
         self.generators: dict[str, np.random.Generator] = {}
         self._where = where
         for number, plugin in enumerate(plugins):
-            blame = loader.blame("filter", str(plugin["name"]))
-            lenient = tolerated_errors if continues(plugin) else None
             issuer = f"{tag_of(number)}:{attributes['name']}"
-            mine = Hooks(f"filter {number} of {where}, {blame}", lenient, issuer)
+            mine = Hooks.of(loader, "filter", plugin, f"filter {number} of {where}", tolerated_errors, issuer)
             own = {**attributes, **identity(plugin["stream"])}
             self.filters.append(mine("__init__", loader.make, "filter", plugin, own))
             self.hooks.append(mine)
@@ -140,25 +115,15 @@ def _class_of(one: Filter) -> str:
 
 def _declared(given: Any) -> tuple[Sensors, Actuators]:
     """Return what a filter declares; each actuator gets a no-op that its space contains."""
-    if not isinstance(given, tuple) or len(given) != 2:
-        raise AuthorError(f"declare: expected (sensors, actuators), found {type(given).__name__}")
-    sensors, actuators = list(given[0]), list(given[1])
-    for what, kind, informations in (
-        ("sensor", SensorInformation, sensors),
-        ("actuator", ActuatorInformation, actuators),
-    ):
-        uids = [it.uid if isinstance(it, kind) else None for it in informations]
-        if None in uids:
-            raise AuthorError(f"declare: expected {kind.__name__}s, found {informations[uids.index(None)]!r:.80}")
-        twice = next((uid for uid in uids if uids.count(uid) > 1), None)
-        if twice is not None:
-            raise AuthorError(f"declare: {what} {twice!r} is declared twice")
+    sensors, actuators = map(list, _pair(given))
+    for what, informations in (("sensor", sensors), ("actuator", actuators)):
+        check_once(what, [it.uid for it in listed(what, informations)])
     for it in actuators:
         it.value = it.space.default() if it.value is None else it.value
     return sensors, actuators
 
 
-class ActingFilters(_Stack):
+class ActingFilters(FilterStack):
     """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one was excused."""
 
     def declare(self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes) -> tuple[Sensors, Actuators]:
@@ -187,7 +152,7 @@ class ActingFilters(_Stack):
         for one, hooks in zip(self.filters, self.hooks, strict=True):
             given = hooks.tolerate("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
             sensors, actuators = hooks.tolerate("muscle_pre_process", _pair, given)
-        values = self.hooks[-1].tolerate("muscle_pre_process", in_order, "readings", self.seen, sensors)
+        values = self.hooks[-1].tolerate("muscle_pre_process", values_of, "sensor", self.seen, sensors)
         offered = {it.uid: it for it in actuators}
         available = [
             offered[it.uid] if it.uid in offered and offered[it.uid].space == it.space else it
@@ -208,7 +173,7 @@ class ActingFilters(_Stack):
                 setpoints, data = hooks.tolerate("muscle_post_process", _pair, given)
                 passed.append((one, kept))
             own = self.hooks[0].tolerate
-            return own("muscle_post_process", in_order, "setpoints", self._applied, setpoints), data
+            return own("muscle_post_process", values_of, "actuator", self._applied, setpoints), data
         except Tolerated:
             for one, kept in passed:
                 _put_back(one, kept)
@@ -247,7 +212,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
     return given
 
 
-class LearningFilters(_Stack):
+class LearningFilters(FilterStack):
     """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
 
     What goes through them ends in Tolerated if one was excused.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,24 +11,22 @@ import numpy as np
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
-from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, continues, identity, seed_process
+from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.filters import ActingFilters, tag_of
-from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.renewal import Renewal
-from ganglion.peer.snapshot import Snapshot, State
+from ganglion.peer.filters import ActingFilters
+from ganglion.peer.host import AgentHost
+from ganglion.peer.snapshot import Snapshot
 from ganglion.peer.step.arrays import Readings, takes_arrays
-from ganglion.peer.step.layout import Array, Field, Layout, is_blocks
+from ganglion.peer.step.layout import Array, Field, is_blocks
 from ganglion.peer.transitions import joined
 from ganglion.peer.values import SIMPLE, deserialize, serialize
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
+from ganglion.sdk.information import ActuatorInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
-from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     Act,
@@ -55,72 +53,40 @@ _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one num
 _STEPS.setflags(write=False)
 
 
-class MuscleHost:
+class MuscleHost(AgentHost):
     """Host one muscle per phase, with its objective and its memory."""
 
+    kind = "muscle"
+    calls = ("setup", "act", "reset", "shutdown")
+
     def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+        super().__init__(loader)
         self._muscle: Muscle | None = None
         self._stands = False  # whether the last request left no decision open
-        self._renewal: Renewal | None = None
-        self._snapshot: Snapshot
-        self.participant: Participant  # set before anything is served
-
-    def handlers(self) -> dict[str, Handler]:
-        """Return what this host answers."""
-        return {
-            "muscle.setup": self.setup,
-            "muscle.act": self.act,
-            "muscle.reset": self.reset,
-            "muscle.shutdown": self.shutdown,
-        }
 
     # -- a phase ------------------------------------------------------------------------------------------------------
     def setup(self, request: Request, setup: MuscleSetup) -> MuscleReady:
         """Make muscle and objective, join the brain, take the first update or the stored policy."""
-        self.participant.begin_journal([(request, None)])  # what comes before is not needed
-        self._stands, self._renewal = True, None
-        self._setup = setup
+        self._stands = True
         self._worker, self._mode = setup.worker, Mode(setup.mode)
-        uid = f"{setup.agent}/{setup.worker}"
-        self._uid = uid
-        blame = self._loader.blame("muscle", str(setup.plugin["name"]))
-        self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
-        where, own = f"{setup.agent} (worker {setup.worker})", self._tolerated_of(setup.plugin)
-        self._hooks = hooks = Hooks(f"muscle {where}, {blame}", own, f"muscle:{setup.agent}")
-        seed_process(setup.stream)
-        self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
-        sensors = self._sensor_layout.sensors(setup.sensors)
-        actuators = self._actuator_layout.noops(setup.actuators)
-        for information in (*sensors, *actuators):
-            information.space.seed(generator_from_words(derive(setup.stream, "space", information.uid)))
+        self._uid = uid = f"{setup.agent}/{setup.worker}"
+        where, given = f"{setup.agent} (worker {setup.worker})", {"uid": uid, "worker": setup.worker}
+        sensors, actuators, attributes = self._begin(request, setup, where, given)
         self._sensors, self._actuators = Template(sensors), Template(actuators)
         noops = [it.value for it in actuators]
         self._memory = Memory()
         self._memory.declare(sensors, actuators)
-        self._rewards: Layout | None = None
         self._told_rewards = False
-        attributes = {
-            "uid": uid,
-            "name": setup.agent,
-            "worker": setup.worker,
-            "mode": self._mode,
-            "memory": self._memory,
-            "sensors": () if setup.filters else sensors,
-            "actuators": () if setup.filters else actuators,
-            "static_world_models": deserialize(setup.static_models or {}, (), "setup.static_models"),
-            "model_reader": self._model_reader(setup),
-            **identity(setup.stream),
-        }
+        attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup)}
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
-        blame = self._loader.blame("objective", str(setup.objective["name"]))
-        own = self._tolerated_of(setup.objective)
-        self._judging = Hooks(f"objective of {where}, {blame}", own, f"objective:{setup.agent}")
-        self._objective: Objective = self._judging("__init__", self._make_objective, setup)
+        self._judging = self._hooks_of("objective", setup.objective, f"objective of {where}")
+        own = {**self._given, **identity(setup.objective_stream)}
+        self._objective: Objective = self._judging("__init__", self._loader.make, "objective", setup.objective, own)
+        hooks = self._hooks
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
-        self._filters = self._make_filters(setup)
+        self._filters: ActingFilters | None = self._make_filters(ActingFilters)
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
         if self._filters is not None:
             filters = self._filters
@@ -212,38 +178,26 @@ class MuscleHost:
         """Begin the journal anew behind a set-up or a reset, where that is due; called between two requests."""
         if self._stands and self._muscle is not None:
             self._stands = False
-            if self._renewal is None:
-                self._snapshot = self._snapshot_of(self._muscle)
-                self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
-            self._renewal.stand(self._take_state, self._go_on)
+            self._stand()
 
-    def _snapshot_of(self, muscle: Muscle) -> Snapshot:
-        parts: dict[str, Any] = {"muscle": (muscle, _OURS), "objective": (self._objective, ())}
-        for number, one in enumerate([] if self._filters is None else self._filters.filters):
-            parts[tag_of(number)] = (one, ())
+    def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
+        parts: dict[str, Any] = {"muscle": (self._muscle, _OURS), "objective": (self._objective, ()), **filters}
         layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
         return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
-    def _take_state(self) -> State:
-        """Return all that a successor needs that has been set up; nothing is decided and open."""
+    def _books(self) -> dict[str, Any]:
+        """Return what this host knows that has been set up; nothing is decided and open."""
         due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
-        books = {
-            "rewards": None if self._rewards is None else self._reward_ids,
+        return {
+            "rewards": self._reward_ids,
             "told": self._told_rewards,
             "episode": self._episode,
             "due": due,
             "learned": self._learned,
             "together": self._together,
         }
-        return self._snapshot.take(books, self.participant.takes_attributes)
 
-    def _go_on(self, state: State) -> None:
-        """Go on where a predecessor stood."""
-        read = self._snapshot.read(state)
-        books = read["books"]
-        if books["rewards"] is not None and self._rewards is None:
-            self._declare_rewards(books["rewards"])
-        self._snapshot.put(read)
+    def _read_books(self, books: Mapping[str, Any]) -> None:
         self._told_rewards = books["told"]
         self._learned, self._together = dict(books["learned"]), books["together"]
         self._begin_episode(books["episode"])
@@ -251,16 +205,6 @@ class MuscleHost:
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
 
     # -- filters ------------------------------------------------------------------------------------------------------
-    def _make_filters(self, setup: MuscleSetup) -> ActingFilters | None:
-        if not setup.filters:
-            return None
-        attributes = {"uid": self._uid, "name": setup.agent, "worker": setup.worker, "mode": self._mode}
-        where = f"agent {setup.agent} (worker {setup.worker})"
-        return ActingFilters(self._loader, setup.filters, where, attributes, self._tolerated_errors)
-
-    def _tolerated_of(self, plugin: dict[str, Any]) -> ToleratedErrors | None:
-        return self._tolerated_errors if continues(plugin) else None
-
     def _prepare_filters(self, filters: ActingFilters) -> None:
         """Give filters the newest arrays of the brain that trains, else those of the model."""
         if self._setup.policy is not None:
@@ -278,16 +222,6 @@ class MuscleHost:
     def _look(self, filters: ActingFilters, readings: list[Any]) -> Seen:
         values, available = filters.view(readings)
         return Seen(values, filters.seen.field([values]), available)
-
-    def _make_objective(self, setup: MuscleSetup) -> Any:
-        attributes = {
-            "uid": self._uid,
-            "name": setup.agent,
-            "worker": setup.worker,
-            "mode": Mode(setup.mode),
-            **identity(setup.objective_stream),
-        }
-        return self._loader.make("objective", setup.objective, attributes)
 
     def _begin_episode(self, episode: int) -> None:
         self._episode = episode
@@ -656,11 +590,6 @@ class MuscleHost:
             except SpaceError:
                 return None  # `_read_batch` says which
         return row if self._own_layout.infinite(row) is None else None
-
-    def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
-        self._reward_ids = declarations
-        self._rewards = Layout.of(declarations, missing=True)
-        self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 
     def _running(self) -> Muscle:
         if self._muscle is None:

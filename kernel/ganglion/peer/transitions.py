@@ -22,6 +22,7 @@ class Row:
     """One completed decision: values as they travel, in declared order, but for `data`."""
 
     muscle: str
+    worker: int
     readings: Field
     proposed: Field
     rewards: Field

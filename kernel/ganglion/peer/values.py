@@ -27,40 +27,20 @@ def plain(value: Any, path: str = "value") -> Any:
         ValueError: It is larger or deeper than the bounds allow, or an integer is.
             Both messages begin with the path to it, which begins with `path`.
     """
-    try:
-        return _Plain().of(value, 0)
-    except TypeError as error:
-        raise TypeError(f"{_path_to(value, path)}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{_path_to(value, path)}: {error}") from None
-
-
-def _path_to(value: Any, path: str, depth: int = 0) -> str:
-    """Return where in a value the first part lies that cannot be sent; looked for only once something has failed."""
-    parts: list[tuple[str, Any]] = []
-    if isinstance(value, Mapping):
-        parts = [(f"{path}.{key}", part) for key, part in value.items()]
-    elif isinstance(value, list | tuple):
-        parts = [(f"{path}[{i}]", part) for i, part in enumerate(value)]
-    for below, part in parts:
-        try:
-            _Plain().of(part, depth + 1)
-        except (TypeError, ValueError):
-            return below if depth == _DEPTH_MAX else _path_to(part, below, depth + 1)
-    return path
+    return _Plain(path).of(value, path, 0)
 
 
 class _Plain:
     """Count what is taken over: a bound on each value alone would bound nothing."""
 
-    def __init__(self) -> None:
-        self._count = 0
+    def __init__(self, path: str) -> None:
+        self._path, self._count = path, 0
 
-    def of(self, value: Any, depth: int) -> Any:
+    def of(self, value: Any, path: str, depth: int) -> Any:
         """Return a value at a level."""
         self._take(1)
         if depth > _DEPTH_MAX:
-            raise ValueError(f"expected at most {_DEPTH_MAX} levels, found more")
+            raise ValueError(f"{path}: expected at most {_DEPTH_MAX} levels, found more")
         if isinstance(value, np.ndarray | np.generic):
             self._take(value.size)
             value = value.tolist()
@@ -71,19 +51,20 @@ class _Plain:
         if isinstance(value, float):
             return float(value)
         if isinstance(value, int):
-            return _bounded(value)
+            if abs(value) > INTEGER_MAX:
+                raise ValueError(f"{path}: expected integers of at most {INTEGER_MAX}, found {value:.3e}")
+            return int(value)
         if isinstance(value, datetime):
             return value.isoformat()
         if isinstance(value, Mapping):
-            return {self._key(key): self.of(part, depth + 1) for key, part in value.items()}
+            strange = next((key for key in value if not isinstance(key, str)), None)
+            if strange is not None:
+                raise TypeError(f"{path}: expected text as keys of a map, found {type(strange).__name__}")
+            return {self._text(key): self.of(part, f"{path}.{key}", depth + 1) for key, part in value.items()}
         if isinstance(value, list | tuple):
-            return [self.of(part, depth + 1) for part in value]
-        raise TypeError(f"expected numbers, text, booleans, lists, maps or arrays, found {type(value).__name__}")
-
-    def _key(self, key: Any) -> str:
-        if not isinstance(key, str):
-            raise TypeError(f"expected text as keys of a map, found {type(key).__name__}")
-        return self._text(key)
+            return [self.of(part, f"{path}[{i}]", depth + 1) for i, part in enumerate(value)]
+        found = type(value).__name__
+        raise TypeError(f"{path}: expected numbers, text, booleans, lists, maps or arrays, found {found}")
 
     def _text(self, text: str) -> str:
         self._take(len(text.encode(errors="surrogatepass")) // 8)
@@ -92,13 +73,8 @@ class _Plain:
     def _take(self, count: int) -> None:
         self._count += count
         if self._count > WORLD_STATE_VALUES:
-            raise ValueError(f"expected at most {WORLD_STATE_VALUES} values, found more (limit world_state_values)")
-
-
-def _bounded(value: int) -> int:
-    if abs(value) > INTEGER_MAX:
-        raise ValueError(f"expected integers of at most {INTEGER_MAX}, found {value:.3e}")
-    return int(value)
+            text = f"expected at most {WORLD_STATE_VALUES} values, found more (limit world_state_values)"
+            raise ValueError(f"{self._path}: {text}")
 
 
 _BLOB_BYTES = 64 * 1024  # larger arrays travel as frames of their own

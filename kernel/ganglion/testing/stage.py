@@ -366,7 +366,7 @@ class StagedAgent:
         books = former._books()  # noqa: SLF001 - the stage is the host's other half
         state = export(brain, former._memory, former._generators, books)  # noqa: SLF001
         self._brain = self._begin_brain()
-        self._brain_host._go_on(self._brain_host._brain, state)  # type: ignore[arg-type]  # noqa: SLF001
+        self._brain_host._go_on_from(self._brain_host._brain, state)  # type: ignore[arg-type]  # noqa: SLF001
         self._hosted.link.other = self._brain
 
     def close(self) -> None:

@@ -280,7 +280,7 @@ class Broken(Shift):
     ("answer", "error", "text"),
     [
         (lambda given: given[0], AuthorError, "expected a pair"),
-        (lambda given: ([], []), AuthorError, "'w.s' has no value"),
+        (lambda given: ([], []), AuthorError, "'w.s' is missing"),
         (lambda given: ([SensorInformation(1.0, WIDE, "x")], []), AuthorError, "'x' was not declared"),
         (lambda given: ([SensorInformation(1e3, Box(0.0, 1e4, ()), "w.s")], []), OutOfObservationSpaceError, "w.s"),
     ],

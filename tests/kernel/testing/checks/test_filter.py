@@ -77,7 +77,7 @@ def test_those_that_keep_the_contract_pass(cls: type[Filter]) -> None:
             {"receive": lambda self, arrays: 1 / (self.muscle is not None)},
             "both halves `receive` what was published.*ZeroDivisionError",
         ),
-        (Filter, {"muscle_pre_process": lambda self, it, moved: (it[1:], moved)}, r"'world\.level' has no value"),
+        (Filter, {"muscle_pre_process": lambda self, it, moved: (it[1:], moved)}, r"'world\.level' is missing"),
         (
             Filter,
             {

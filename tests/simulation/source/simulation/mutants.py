@@ -22,7 +22,8 @@ from ganglion.broker import core
 from ganglion.broker.admission import Register
 from ganglion.broker.core import Broker
 from ganglion.errors import PeerLost
-from ganglion.peer import brain, environment, journal, muscle
+from ganglion.peer import environment, journal, muscle
+from ganglion.peer import host as agents
 from ganglion.peer.brain import BrainHost
 from ganglion.peer.controller import ControllerHost
 from ganglion.peer.conversation import Conversation
@@ -329,8 +330,8 @@ def shared_stream(patch: Patch) -> None:
     import numpy as np
 
     shared = np.random.default_rng(1)
-    for host in (brain, environment, muscle):
-        patch.setattr(host, "identity", lambda words: {"seed": 1, "rng": shared})
+    for room in (agents, environment, muscle):
+        patch.setattr(room, "identity", lambda words: {"seed": 1, "rng": shared})
 
 
 def batches_not_said_again(patch: Patch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.broker import rights
-from ganglion.peer import brain, controller, environment, muscle, records
+from ganglion.peer import brain, controller, environment, host, records
 from ganglion_store import writer
 
 Patch = tuple[Any, str, Any]
@@ -33,7 +33,7 @@ def _known(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
 
 _INSTEAD: tuple[Patch, ...] = (
     # Nobody seeds the generators of the interpreter: they are not one process's own, as they would be elsewhere.
-    *((host, "seed_process", lambda words: None) for host in (brain, controller, environment, muscle)),
+    *((room, "seed_process", lambda words: None) for room in (host, controller, environment)),
     (registry, "locate", _known),
     (writer, "STORE_RESERVE_BYTES", 1),  # taking and giving back megabytes is a tenth of a small run
 )
