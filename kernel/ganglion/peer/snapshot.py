@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
+from itertools import count
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -55,8 +56,9 @@ class Packer:
     """
 
     def __init__(self, given: Mapping[str, Any], fixed: dict[str, Any] | None = None) -> None:
-        self._given, self._fixed = {id(one): name for name, one in given.items()}, fixed
-        self._met: dict[int, tuple[int, Any]] = {}  # with the object, so that its id is not given to another one
+        self._fixed, self._numbers = fixed, count()
+        # Name, or number of what was met; with the object, so that its id is not given to another one.
+        self._known: dict[int, tuple[Any, Any]] = {id(one): (name, one) for name, one in given.items()}
         self._roots: dict[int, tuple[Any, bool]] = {}  # memory, or a stream -> who has it, and whether it may write
 
     def pack(self, value: Any, at: str) -> Any:
@@ -64,13 +66,11 @@ class Packer:
         kind = type(value)
         if kind in _ATOMS or (kind is int and _INT_MIN <= value <= _INT_MAX):
             return value
-        if id(value) in self._given:
-            return ["given", self._given[id(value)]]
-        if id(value) in self._met:
-            return ["met", self._met[id(value)][0]]
+        if id(value) in self._known:
+            return ["known", self._known[id(value)][0]]
         if kind is tuple:
             return ["tuple", *(self.pack(one, f"{at}[{i}]") for i, one in enumerate(value))]
-        self._met[id(value)] = len(self._met), value
+        self._known[id(value)] = next(self._numbers), value
         name = f"{kind.__module__}:{kind.__qualname__}"
         if kind is list:
             return ["list", *(self.pack(one, f"{at}[{i}]") for i, one in enumerate(value))]
@@ -125,34 +125,34 @@ class Reader:
     """Turn a tree back into values; `given` are the objects of now that were only named."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given, self._met = given, list[Any]()
+        self._known, self._numbers = dict[Any, Any](given), count()
 
     def read(self, tree: Any) -> Any:
         """Return the value of a tree; a tree that is none raises what Python does, or ValueError."""
         if type(tree) is not list:
             return tree
         word, *parts = tree
-        if word == "given":
-            return self._given[parts[0]]
-        if word == "met":
-            return self._met[parts[0]]
+        if word == "known":
+            return self._known[parts[0]]
         if word == "tuple":
             return tuple(map(self.read, parts))
-        number = len(self._met)
-        found: Any = _EMPTY[word](parts) if word in _EMPTY else None
-        self._met.append(found)  # what lies within may name it
+        number = next(self._numbers)
+        if word in _MAKE:
+            found = self._known[number] = _MAKE[word](*map(self.read, parts))
+            return found
+        found = self._known[number] = _EMPTY[word](parts)  # what lies within may name it
         if word == "list":
             found.extend(map(self.read, parts))
-        elif word in _EMPTY:
+        else:
             items = {self.read(key): self.read(it) for key, it in zip(parts[::2], parts[1::2], strict=True)}
             found.update(items) if word == "dict" else put_attributes(found, items)
-        else:
-            found = self._met[number] = _MAKE[word](*map(self.read, parts))
         return found
 
 
 def _read_array(dtype: Any, writes: bool, data: Any, *shape: int) -> np.ndarray[Any, Any]:
-    array = np.frombuffer(data, _dtype(dtype)).reshape(shape)
+    if dtype[1:2] not in _KINDS:
+        raise ValueError(f"expected a dtype, found {dtype!r:.40}")
+    array = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
     return array.copy() if writes else array
 
 
@@ -171,7 +171,7 @@ _MAKE: dict[str, Callable[..., Any]] = {
     "array": _read_array,
     "generator": _read_generator,
     "int": lambda text: int(text, 16),
-    "scalar": lambda dtype, data: np.frombuffer(data, _dtype(dtype))[0],
+    "scalar": lambda dtype, data: _read_array(dtype, False, data)[()],
     "enum": lambda name, member: _class(name)[member],
     "time": dt.datetime.fromisoformat,
 }
@@ -182,12 +182,6 @@ def _class(name: str) -> Any:
     module, _, path = name.partition(":")
     found: Any = reduce(lambda one, word: getattr(one, word, None), path.split("."), sys.modules.get(module))
     return found if isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum)) else None
-
-
-def _dtype(text: str) -> np.dtype[Any]:
-    if type(text) is not str or text[1:2] not in _KINDS:
-        raise ValueError(f"expected a dtype, found {text!r:.40}")
-    return np.dtype(text)
 
 
 # -- objects ----------------------------------------------------------------------------------------------------------
