@@ -18,7 +18,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.random import PCG64, Generator, SeedSequence
+from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Generator, Philox, SeedSequence
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.values import deserialize, serialize
@@ -36,6 +36,7 @@ _GIVEN = ("uid", "name", "worker", "mode", "seed", "rng", "params")  # to every 
 _LARGE_BYTES = 64 * 1024  # of an array whose memory is shown
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1  # of msgpack
 _KINDS = "biufcMmSU"  # of arrays: their bytes are all that there is of them
+_BITS: dict[str, Any] = {bits.__name__: bits for bits in (PCG64, PCG64DXSM, MT19937, Philox, SFC64)}
 _CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc)
 _FIXED = (Space, np.dtype, logging.Logger, re.Pattern, PurePath, *_CODE)  # a successor has what its class makes
 _ATOMS = (type(None), bool, float, str, bytes)
@@ -100,8 +101,8 @@ class Packer:
         return [self.pack(part, step) for key, it, step in steps for part in (key, it)]
 
     def _array(self, value: np.ndarray[Any, Any], at: str) -> Any:
-        if value.dtype.kind not in _KINDS or not value.flags.c_contiguous:
-            raise NotPlain(f"{at}: an array of dtype {value.dtype}, or one that is not in C order")
+        if value.dtype.kind not in _KINDS or not value.flags.forc:
+            raise NotPlain(f"{at}: an array of dtype {value.dtype}, or one that shows parts of another one")
         root: Any = value
         while isinstance(root, np.ndarray) and root.base is not None:
             root = root.base
@@ -109,16 +110,19 @@ class Packer:
         shown, wrote = self._roots.setdefault(id(root), (value, writes))
         if shown is not value and (writes or wrote):
             raise NotPlain(f"{at}: an array that shares its memory with another one")
-        data = value.reshape(-1).view(np.uint8).data if value.nbytes > _LARGE_BYTES else value.tobytes()
-        return ["array", value.dtype.str, writes, data, *value.shape]
+        order: Any = "C" if value.flags.c_contiguous else "F"
+        flat = value.reshape(-1, order=order)
+        data = flat.view(np.uint8).data if value.nbytes > _LARGE_BYTES else flat.tobytes()
+        return ["array", value.dtype.str, order, writes, data, *value.shape]
 
     def _generator(self, bits: Any, at: str) -> Any:
-        if type(bits) is not PCG64 or type(bits.seed_seq) is not SeedSequence:  # from which `spawn` draws
-            raise NotPlain(f"{at}: a generator that `default_rng` does not make")
+        name = type(bits).__name__
+        if _BITS.get(name) is not type(bits) or type(bits.seed_seq) is not SeedSequence:  # from which `spawn` draws
+            raise NotPlain(f"{at}: a generator of {name}")
         if id(bits) in self._roots:
             raise NotPlain(f"{at}: a generator of a stream that another one has, too")
         self._roots[id(bits)] = bits, True
-        return ["generator", self.pack(bits.seed_seq.state, at), self.pack(bits.state, at)]
+        return ["generator", name, self.pack(bits.seed_seq.state, at), self.pack(bits.state, at)]
 
 
 class Reader:
@@ -149,15 +153,15 @@ class Reader:
         return found
 
 
-def _read_array(dtype: Any, writes: bool, data: Any, *shape: int) -> np.ndarray[Any, Any]:
+def _read_array(dtype: Any, order: Any, writes: bool, data: Any, *shape: int) -> np.ndarray[Any, Any]:
     if dtype[1:2] not in _KINDS:
         raise ValueError(f"expected a dtype, found {dtype!r:.40}")
-    array = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
-    return array.copy() if writes else array
+    array = np.frombuffer(data, np.dtype(dtype)).reshape(shape, order=order)
+    return array.copy(order) if writes else array
 
 
-def _read_generator(sequence: Mapping[str, Any], state: Any) -> Generator:
-    found = Generator(PCG64(SeedSequence(**sequence)))
+def _read_generator(bits: str, sequence: Mapping[str, Any], state: Any) -> Generator:
+    found = Generator(_BITS[bits](SeedSequence(**sequence)))
     found.bit_generator.state = state
     return found
 
@@ -171,7 +175,7 @@ _MAKE: dict[str, Callable[..., Any]] = {
     "array": _read_array,
     "generator": _read_generator,
     "int": lambda text: int(text, 16),
-    "scalar": lambda dtype, data: _read_array(dtype, False, data)[()],
+    "scalar": lambda dtype, data: _read_array(dtype, "C", False, data)[()],
     "enum": lambda name, member: _class(name)[member],
     "time": dt.datetime.fromisoformat,
 }
