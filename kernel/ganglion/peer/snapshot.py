@@ -9,17 +9,18 @@ import random
 import re
 import sys
 import types
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import reduce
+from itertools import count
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Generator, Philox, SeedSequence
 
-from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
+from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import CheckpointableBrain
 from ganglion.sdk.condition import TerminationCondition
@@ -39,8 +40,8 @@ _BITS: dict[str, Any] = {bits.__name__: bits for bits in (PCG64, PCG64DXSM, MT19
 _CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc)
 _FIXED = (Space, np.dtype, logging.Logger, re.Pattern, PurePath, *_CODE)  # a successor has what its class makes
 _ATOMS = (type(None), bool, float, str, bytes)
-_PLAIN = (type(None), bool, int, float, str, bytes)  # what is as good as another one of its value
-_CONTAINERS = (dict, list, tuple, set, frozenset, deque, str, bytes, bytearray, int, float, np.ndarray)
+_PLAIN = (*_ATOMS, int)  # what is as good as another one of its value
+_CONTAINERS = (dict, list, tuple, set, frozenset, bytearray, str, bytes, int, float, np.ndarray)
 
 
 class NotPlain(ValueError):
@@ -56,8 +57,9 @@ class Packer:
     """
 
     def __init__(self, given: Mapping[str, Any], fixed: dict[str, Any] | None = None) -> None:
-        self._given, self._fixed = {id(one): name for name, one in given.items()}, fixed
-        self._met: dict[int, tuple[int, Any]] = {}  # with the object, so that its id is not given to another one
+        self._fixed, self._numbers = fixed, count()
+        # Name, or number of what was met; with the object, so that its id is not given to another one.
+        self._known: dict[int, tuple[Any, Any]] = {id(one): (name, one) for name, one in given.items()}
         self._roots: dict[int, tuple[Any, bool]] = {}  # memory, or a stream -> who has it, and whether it may write
 
     def pack(self, value: Any, at: str) -> Any:
@@ -65,45 +67,37 @@ class Packer:
         kind = type(value)
         if kind in _ATOMS or (kind is int and _INT_MIN <= value <= _INT_MAX):
             return value
-        if id(value) in self._given:
-            return ["given", self._given[id(value)]]
-        if id(value) in self._met:
-            return ["met", self._met[id(value)][0]]
+        if id(value) in self._known:
+            return ["known", self._known[id(value)][0]]
         if kind is tuple:
-            return ["tuple", *self._items(value, at)]
-        self._met[id(value)] = len(self._met), value
+            return ["tuple", *(self.pack(one, f"{at}[{i}]") for i, one in enumerate(value))]
+        self._known[id(value)] = next(self._numbers), value
+        name = f"{kind.__module__}:{kind.__qualname__}"
         if kind is list:
-            return ["list", *self._items(value, at)]
+            return ["list", *(self.pack(one, f"{at}[{i}]") for i, one in enumerate(value))]
         if kind is dict:
-            return ["dict", *self._pairs(value.items(), at)]
-        if kind is deque:
-            return ["deque", value.maxlen, *self._items(value, at)]
+            return ["dict", *self._pairs(value, at)]
         if kind is np.ndarray:
             return self._array(value, at)
         if kind is Generator:
             return self._generator(value.bit_generator, at)
-        if kind is random.Random:
-            return ["random", *_python(value)]
         if kind is int:
-            return ["int", str(value)]
+            return ["int", hex(value)]
         if isinstance(value, np.generic) and value.dtype.kind in _KINDS:
             return ["scalar", value.dtype.str, value.tobytes()]
-        if isinstance(value, Enum):
-            return ["enum", _name(kind, at), value.name]
         if kind is dt.datetime:
             return ["time", value.isoformat()]
-        if dataclasses.is_dataclass(kind):
-            return ["data", _name(kind, at), *self._pairs(attributes_of(value).items(), at)]
+        if isinstance(value, Enum) and _class(name) is kind:
+            return ["enum", name, value.name]
+        if dataclasses.is_dataclass(kind) and _class(name) is kind:
+            return ["data", name, *self._pairs(attributes_of(value, at), at)]
         if self._fixed is not None and isinstance(value, _FIXED) and getattr(value, "__closure__", None) is None:
             self._fixed[at] = value
             return None
-        raise NotPlain(f"{at}: a {_words(kind)} is no plain value")
+        raise NotPlain(f"{at}: a {kind.__qualname__} is no plain value")
 
-    def _items(self, values: Iterable[Any], at: str) -> list[Any]:
-        return [self.pack(one, f"{at}[{i}]") for i, one in enumerate(values)]
-
-    def _pairs(self, pairs: Iterable[tuple[Any, Any]], at: str) -> list[Any]:
-        steps = [(key, it, f"{at}.{key}" if type(key) is str else f"{at}[{key!r:.80}]") for key, it in pairs]
+    def _pairs(self, value: Mapping[Any, Any], at: str) -> list[Any]:
+        steps = [(key, it, f"{at}.{key}" if type(key) is str else f"{at}[{key!r:.80}]") for key, it in value.items()]
         return [self.pack(part, step) for key, it, step in steps for part in (key, it)]
 
     def _array(self, value: np.ndarray[Any, Any], at: str) -> Any:
@@ -119,112 +113,79 @@ class Packer:
         order: Any = "C" if value.flags.c_contiguous else "F"
         flat = value.reshape(-1, order=order)
         data = flat.view(np.uint8).data if value.nbytes > _LARGE_BYTES else flat.tobytes()
-        return ["array", value.dtype.str, list(value.shape), order, writes, data]
+        return ["array", value.dtype.str, order, writes, data, *value.shape]
 
     def _generator(self, bits: Any, at: str) -> Any:
-        name, sequence = type(bits).__name__, bits.seed_seq  # what `spawn` is drawn from
-        if name not in _BITS or type(sequence) is not SeedSequence:
-            raise NotPlain(f"{at}: a generator of {_words(type(bits))}")
+        name = type(bits).__name__
+        if _BITS.get(name) is not type(bits) or type(bits.seed_seq) is not SeedSequence:  # from which `spawn` draws
+            raise NotPlain(f"{at}: a generator of {name}")
         if id(bits) in self._roots:
             raise NotPlain(f"{at}: a generator of a stream that another one has, too")
         self._roots[id(bits)] = bits, True
-        return ["generator", name, self.pack(sequence.state, at), self.pack(bits.state, at)]
+        return ["generator", name, self.pack(bits.seed_seq.state, at), self.pack(bits.state, at)]
 
 
 class Reader:
     """Turn a tree back into values; `given` are the objects of now that were only named."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given, self._met = given, list[Any]()
+        self._known, self._numbers = dict[Any, Any](given), count()
 
     def read(self, tree: Any) -> Any:
         """Return the value of a tree; a tree that is none raises what Python does, or ValueError."""
         if type(tree) is not list:
             return tree
         word, *parts = tree
-        if word == "given":
-            return self._given[parts[0]]
-        if word == "met":
-            return self._met[parts[0]]
+        if word == "known":
+            return self._known[parts[0]]
         if word == "tuple":
             return tuple(map(self.read, parts))
-        self._met.append(None)  # what lies within may name it
-        number = len(self._met) - 1
-        found = self._met[number] = _MAKE[word](parts)
-        if word in ("list", "deque"):
+        number = next(self._numbers)
+        if word in _MAKE:
+            found = self._known[number] = _MAKE[word](*map(self.read, parts))
+            return found
+        found = self._known[number] = _EMPTY[word](parts)  # what lies within may name it
+        if word == "list":
             found.extend(map(self.read, parts))
-        elif word in ("dict", "data"):
+        else:
             items = {self.read(key): self.read(it) for key, it in zip(parts[::2], parts[1::2], strict=True)}
             found.update(items) if word == "dict" else put_attributes(found, items)
-        elif word == "generator":
-            sequence, state = map(self.read, parts)
-            found = self._met[number] = Generator(type(found.bit_generator)(SeedSequence(**sequence)))
-            found.bit_generator.state = state
         return found
 
 
-def _read_array(parts: list[Any]) -> np.ndarray[Any, Any]:
-    dtype, shape, order, writes, data = parts
-    array = np.frombuffer(data, _dtype(dtype)).reshape(shape, order=order)
+def _read_array(dtype: Any, order: Any, writes: bool, data: Any, *shape: int) -> np.ndarray[Any, Any]:
+    if dtype[1:2] not in _KINDS:
+        raise ValueError(f"expected a dtype, found {dtype!r:.40}")
+    array = np.frombuffer(data, np.dtype(dtype)).reshape(shape, order=order)
     return array.copy(order) if writes else array
 
 
-def _read_python(parts: list[Any], into: Any = None) -> Any:
-    version, words, gauss = parts
-    found = random.Random(0) if into is None else into
-    found.setstate((version, tuple(np.frombuffer(words, "<u4").tolist()), gauss))
+def _read_generator(bits: str, sequence: Mapping[str, Any], state: Any) -> Generator:
+    found = Generator(_BITS[bits](SeedSequence(**sequence)))
+    found.bit_generator.state = state
     return found
 
 
-def _python(generator: Any) -> list[Any]:
-    version, words, gauss = generator.getstate()
-    return [version, np.array(words, "<u4").tobytes(), gauss]
-
-
-_MAKE: dict[str, Callable[[list[Any]], Any]] = {  # of its parts; what holds values is empty, and takes its head away
+_EMPTY: dict[str, Callable[[list[Any]], Any]] = {  # of its parts, of which the head is taken away
     "list": lambda parts: [],
     "dict": lambda parts: {},
-    "deque": lambda parts: deque(maxlen=parts.pop(0)),
     "data": lambda parts: object.__new__(_class(parts.pop(0))),
+}
+_MAKE: dict[str, Callable[..., Any]] = {
     "array": _read_array,
-    "generator": lambda parts: Generator(_BITS[parts.pop(0)](0)),
-    "random": _read_python,
-    "int": lambda parts: int(parts[0]),
-    "scalar": lambda parts: np.frombuffer(parts[1], _dtype(parts[0]))[0],
-    "enum": lambda parts: _class(parts[0])[parts[1]],
-    "time": lambda parts: dt.datetime.fromisoformat(parts[0]),
+    "generator": _read_generator,
+    "int": lambda text: int(text, 16),
+    "scalar": lambda dtype, data: _read_array(dtype, "C", False, data)[()],
+    "enum": lambda name, member: _class(name)[member],
+    "time": dt.datetime.fromisoformat,
 }
 
 
-def _words(kind: type[Any]) -> str:
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _name(kind: type[Any], at: str) -> str:
-    name = f"{kind.__module__}:{kind.__qualname__}"
-    try:
-        if _class(name) is kind:
-            return name
-    except (KeyError, AttributeError, ValueError):
-        pass
-    raise NotPlain(f"{at}: a {_words(kind)} is not found by its name")
-
-
 def _class(name: str) -> Any:
-    """Return a dataclass or an enumeration of a module that has been imported."""
+    """Return a dataclass or an enumeration of a module that has been imported; None if there is none."""
     module, _, path = name.partition(":")
-    found: Any = sys.modules[module]
-    for word in path.split("."):
-        found = getattr(found, word)
-    if isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum)):
-        return found
-    raise ValueError(f"expected a dataclass or an enumeration, found {name!r:.80}")
-
-
-def _dtype(text: str) -> np.dtype[Any]:
-    if type(text) is not str or text[1:2] not in _KINDS:
-        raise ValueError(f"expected a dtype, found {text!r:.40}")
-    return np.dtype(text)
+    found: Any = reduce(lambda one, word: getattr(one, word, None), path.split("."), sys.modules.get(module))
+    return found if isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum)) else None
 
 
 # -- objects ----------------------------------------------------------------------------------------------------------
@@ -237,14 +198,10 @@ def own_state(one: Any) -> tuple[Any, Any] | None:
     return pair if all(map(callable, pair)) else None
 
 
-def attributes_of(one: Any) -> dict[str, Any]:
-    """Return all attributes of an object, those in slots too.
-
-    Raises:
-        NotPlain: It is more than its attributes.
-    """
+def attributes_of(one: Any, at: str = "") -> dict[str, Any]:
+    """Return all attributes of an object, those in slots too; NotPlain if it is more than these."""
     if isinstance(one, _CONTAINERS):
-        raise NotPlain(f": a {type(one).__qualname__} is more than its attributes")
+        raise NotPlain(f"{at}: a {type(one).__qualname__} is more than its attributes")
     slots = {name: getattr(one, name) for name in _slots(type(one)) if hasattr(one, name)}
     return {**getattr(one, "__dict__", {}), **slots}
 
@@ -262,8 +219,7 @@ def put_attributes(one: Any, state: Mapping[str, Any], left: Iterable[str] = ())
 
 
 def _slots(cls: type[Any]) -> set[str]:
-    kinds = (vars(base).items() for base in cls.__mro__)
-    return {name for items in kinds for name, it in items if isinstance(it, types.MemberDescriptorType)}
+    return {n for base in cls.__mro__ for n, it in vars(base).items() if isinstance(it, types.MemberDescriptorType)}
 
 
 class Snapshot:
@@ -307,7 +263,7 @@ class Snapshot:
         for name, made in self._parts.items():
             try:
                 if own_state(made) is None:
-                    self._attributes(packer, name, made)
+                    self._object(packer, name)
             except NotPlain as error:
                 self._refused = self._refused or error
         self._given |= fixed
@@ -338,29 +294,24 @@ class Snapshot:
         }
         try:
             packed = {name: packer.pack(value, name) for name, value in tree.items()}
-            return packed | {"objects": {n: self._object(packer, n, it, attributes) for n, it in self._parts.items()}}
+            return packed | {"objects": {name: self._object(packer, name, attributes) for name in self._parts}}
         except RecursionError as error:
             raise NotPlain(f"{next(iter(self._parts), '')}: {error}") from error
 
-    def _object(self, packer: Packer, name: str, made: Any, attributes: bool) -> Any:
-        pair, whose = own_state(made), self._whose(name)
+    def _object(self, packer: Packer, name: str, attributes: bool = True) -> list[Any]:
+        """Return whether an object has said itself what it is, and what it is."""
+        made, whose, left = self._parts[name], self._whose(name), self._left(name)
+        pair = own_state(made)
         if pair is None:
             if not attributes:
                 raise NotPlain(f"{whose}: this run has gone back before")
-            return self._attributes(packer, name, made)
+            own = {one: it for one, it in attributes_of(made, whose).items() if one not in left}
+            return [False, packer.pack(own, whose)]
         try:
             saved = dict(pair[0]())
         except Exception as error:  # it is no fault of a run that a state is not to be had
             raise NotPlain(f"{whose}: save_state: {type(error).__name__}: {error}") from error
-        return [packer.pack(saved, f"{whose}: save_state")]
-
-    def _attributes(self, packer: Packer, name: str, made: Any) -> dict[str, Any]:
-        whose, left = self._whose(name), self._left(name)
-        try:
-            own = attributes_of(made)
-        except NotPlain as error:
-            raise NotPlain(f"{whose}{error}") from error
-        return {one: packer.pack(it, f"{whose}.{one}") for one, it in own.items() if one not in left}
+        return [True, packer.pack(saved, f"{whose}: save_state")]
 
     def _left(self, name: str) -> set[str]:
         return {path.removeprefix(f"{name}.") for path in self._passing if path.startswith(f"{name}.")}
@@ -379,11 +330,8 @@ class Snapshot:
             tree = {name: reader.read(state[name]) for name in ("books", "memory", "generators", "streams")}
             if state["objects"].keys() != self._parts.keys():
                 raise ValueError(f"expected the objects {sorted(self._parts)}, found {sorted(state['objects'])}")
-            tree["objects"] = {
-                name: [reader.read(it[0])] if type(it) is list else {a: reader.read(v) for a, v in it.items()}
-                for name, it in state["objects"].items()
-            }
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, SpaceError) as error:
+            tree["objects"] = {name: [own, reader.read(it)] for name, (own, it) in state["objects"].items()}
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise RemoteProtocolError(f"expected a snapshot: {type(error).__name__}: {error}") from error
         return tree
 
@@ -401,16 +349,16 @@ class Snapshot:
         for space, stream in zip(self._spaces, tree["streams"], strict=True):
             if stream is not None and stream is not _stream(space):
                 space.seed(stream)
-        for name, state in tree["objects"].items():
+        for name, (own, state) in tree["objects"].items():
             made, whose = self._parts[name], self._whose(name)
             pair = own_state(made)
-            if not isinstance(state, list):
+            if not own:
                 put_attributes(made, state, self._left(name))
                 continue
             if pair is None:
                 raise RemoteProtocolError(f"expected attributes of {whose}, found a saved state")
             try:
-                pair[1](state[0])
+                pair[1](state)
             except Exception as error:
                 raise AuthorError(f"{whose}: load_state: {type(error).__name__}: {error}") from error
 
@@ -436,21 +384,19 @@ class Generators:
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Put back what `save` returned; what it left out is as it was at first. RemoteProtocolError if it is none."""
-        for name, state in {**self._fresh, **saved}.items():
-            try:
-                if name == "random":
-                    _read_python(state, random)
-                elif name == "numpy":
-                    np.random.set_state(Reader({}).read(state))  # noqa: NPY002 - authors may use it
-                else:
-                    self._own[name].bit_generator.state = Reader({}).read(state)
-            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-                raise RemoteProtocolError(f"state.{name}: {type(error).__name__}: {error}") from error
+        try:
+            states = {name: Reader({}).read(state) for name, state in {**self._fresh, **saved}.items()}
+            random.setstate(states.pop("random"))
+            np.random.set_state(states.pop("numpy"))  # noqa: NPY002 - authors may use it
+            for name, state in states.items():
+                self._own[name].bit_generator.state = state
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise RemoteProtocolError(f"state of generators: {type(error).__name__}: {error}") from error
 
     def _all(self) -> dict[str, Any]:
-        numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - authors may have drawn from it
-        found = {name: Packer({}).pack(generator.bit_generator.state, name) for name, generator in self._own.items()}
-        return {**found, "random": _python(random), "numpy": Packer({}).pack(numpy, "numpy")}
+        states: dict[str, Any] = {name: one.bit_generator.state for name, one in self._own.items()}
+        states["random"], states["numpy"] = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002
+        return {name: Packer({}).pack(state, name) for name, state in states.items()}
 
 
 def streams_of(informations: Sequence[Information], words: bytes) -> dict[str, Generator]:

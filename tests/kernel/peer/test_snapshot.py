@@ -34,12 +34,7 @@ ARRAYS = npst.arrays(
 )
 VALUES = st.recursive(
     KEYS | st.floats() | ARRAYS | ARRAYS.map(lambda array: array.copy("F")),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.tuples(inner, inner)
-        | st.dictionaries(KEYS, inner, max_size=3)
-        | st.lists(inner, max_size=3).map(lambda it: deque(it, maxlen=4))
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=12,
 )
 
@@ -72,15 +67,14 @@ def same(one: Any, other: Any) -> bool:
         )
     if isinstance(one, dict):
         return same(list(one.items()), list(other.items()))
-    if isinstance(one, list | tuple | deque):
-        limits = [it.maxlen for it in (one, other) if isinstance(it, deque)]
-        return len(one) == len(other) and limits[:1] == limits[1:] and all(map(same, one, other))
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
 
 
 @given(VALUES)
 def test_plain_values_come_back_exactly(value: Any) -> None:
-    """What can be packed is the same afterwards, with its types, orders, flags and limits."""
+    """What can be packed is the same afterwards, with its types, orders and flags."""
     assert same(value, again(value))
 
 
@@ -111,13 +105,10 @@ def test_generators_go_on(bits: str) -> None:
     one = np.random.Generator(getattr(np.random, bits)(7))
     one.integers(0, 9, 4, dtype=np.uint32)
     one.spawn(1)
-    plain = random.Random(3)
-    plain.gauss(0, 1)
-    found, behind, same_plain = again([one, [0], plain])
+    found, behind = again([one, [0]])
 
     assert (one.random(), [0]) == (found.random(), behind)
     assert one.spawn(1)[0].random() == found.spawn(1)[0].random()
-    assert plain.gauss(0, 1) == same_plain.gauss(0, 1)
 
 
 def test_times_and_members_of_enumerations_come_back() -> None:
@@ -148,10 +139,12 @@ def streams() -> list[Any]:
         (lambda: Body(seen=[{1}]), r"it\.seen\[0\]: a set is no plain value"),
         (lambda: {"x": np.array([None])}, r"it\.x: an array of dtype object"),
         (lambda: {"x": np.zeros((3, 3))[:, ::2]}, "one that shows parts of another one"),
+        (lambda: [random.Random(1)], r"it\[0\]: a Random is no plain value"),
+        (lambda: [deque([1])], r"it\[0\]: a deque is no plain value"),
         (views, r"\[1\]: an array that shares its memory"),
         (streams, r"\[1\]: a generator of a stream that another one has"),
         (type("Sub", (dict,), {}), "Sub is no plain value"),
-        (dataclass(type("Local", (), {})), "is not found by its name"),
+        (dataclass(type("Local", (), {})), "a Local is no plain value"),
     ],
 )
 def test_what_cannot_come_back_is_refused_by_its_path(value: Callable[[], Any], words: str) -> None:
@@ -291,6 +284,12 @@ def test_what_is_no_snapshot_is_refused(data: Any) -> None:
         made()[1].read({"books": data, "objects": {"muscle": {}}})
 
 
+def _data(state: Any, name: str) -> Any:
+    """Return the bytes of an array that a snapshot has of an object."""
+    _, (_, *pairs) = state["objects"]["muscle"]
+    return next(tree[4] for key, tree in zip(pairs[::2], pairs[1::2], strict=True) if key == name)
+
+
 @pytest.mark.parametrize(
     "array",
     [
@@ -308,5 +307,5 @@ def test_large_array_is_a_part_of_its_own(array: np.ndarray[Any, Any]) -> None:
     other, fresh = made()
     fresh.put(fresh.read(sent(state)))
 
-    assert np.shares_memory(array, np.frombuffer(state["objects"]["muscle"]["weights"][-1], np.uint8))
+    assert np.shares_memory(array, np.frombuffer(_data(state, "weights"), np.uint8))
     assert same(array, other.weights)
