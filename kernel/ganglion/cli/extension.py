@@ -12,6 +12,7 @@ from ganglion.cli.session import Session
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, records_heard, store_class, store_uri
 from ganglion.cli.table import json_text, write
+from ganglion.document import load_document
 from ganglion.document.cascade import Nowhere, path_of, put
 from ganglion.document.compile import written
 from ganglion.document.fault import Fault, nearest, placed, report, settle, summary
@@ -21,7 +22,7 @@ from ganglion.document.reader import Tree, load_tree, read_tree
 from ganglion.document.schema import cleaned, schema
 from ganglion.document.spelling import component, normalise, walk
 from ganglion.errors import CallFailed, DeadlineExceeded, DocumentError, GanglionError, PeerLost, UsageError
-from ganglion.run.plan import PhasePlan, Plan
+from ganglion.run.plan import PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.supervisor.connection import find_connections, find_run
 from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, read_origin
 from ganglion.supervisor.launcher import Launcher
@@ -31,12 +32,24 @@ from ganglion.transport import loop
 from ganglion.wire.messages import RunEvent, RunRequest
 
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
-__all__ += ["Launcher", "Outcome", "Plan", "RunEvent", "Session", "Settings", "loop"]
+__all__ += ["Launcher", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent", "Session", "Settings", "loop"]
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
 __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
 # documents: faults, nodes with their places, forms of keys, run documents
 __all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]
-__all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_tree", "node_of", "path_of", "put", "read_tree"]
-__all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "validate"]
+__all__ += [
+    "Node",
+    "Nowhere",
+    "Source",
+    "Tree",
+    "compose",
+    "load_document",
+    "load_tree",
+    "node_of",
+    "path_of",
+    "put",
+    "read_tree",
+]
+__all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "read_tree", "validate"]
 __all__ += ["cleaned", "component", "normalise", "schema", "walk", "written"]

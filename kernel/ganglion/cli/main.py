@@ -28,7 +28,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("ganglion.cli.run:command", "Run documents; without one the demo."),
     "resume": ("ganglion.cli.resume:command", "Go on with a run that was cut short."),
     "check": ("ganglion.cli.documents:check", "Check documents; start nothing."),
-    "graph": ("ganglion.cli.documents:graph", "Draw the processes or the phases of a document."),
     "schema": ("ganglion.cli.documents:print_schema", "Print the JSON Schema of documents."),
     "plugins": ("ganglion.cli.plugins:command", "List the installed plugins."),
     "kernel": ("ganglion.cli.kernel:command", "Run the daemon, or talk to it."),

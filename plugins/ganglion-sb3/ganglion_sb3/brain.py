@@ -175,7 +175,7 @@ class SB3Brain(CheckpointableBrain):
             ValueError: A session has other sensors or actuators, or cannot be learned from.
             FloatingPointError: What comes of it is no finite number.
         """
-        from ganglion_learners.recording import Recording
+        from ganglion_learners import Recording
         from ganglion_sb3.recording import Recorded
 
         checked = Recording(sessions, "sb3", self.sensors, self.actuators, self._actions.check)

@@ -13,8 +13,7 @@ from stable_baselines3.common.preprocessing import is_image_space, is_image_spac
 
 from ganglion.sdk import ActuatorInformation, Box, Discrete, MultiBinary, MultiDiscrete, Space
 from ganglion_gymnasium import to_gymnasium
-from ganglion_learners.choice import Choices
-from ganglion_learners.ranges import refuse_outside
+from ganglion_learners import Choices, refuse_outside
 
 __all__ = ["Actions", "Observations"]
 

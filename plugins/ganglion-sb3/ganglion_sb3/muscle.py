@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import ActuatorInformation, Batch, Mode, Muscle, SensorInformation
-from ganglion_learners.update import refused
+from ganglion_learners import refused
 
 __all__ = ["SB3Muscle"]
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ganglion import registry
-from ganglion.cli.documents import Graph, drawn, phases_graph, process_graph
 from ganglion.cli.main import main
 from ganglion.cli.settings import KEYS
 from ganglion.document import load_document
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.supervisor.folder import RunFolder
+from ganglion_graph.command import Graph, drawn, phases_graph, process_graph
 
 Command = Callable[..., tuple[int, str, str]]
 GOOD = """\

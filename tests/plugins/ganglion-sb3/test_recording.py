@@ -10,7 +10,7 @@ pytest.importorskip(
 )
 
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, SensorInformation, Session
-from ganglion_learners.recording import Recording
+from ganglion_learners import Recording
 from ganglion_sb3.codec import Actions, Observations
 from ganglion_sb3.recording import Recorded
 

@@ -1,0 +1,1 @@
+"""GRAPHS: what a document starts and who asks whom, drawn."""
