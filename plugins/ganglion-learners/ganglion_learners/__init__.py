@@ -1,11 +1,25 @@
 """Learning muscles and brains of Ganglion: one with numpy alone, three with torch.
 
-What other distributions of learners may use of this one is named here; it needs numpy alone.
+What other distributions of learners may use of this one is named here; it needs numpy alone, and is loaded when it is
+first asked for.
 """
 
-from ganglion_learners.choice import Choices
-from ganglion_learners.ranges import refuse_outside
-from ganglion_learners.recording import Recording
-from ganglion_learners.update import refused
+from __future__ import annotations
 
-__all__ = ["Choices", "Recording", "refuse_outside", "refused"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ganglion_learners.choice import Choices as Choices
+    from ganglion_learners.ranges import refuse_outside as refuse_outside
+    from ganglion_learners.recording import Recording as Recording
+    from ganglion_learners.update import refused as refused
+
+_HOME = {"Choices": "choice", "Recording": "recording", "refuse_outside": "ranges", "refused": "update"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name that is lent to other distributions."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
