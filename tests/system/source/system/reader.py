@@ -30,7 +30,7 @@ RUNNING = ("run", "resume", "check", "submit")
 # What the commands import only when they are called. What runs must not import what only reading needs.
 _IMPORTED = {
     READING: (
-        "ganglion.document",
+        "ganglion.cli.extension",
         "ganglion.registry",
         "ganglion.run.outline",
         "ganglion_store.reader",
