@@ -38,18 +38,6 @@ __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "r
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
 # documents: faults, nodes with their places, forms of keys, run documents
 __all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]
-__all__ += [
-    "Node",
-    "Nowhere",
-    "Source",
-    "Tree",
-    "compose",
-    "load_document",
-    "load_tree",
-    "node_of",
-    "path_of",
-    "put",
-    "read_tree",
-]
+__all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "node_of", "path_of", "put"]
 __all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "read_tree", "validate"]
 __all__ += ["cleaned", "component", "normalise", "schema", "walk", "written"]

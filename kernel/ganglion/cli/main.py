@@ -77,12 +77,13 @@ class Commands(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their lines of help, importing none of them."""
-        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
         from ganglion.cli.plugins import manual  # late: reads their sources, where no other command has to
 
+        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
         for name, entry in _of_plugins().items():
-            said = textwrap.shorten((manual(entry) or entry.summary).partition("\n")[0], 60, placeholder=" ...")
-            rows += [] if name in COMMANDS else [(name, f"{said} ({entry.distribution})")]
+            if name not in COMMANDS:
+                said = (manual(entry) or entry.summary).partition("\n")[0]
+                rows.append((name, f"{textwrap.shorten(said, 60, placeholder=' ...')} ({entry.distribution})"))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
