@@ -130,7 +130,10 @@ class PluginPlan:
 class EnvironmentPlan:
     """Describe one environment of a phase; exactly one of `plugin`, `command`, `attach` is set.
 
-    `recovery` None: that of the phase.
+    `recovery` None: that of the phase. What follows it holds in a phase with bodies: the environment steps at ticks k
+    with (k - offset) mod period = 0; a budget is per worker, with `each` per body, and without either it never ends by
+    itself; `max_steps` is the cap of one episode; `episode_end` is `all`, `any`, `each`, `environment`, or the body
+    `<agent>/<b>` whose end ends the episode.
     """
 
     uid: str
@@ -145,6 +148,12 @@ class EnvironmentPlan:
     variables: dict[str, str] = field(default_factory=dict)
     speaks: str = "bus"
     recovery: Recovery | None = None
+    period: int = 1
+    offset: int = 0
+    budget_steps: int | None = None
+    budget_episodes: int | None = None
+    max_steps: int | None = None
+    episode_end: str = "all"
 
     @property
     def program(self) -> ProgramPlan | None:
@@ -193,8 +202,37 @@ class AgentPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BodyPlan:
+    """Describe one body of a phase: an incarnation of an agent in an environment.
+
+    It decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0; between, its last
+    setpoint is repeated, or `noop` or `zero` is applied. Its reward is multiplied by `scale`, `shift` is added, then it
+    is cut off at `low` and `high`. With `learn` false its transitions are not told to the brain.
+    """
+
+    agent: str
+    environment: str
+    b: int
+    period: int = 1
+    offset: int = 0
+    between: str = "repeat"
+    scale: float = 1.0
+    shift: float = 0.0
+    low: float | None = None
+    high: float | None = None
+    learn: bool = True
+    role: str | None = None
+    team: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PhasePlan(Recovery):
-    """Describe one phase after the cascade, with what losses mean in it."""
+    """Describe one phase after the cascade, with what losses mean in it.
+
+    `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `end` says
+    which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid.
+    """
 
     index: int
     name: str
@@ -209,6 +247,8 @@ class PhasePlan(Recovery):
     sync: str = "lockstep"
     evaluate_every: int | None = None
     evaluate_episodes: int = 1
+    bodies: list[BodyPlan] | None = None
+    end: str = "all"
 
     @property
     def evaluates(self) -> bool:

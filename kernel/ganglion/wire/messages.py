@@ -315,6 +315,7 @@ class EpisodeEnded(Message):
     round: int = 0  # steps of this worker in this phase
     evaluation: bool = False  # by a worker that evaluates
     lost: bool = False  # given up since a participant was lost: it does not count as an episode
+    closed: list[dict[str, Any]] | None = None  # of a phase with bodies, whose part ends: see Boundary.ended
 
 
 class WorkerFailed(Message):
@@ -364,7 +365,10 @@ class Stands(Message):
 class Boundary(Message):
     """Report that a worker stands at the common boundary after a round.
 
-    `ending` says that its episode ends here; `next` are the agents that act in its next step.
+    `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
+    of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
+    terminated, truncated, reason, agents}, where `body` is `<agent>/<b>` with `episode_end: each` and else null, and
+    `agents` is as of EpisodeEnded.
     """
 
     worker: int
@@ -374,6 +378,7 @@ class Boundary(Message):
     next: list[str]
     causes: list[dict[str, Any]]
     episode: int = 0
+    ended: list[dict[str, Any]] | None = None
 
 
 class Go(Message):
@@ -419,7 +424,10 @@ class ControllerSetup(_InWorker):
     """Begin a phase in a worker: start its environments.
 
     `environments` are maps {uid, peer, content, plugin, params, reward, transformer, seed, stream, episode_seed,
-    episode_stream}; `controller` and each of `conditions` are {plugin, params, name}.
+    episode_stream}; `controller` and each of `conditions` are {plugin, params, name}. In a phase with bodies these have
+    {period, offset, budget_steps, budget_episodes, max_steps, episode_end} too, and `bodies` are maps {agent,
+    environment, b, period, offset, between, learn, scale, shift, low, high, role, team, group} in the order of agents,
+    environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase.
     """
 
     controller: dict[str, Any]
@@ -432,6 +440,8 @@ class ControllerSetup(_InWorker):
     evaluation: bool = False  # this worker evaluates what others train
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     mends: bool = False  # a lost environment is started anew, and replayed to where it stood
+    bodies: list[dict[str, Any]] | None = None
+    end: str | None = None
 
 
 class ControllerReady(Message):
@@ -475,6 +485,9 @@ class EnvironmentStart(_InWorker):
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
+    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
+    `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
+    null. `index` is the place of the environment in the phase.
     """
 
     uid: str
@@ -487,6 +500,9 @@ class EnvironmentStart(_InWorker):
     reward: dict[str, Any] | None = None
     transformer: dict[str, Any] | None = None
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    bodies: list[list[Any]] | None = None
+    each: dict[str, Any] | None = None
+    index: int = 0
 
 
 class EnvironmentDeclared(Message):
@@ -509,15 +525,22 @@ class EnvironmentDeclared(Message):
 class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
-    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null.
+    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null. With
+    several bodies `rows` names those that take part, as row numbers of two bytes, ascending; null means all.
     """
 
     setpoints: list[Any]
     actuators: list[int] | None = None
+    rows: bytes | None = None
 
 
 class EnvironmentUpdated(Message):
-    """Answer with all declared readings, the rewards of this step, and the flags after it."""
+    """Answer with all declared readings, the rewards of this step, and the flags after it.
+
+    With bodies, `readings` and `rewards` have those of the update, and `flags` has one byte for each (`TERMINATED`,
+    `TRUNCATED`); `terminated` and `truncated` are the environment's own then. `first_rows` are the bodies that began an
+    episode of their own within this step, with `first_readings`.
+    """
 
     readings: list[Any]
     rewards: list[Any]
@@ -529,6 +552,9 @@ class EnvironmentUpdated(Message):
     world_state: Any = None
     state: dict[str, Any] | None = None  # of generators before a reset: a successor is replayed from it
     excused: list[dict[str, Any]] | None = None  # as of Acted, of reward and transformer
+    flags: bytes | None = None
+    first_rows: bytes | None = None
+    first_readings: list[Any] | None = None
 
 
 class EnvironmentReset(Message):
@@ -546,7 +572,8 @@ class MuscleSetup(_InWorker):
     `sensors`, `actuators` and `rewards` are declarations with full ids, before filters; `rewards` null: they come with
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
-    to act by in test mode.
+    to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
+    rows of all fields of values; the declarations are those of one body.
     """
 
     agent: str
@@ -564,6 +591,7 @@ class MuscleSetup(_InWorker):
     deadlines_s: dict[str, Any] | None = None  # of the calls to the brain
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
+    bodies: list[list[Any]] | None = None
 
 
 class MuscleReady(Message):
@@ -578,6 +606,12 @@ class Act(Message):
     `rewards` are in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
     brain whose rows to await before it thinks. `closing` marks the last message of an episode, `passing` a round in
     which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
+
+    With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
+    each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
+    episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
+    and begun anew has two entries, the end before; all ends stand before all others. `decide`, `terminated`,
+    `truncated` and `closing` say nothing then.
     """
 
     readings: list[Any]
@@ -592,6 +626,12 @@ class Act(Message):
     reason: str = ""
     reward_ids: list[dict[str, Any]] | None = None  # declarations, with the first rewards if not made at setup
     passing: bool = False
+    rows: bytes | None = None
+    flags: bytes | None = None
+
+
+TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
+"""The bits of the flags of a body."""
 
 
 class Acted(Message):
@@ -599,7 +639,8 @@ class Acted(Message):
 
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
     are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
-    decision that is made, `learned` those of the brain, for the decision that was completed.
+    decision that is made, `learned` those of the brain, for the decision that was completed. With bodies, `setpoints`
+    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order.
     """
 
     setpoints: list[Any] | None = None
@@ -636,6 +677,7 @@ class BrainSetup(_InPhase):
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
+    bodies: list[list[Any]] | None = None  # as of MuscleSetup, without streams: [environment, b, learn]
 
 
 class BrainPretrain(Message):
@@ -676,6 +718,11 @@ class Think(Message):
     `next_observations` are the readings after filters, null where there are none. `before` are decisions of the same
     episode that the muscle has kept until now, oldest first, as six lists: numbers, blocks of all readings, of all
     applied, of all rewards, objectives, data. What came of one are the readings of the next.
+
+    With bodies one message has k completed decisions, in the order of rows: `rows` are their row numbers of two bytes,
+    `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
+    bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
+    and `episode` are those of the first then.
     """
 
     worker: int
@@ -696,6 +743,10 @@ class Think(Message):
     observations: list[Any] | None = None
     next_observations: list[Any] | None = None
     before: list[list[Any]] | None = None
+    rows: bytes | None = None
+    flags: bytes | None = None
+    decisions: bytes | None = None
+    episodes: bytes | None = None
 
 
 class UpdateAsked(Message):
