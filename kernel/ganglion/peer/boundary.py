@@ -139,7 +139,7 @@ class Boundaries:
     def _ask(self, episode: Episode, causes: list[dict[str, Any]]) -> Go:
         phase = self._phase
         winner = _greatest(causes)
-        ending = winner is not None and Signal[winner["signal"]].effect.ends_episode
+        ending = winner is not None and self._ends(Signal[winner["signal"]])
         report = Boundary(
             worker=phase.setup.worker,
             round=phase.tick,
@@ -148,9 +148,18 @@ class Boundaries:
             next=episode.next_agents(episode.step),
             causes=causes,
             episode=episode.number,
+            ended=self._ended(),
         )
         go: Go = phase.participant.call(phase.governor, "governor.boundary", report, None)
         return go
+
+    def _ends(self, signal: Signal) -> bool:
+        """Say whether the worker reports an end after this signal."""
+        return signal.effect.ends_episode
+
+    def _ended(self) -> list[dict[str, Any]] | None:
+        """Return the episodes that ended in this round, of a phase with bodies."""
+        return None
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:
         """Tell where we stand, and stand until a signal other than PAUSE comes."""

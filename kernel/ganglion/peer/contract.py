@@ -174,12 +174,12 @@ class Declared:
             if row.get("value") is not None:
                 layout.part([i]).checked([[row["value"]]], f"{what}: value")
 
-    def field(self, what: str, field: Field, name: str) -> Field:
+    def field(self, what: str, field: Field, name: str, count: int = 1) -> Field:
         """Return values as our hosts would send them; RemoteProtocolError names the id whose value does not fit."""
         layout = self.layouts[what]
-        if not self._program and layout.fits(field):
+        if not self._program and layout.fits(field, count):
             return field
-        return layout.checked(field, name, finite=what == "rewards")
+        return layout.checked(field, name, finite=what == "rewards", count=count)
 
     def fields(self, readings: Field, rewards: Field) -> tuple[Field, Field]:
         """Return readings and rewards of a step as our hosts would send them."""

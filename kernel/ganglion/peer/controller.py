@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,8 @@ from ganglion.peer.lost import CommandHistory, Replayer, await_successor
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import WorkerRenewal
-from ganglion.peer.step.layout import Layout
+from ganglion.peer.step.layout import Cut, Layout
+from ganglion.peer.ticks import Ticks
 from ganglion.peer.world import Actor, Phase, Places, World
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
@@ -112,7 +114,8 @@ class ControllerHost:
         if self._records.settled:
             self.participant.begin_journal([(request, None)], self._records.number)
         self._records.span_s = span_s("record", setup.deadlines_s)
-        worlds = [World(e["uid"], e["peer"], e) for e in setup.environments]
+        counts = Counter(body["environment"] for body in setup.bodies or ())
+        worlds = [World(e["uid"], e["peer"], e, bodies=counts.get(e["uid"], 1)) for e in setup.environments]
         self._renewal_of_worker = None
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:
@@ -125,6 +128,8 @@ class ControllerHost:
         phase = self._running()
         places = (phase.places("sensors"), phase.places("actuators"))
         phase.begin(start, [self._actor(phase, agent, *places) for agent in start.agents])
+        if phase.setup.bodies is not None:
+            phase.ticks = Ticks(phase, start.verdict)
         self._persist(phase, lambda: self._setup_muscles(phase, start))
         self._due = start.verdict
         return Done()
@@ -161,9 +166,32 @@ class ControllerHost:
             else:
                 phase.controller = self._controller(phase)
             phase.evaluation = (verdict.round, phase.tick) if phase.setup.evaluation else None
-            self._episodes(phase, verdict)
+            if phase.ticks is not None:
+                self._tick_on(phase, phase.ticks, verdict)
+            else:
+                self._episodes(phase, verdict)
         except Exception as error:  # noqa: BLE001 - the outermost loop: the governor must hear of it, whatever it is
             self._failed(phase, error)
+
+    # -- a phase with bodies ------------------------------------------------------------------------------------------
+    def _tick_on(self, phase: Phase, ticks: Ticks, verdict: Verdict) -> None:
+        """Make the ticks of a worker's part of a phase."""
+        assert self._records is not None
+        phase.episode = ticks
+        ticks.declare()
+        ticks.begin()
+        renewal = WorkerRenewal(self.participant, phase, self._records)
+        going = True
+        while going:
+            found = renewal.stand(verdict, lambda: [*self._mine(phase), ticks.state()], False)
+            if found is not None:
+                self._heard, fresh, missing, state = found[1]
+                self._fresh, phase.missing = set(fresh), set(missing)
+                ticks.restore(state)
+            going = ticks.tick()
+        ticks.report()
+        phase.signals.clear()
+        phase.heeded, phase.steps_left = self._heard, None
 
     # -- episodes -----------------------------------------------------------------------------------------------------
     def _episodes(self, phase: Phase, verdict: Verdict) -> None:
@@ -191,12 +219,16 @@ class ControllerHost:
             assert self._records is not None
             self._renewal_of_worker = WorkerRenewal(self.participant, phase, self._records)
         loose = bool(asyncio.all_tasks(runner.get_loop()))
-        found = self._renewal_of_worker.stand(verdict, [self._heard, sorted(self._fresh), sorted(phase.missing)], loose)
+        found = self._renewal_of_worker.stand(verdict, lambda: self._mine(phase), loose)
         if found is None:
             return verdict
         verdict, (self._heard, fresh, missing) = found
         self._fresh, phase.missing = set(fresh), set(missing)
         return verdict
+
+    def _mine(self, phase: Phase) -> list[Any]:
+        """Return what this host knows beside the phase."""
+        return [self._heard, sorted(self._fresh), sorted(phase.missing)]
 
     def _next(self, phase: Phase, verdict: Verdict, signal: Signal, prepare: bool = False) -> None:
         """Begin an episode in place, or with new objects: after a signal, or after a loss."""
@@ -333,9 +365,12 @@ class ControllerHost:
         phase.missing.clear()
         messages, asked = [], []
         place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
-        for world in phase.worlds:
+        for i, world in enumerate(phase.worlds):
             e = world.setup
-            message = EnvironmentStart(**place, uid=world.uid, **{name: e[name] for name in _OF_ENVIRONMENTS})
+            own = {name: e[name] for name in _OF_ENVIRONMENTS}
+            if setup.bodies is not None:
+                own |= _bodies_of(setup.bodies, e)
+            message = EnvironmentStart(**place, uid=world.uid, **own, index=i)
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         answers = self.participant.gather(asked)
@@ -365,6 +400,7 @@ class ControllerHost:
                 static_models={uid: static[uid] for uid in a["environments"] if uid in static} or None,
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
+                bodies=a.get("bodies"),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -374,11 +410,14 @@ class ControllerHost:
 
     def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
+        program = bool(agent.get("program"))
+        if phase.setup.bodies is not None:  # whose readings are no cut out of those of environments
+            actuators = Layout.of(agent["actuators"])
+            return Actor(agent["name"], agent["peer"], agent, Cut((), (), ()), actuators, [], program=program)
         sensors = phase.cut([str(s["id"]) for s in agent["sensors"]], "sensors", sensor_places)
         targets = [actuator_places[str(a["id"])] for a in agent["actuators"]]
         spaces = [phase.worlds[world].checks.layouts["actuators"].spaces[i] for world, i in targets]
         actuators = Layout([str(a["id"]) for a in agent["actuators"]], spaces)
-        program = bool(agent.get("program"))
         return Actor(agent["name"], agent["peer"], agent, sensors, actuators, targets, program=program)
 
     def _controller(self, phase: Phase) -> Controller:
@@ -418,3 +457,12 @@ class ControllerHost:
         if self._phase is None:
             raise RemoteProtocolError("expected controller.setup first")
         return self._phase
+
+
+def _bodies_of(bodies: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an environment is told of its bodies, in its own order: by agents and b."""
+    agents = list(dict.fromkeys(body["agent"] for body in bodies))
+    mine = [body for body in bodies if body["environment"] == setup["uid"]]
+    rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]
+    each = {key: setup[key] for key in ("max_steps", "budget_steps", "budget_episodes")}
+    return {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}

@@ -113,12 +113,12 @@ class WorkerRenewal:
         self._snapshot = Snapshot(parts, passing=_PASSING)
         self._renewal = Renewal(participant, phase.hooks.where, self._snapshot.check)
 
-    def stand(self, verdict: Verdict, mine: list[Any], loose: bool) -> tuple[Verdict, list[Any]] | None:
+    def stand(self, verdict: Verdict, mine: Callable[[], list[Any]], loose: bool) -> tuple[Verdict, list[Any]] | None:
         """Stand at the begin of an episode; return where a predecessor went on from here, None if it did not.
 
         Args:
             verdict: By which the episode begins.
-            mine: What the host knows beside the phase.
+            mine: Gives what the host knows beside the phase.
             loose: Whether tasks of the controller run on behind its episode, which nobody can take.
         """
         found: list[tuple[Verdict, list[Any]]] = []
@@ -129,7 +129,7 @@ class WorkerRenewal:
             phase = self._phase
             books = {name: getattr(phase, name) for name in _BOOKS}
             books |= {"verdict": verdict, "signals": list(phase.signals), "records": self._records.state()}
-            books |= {"mine": mine, "worlds": [_world(world) for world in phase.worlds]}
+            books |= {"mine": mine(), "worlds": [_world(world) for world in phase.worlds]}
             books["actors"] = [[actor.told_rewards, actor.earned] for actor in phase.actors]
             return self._snapshot.take(books, self._participant.takes_attributes)
 

@@ -64,9 +64,9 @@ def _start(plan: Plan, phase: PhasePlan, environment: EnvironmentPlan, worker: i
     """Return the message that would start the environment in the plan's own run: the same seeds."""
     path: list[str | int] = ["phase", phase.name, phase.mode, "environment", environment.uid, "worker", worker]
     place = (plan.uid, phase.index, phase.name, phase.mode, worker, environment.uid, environment.params_of(worker))
-    plugins = (environment.plugin, environment.reward, environment.transformer)
-    parts = (None if plugin is None else outline_plugin(plugin) for plugin in plugins)
-    return EnvironmentStart(*place, *first_seeds(int(plan.seed), path), *parts)
+    plugins = {name: getattr(environment, name) for name in ("plugin", "reward", "transformer")}
+    parts: Any = {name: None if plugin is None else outline_plugin(plugin) for name, plugin in plugins.items()}
+    return EnvironmentStart(*place, *first_seeds(int(plan.seed), path), **parts)
 
 
 def first_seeds(seed: int, path: Sequence[str | int]) -> tuple[int, int, bytes, bytes]:

@@ -27,6 +27,7 @@ from ganglion.wire.messages import ControllerSetup, ControllerStart, Environment
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
+    from ganglion.peer.ticks import Ticks
 
 
 class Turn:
@@ -116,6 +117,7 @@ class World:
         update_s: The deadline of `environment.update`.
         state: What a transformer left in place of the world's state, for the store.
         history: Of the open episode, where the successor of a lost environment is led through it.
+        bodies: How many it has.
     """
 
     uid: str
@@ -137,6 +139,7 @@ class World:
     state: Any = None
     checks: Declared = field(default_factory=Declared)
     history: CommandHistory | None = None
+    bodies: int = 1
 
     @property
     def ended(self) -> bool:
@@ -198,7 +201,7 @@ class World:
             for what in ("sensors", "actuators", "rewards") if declare else ():
                 if getattr(self, what) is not None:
                     self.checks.declare(what, getattr(self, what))
-            self.readings = self.checks.field("sensors", answer.readings, "readings")
+            self.readings = self.checks.field("sensors", answer.readings, "readings", self.bodies)
             self.ticks, self.timestamp = answer.ticks, answer.timestamp
             self.terminated = self.truncated = False
             self.checks.begin()
@@ -340,7 +343,8 @@ class Phase:
         self.start: ControllerStart | None = None
         self.actors: list[Actor] = []
         self.by_name: dict[str, Actor] = {}
-        self.episode: Episode | None = None
+        self.episode: Episode | Ticks | None = None
+        self.ticks: Ticks | None = None  # of a phase with bodies
         self.signals: deque[FlowSignal] = deque()
         self.tick = self.heeded = 0  # steps of this worker, which are rounds; the last signal it acted on
         self.common = self.settle = self.patient = False
@@ -367,10 +371,25 @@ class Phase:
         for actor in actors:
             actor.act_s = self.span_s("muscle.act", actor.peer)
         self.common, self.settle, self.patient = start.common, start.settle, start.patient
-        if all(world.rewards is not None for world in self.worlds):
+        if self.setup.bodies is not None:
+            self._take_rewards()
+        elif all(world.rewards is not None for world in self.worlds):
             self.connect_rewards()
             for actor in actors:
                 actor.told_rewards = True
+
+    def _take_rewards(self) -> None:
+        """Take the rewards of a phase with bodies, which are declared before they are earned."""
+        late = next((world for world in self.worlds if world.rewards is None), None)
+        if late is not None:
+            text = "in a phase with bodies an environment declares its rewards at its start: rewards_available"
+            raise wrong_answer(late.peer, "environment.start", RemoteProtocolError(text))
+        strange = next((world for world in self.worlds if world.bodies > 1 and not world.blocks), None)
+        if strange is not None:
+            text = f"environment {strange.uid} has {strange.bodies} bodies, and does not say that it takes blocks"
+            raise wrong_answer(strange.peer, "environment.start", RemoteProtocolError(text))
+        for actor in self.actors:
+            actor.told_rewards = True
 
     def look(self) -> None:
         """Take the readings that the environments show now."""
@@ -439,6 +458,13 @@ class Phase:
             if declare:
                 self._declare(None, actor.name, actor.reward_declarations)
         for world in self.worlds if declare else ():
+            self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
+
+    def declare_rewards(self, agents: Iterable[Actor]) -> None:
+        """Record which rewards agents and environments have."""
+        for actor in agents:
+            self._declare(None, actor.name, actor.reward_declarations or [])
+        for world in self.worlds:
             self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
 
     def _declare(self, environment: str | None, agent: str | None, rewards: list[dict[str, Any]]) -> None:

@@ -142,7 +142,8 @@ class StagedEnvironment:
         self._hosted = _Hosted(self._host)
         self._path: list[str | int] = ["environment", "world", "worker", worker]
         self._seed, self._params, self._worker, self._mode = seed, params, worker, mode
-        self._parts = [None if it is None else _plugin("own", None) for it in (reward, transformer)]
+        parts = {"reward": reward, "transformer": transformer}
+        self._parts: Any = {name: None if it is None else _plugin("own", None) for name, it in parts.items()}
         self._episode = 0
 
     @property
@@ -156,7 +157,7 @@ class StagedEnvironment:
         """Make the environment and open its first episode."""
         place = (RUN, 0, "stage", self._mode, self._worker, "world", dict(self._params or {}))
         seeds = first_seeds(self._seed, self._path)
-        start = messages.EnvironmentStart(*place, *seeds, _plugin("own", None), *self._parts)
+        start = messages.EnvironmentStart(*place, *seeds, _plugin("own", None), **self._parts)
         self._episode = 0
         declared: messages.EnvironmentDeclared = self._hosted.ask(_CONTROLLER, "environment.start", start)
         return declared

@@ -1,0 +1,259 @@
+"""Timelines: who is due in a tick, who decides, which episodes an answer ends, what ends a phase; on index arrays.
+
+A *row* is the number of a body in the table of its worker, in the order of agents, environments and `b`. An environment
+has one timeline for all its bodies, or with `episode_end: each` one for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.wire.messages import TERMINATED, TRUNCATED
+
+Array = NDArray[Any]
+
+BUDGET = "truncated: budget"
+_MOST = 2**62
+BETWEEN = {"repeat": 0, "noop": 1, "zero": 2}
+"""What is applied between the decisions of a body."""
+
+
+class Clock(NamedTuple):
+    """Say when an environment steps, and what ends its episodes and its part; None is no bound.
+
+    `end` is `all`, `any`, `each`, `environment`, or the number of the row whose end ends the episode.
+    """
+
+    uid: str
+    period: int = 1
+    offset: int = 0
+    budget_steps: int | None = None
+    budget_episodes: int | None = None
+    max_steps: int | None = None
+    end: str | int = "all"
+
+
+class Over(NamedTuple):
+    """Describe an episode that is over; `row` is its body with `each`, None where it is the environment's.
+
+    `closed` are the rows of bodies that lived until its end: their last transitions are truncated.
+    """
+
+    environment: int
+    row: int | None
+    episode: int
+    steps: int
+    terminated: bool
+    reason: str
+    closed: Array
+
+
+class Timelines:
+    """Keep the clocks, episodes and budgets of one worker's environments and bodies.
+
+    Args:
+        clocks: Of the environments, in document order.
+        environment: The number of its environment, per row.
+        period, offset: Of the decisions of each row.
+        end: `all`, `any`, or the uid of the environment whose spent budget ends the phase.
+
+    Attributes:
+        tick: The running one.
+        rows: Environment -> its rows, ascending.
+        alive: Whether a body takes part in a running episode, per row.
+        fresh: Whether a body has not decided in its episode yet, per row.
+        step: Steps of the episode of a body, per row.
+        episode: Its number.
+        spent: Whether an environment has spent its budget.
+    """
+
+    def __init__(
+        self, clocks: Sequence[Clock], environment: Array, period: Array, offset: Array, end: str = "all"
+    ) -> None:
+        self.clocks, self.end, self.tick = list(clocks), end, 0
+        self.environment = environment
+        self.rows = [np.flatnonzero(environment == e) for e in range(len(clocks))]
+        self._period, self._offset = period, offset
+        self._always = bool((period == 1).all() and (offset == 0).all())
+        count = len(environment)
+        self.alive, self.fresh = np.zeros(count, bool), np.zeros(count, bool)
+        self.step, self.episode, self._made = (np.zeros(count, np.int64) for _ in range(3))
+        self.spent = [False] * len(clocks)
+        self.steps, self.episodes, self._steps_made = ([0] * len(clocks) for _ in range(3))
+
+    STATE = ("tick", "alive", "fresh", "step", "episode", "_made", "spent", "steps", "episodes", "_steps_made")
+
+    def state(self) -> dict[str, Any]:
+        """Return all that changes, as copies of plain values and arrays."""
+        values = {name: getattr(self, name) for name in self.STATE}
+        return {name: value if type(value) is int else value.copy() for name, value in values.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become what `state` said."""
+        for name in self.STATE:
+            value = state[name]
+            setattr(self, name, value if type(value) is int else value.copy())
+
+    # -- who is due ---------------------------------------------------------------------------------------------------
+    def due(self, tick: int | None = None) -> list[int]:
+        """Return the environments that step in a tick, the running one if None."""
+        k = self.tick if tick is None else tick
+        return [
+            e
+            for e, clock in enumerate(self.clocks)
+            if not self.spent[e] and k >= clock.offset and (k - clock.offset) % clock.period == 0
+        ]
+
+    def skip(self) -> None:
+        """Go on to the first tick, from the running one on, in which an environment is due, if there is one."""
+        waits = [
+            max(clock.offset - self.tick, 0) if self.tick < clock.offset else -(self.tick - clock.offset) % clock.period
+            for e, clock in enumerate(self.clocks)
+            if not self.spent[e]
+        ]
+        self.tick += min(waits, default=0)
+
+    def deciding(self, due: Sequence[int]) -> Array:
+        """Return the rows that decide before the step of these environments, ascending."""
+        found = self.alive
+        if len(due) < len(self.clocks):
+            found = found & np.isin(self.environment, due)
+        if not self._always:
+            since = self.step - self._offset
+            found = found & (since >= 0) & (since % self._period == 0)
+        return np.flatnonzero(found)
+
+    def living(self, environment: int) -> Array:
+        """Return the places of living bodies among the rows of an environment, ascending."""
+        return np.flatnonzero(self.alive[self.rows[environment]])
+
+    # -- what an answer ends ------------------------------------------------------------------------------------------
+    def begin(self, environment: int) -> None:
+        """Begin an episode of all bodies of an environment; with `each` of those whose budget is not spent."""
+        rows, clock = self.rows[environment], self.clocks[environment]
+        if clock.end != "each":
+            self.episode[rows] = self.episodes[environment]
+        elif clock.budget_episodes is not None or clock.budget_steps is not None:
+            episodes, steps = clock.budget_episodes or _MOST, clock.budget_steps or _MOST
+            rows = rows[(self.episode[rows] < episodes) & (self._made[rows] < steps)]
+        self._begin(rows)
+
+    def _begin(self, rows: Array) -> None:
+        self.alive[rows] = self.fresh[rows] = True
+        self.step[rows] = 0
+
+    def take(self, environment: int, rows: Array, flags: Array, own: int, begun: Array) -> list[Over]:
+        """Take a step: the flags of these rows, the environment's own, and the rows that begin anew within the step.
+
+        Bodies that ended, or whose episode is over, live no longer; with `each` those that begin anew live again.
+        """
+        self.step[rows] += 1
+        self._made[rows] += 1
+        ended = rows[flags != 0] if flags.any() else rows[:0]
+        self.alive[ended] = False
+        if self.clocks[environment].end == "each":
+            return self._take_each(environment, ended, flags[flags != 0], begun)
+        self.steps[environment] += 1
+        self._steps_made[environment] += 1
+        return self._take_all(environment, ended, flags[flags != 0], own)
+
+    def _take_each(self, environment: int, ended: Array, flags: Array, begun: Array) -> list[Over]:
+        clock = self.clocks[environment]
+        found = []
+        for row, flag in zip(ended.tolist(), flags.tolist(), strict=True):
+            steps, terminated = int(self.step[row]), bool(flag & TERMINATED)
+            reason = "terminated"
+            if not terminated:
+                reason = "truncated: environment"
+                if steps == clock.max_steps:
+                    reason = f"truncated: max_steps {steps}"
+                elif self._made[row] == clock.budget_steps:
+                    reason = BUDGET
+            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, ended[:0]))
+        self.episode[ended] += 1
+        self._begin(begun)
+        self.spent[environment] = not self.alive[self.rows[environment]].any()
+        return found
+
+    def _take_all(self, environment: int, ended: Array, flags: Array, own: int) -> list[Over]:
+        clock, steps = self.clocks[environment], self.steps[environment]
+        spent = self._steps_made[environment] == clock.budget_steps
+        meant = self._satisfying(environment, ended, flags, own)
+        if meant is not None:
+            terminated = bool(meant & TERMINATED)
+            reason = "terminated" if terminated else "truncated: environment"
+        elif steps == clock.max_steps:
+            terminated, reason = False, f"truncated: max_steps {steps}"
+        elif spent:
+            terminated, reason = False, BUDGET
+        else:
+            return []
+        over = self._close(environment, terminated, reason)
+        self.spent[environment] = spent or self.episodes[environment] == clock.budget_episodes
+        return [over]
+
+    def _satisfying(self, environment: int, ended: Array, flags: Array, own: int) -> int | None:
+        """Return the flags of those whose end satisfies the rule of the environment in this step, None if it is not."""
+        end = self.clocks[environment].end
+        if end == "environment":
+            return own or None
+        if end == "any" or (end == "all" and not self.alive[self.rows[environment]].any()):
+            met = flags
+        elif type(end) is int:
+            met = flags[ended == end]
+        else:
+            return None
+        return int(np.bitwise_or.reduce(met)) if len(met) else None
+
+    def _close(self, environment: int, terminated: bool, reason: str) -> Over:
+        rows = self.rows[environment]
+        closed = rows[self.alive[rows]]
+        self.alive[rows] = False
+        number, steps = self.episodes[environment], self.steps[environment]
+        self.episodes[environment] += 1
+        self.steps[environment] = 0
+        return Over(environment, None, number, steps, terminated, reason, closed)
+
+    def close(self, environment: int, reason: str) -> list[Over]:
+        """Close the open episodes of an environment from outside; one that made no step is none."""
+        rows = self.rows[environment]
+        if self.clocks[environment].end != "each":
+            if self.spent[environment] or not self.open(environment):
+                return []
+            over = self._close(environment, False, reason)
+            return [over] if over.steps else []
+        living = rows[self.alive[rows]]
+        found = [
+            Over(environment, r, int(self.episode[r]), int(self.step[r]), False, reason, np.array([r]))
+            for r in living.tolist()
+            if self.step[r]
+        ]
+        self.alive[living] = False
+        self.episode[living] += 1
+        return found
+
+    def open(self, environment: int) -> bool:
+        """Say whether a body of an environment lives, or its episode goes on without any."""
+        return bool(self.alive[self.rows[environment]].any()) or self.steps[environment] > 0
+
+    @property
+    def finished(self) -> bool:
+        """Say whether the spent budgets end the phase."""
+        if self.end == "any":
+            return any(self.spent)
+        if self.end == "all":
+            return all(self.spent)
+        return next(spent for spent, clock in zip(self.spent, self.clocks, strict=True) if clock.uid == self.end)
+
+
+def closed_flags(flags: Array, rows: Array, over: Sequence[Over]) -> Array:
+    """Return the flags of rows, where bodies that were closed with their episode are truncated."""
+    closed = [one.closed for one in over if len(one.closed)]
+    if not closed:
+        return flags
+    found: Array = np.where(np.isin(rows, np.concatenate(closed)), flags | TRUNCATED, flags)
+    return found

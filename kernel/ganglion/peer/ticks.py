@@ -1,0 +1,932 @@
+"""Ticks: a worker of a phase with bodies: act, update, take, close, record, renew, tick after tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
+from ganglion.peer.author import wrong_answer
+from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.decision import heard
+from ganglion.peer.records import pack
+from ganglion.peer.step.layout import Field, Layout, declaration, shape_of
+from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
+from ganglion.peer.trial import WIRE_BITS
+from ganglion.peer.world import Actor, Phase, World
+from ganglion.run.effect import record_of
+from ganglion.sdk.condition import EpisodeView
+from ganglion.sdk.flow import Signal
+from ganglion.sdk.seed import derive, integer_from_words
+from ganglion.sdk.spaces import Box
+from ganglion.wire.messages import (
+    DECIDE,
+    FIRST,
+    TERMINATED,
+    TRUNCATED,
+    Act,
+    Acted,
+    EnvironmentReset,
+    EnvironmentUpdate,
+    EnvironmentUpdated,
+    Verdict,
+)
+from ganglion.wire.messages import EpisodeEnded as EpisodeReport
+
+_ROWS_OPEN_MAX = 250
+_ROWS_OPEN_BYTES = 256 * 1024
+_ROW_BYTES = 32  # of numbers and flags beside the values
+_NUMBER = np.dtype("<u2")
+_PHASE_END = "truncated: phase end"
+
+Runs = list[Array]
+"""The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
+
+
+def _runs(layout: Layout, count: int) -> Runs:
+    return [np.zeros((count, run.width), run.dtype) for run in layout.runs]
+
+
+def _matrices(layout: Layout, field: Field, count: int) -> Runs:
+    return [run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)]
+
+
+def _blocks(runs: Runs, places: Array | None = None) -> Field:
+    return [run.tobytes() if places is None else run[places].tobytes() for run in runs]
+
+
+def _joined(runs: Iterable[Array]) -> bytes:
+    return b"".join(run.tobytes() for run in runs)
+
+
+class _Columns:
+    """Copy the values of some ids of one layout to ids of another, of many bodies at once."""
+
+    def __init__(self, source: Layout, target: Layout, places: Sequence[tuple[int, int]]) -> None:
+        found: list[tuple[int, int, int, int, int]] = []  # runs and first columns of both, count
+        for one, other in places:
+            (i, begin, end, _), (k, at, _, _) = source.place(one), target.place(other)
+            size = source.runs[i].dtype.itemsize
+            piece = (i, begin // size, k, at // target.runs[k].dtype.itemsize, (end - begin) // size)
+            if found and found[-1][0] == i and found[-1][2] == k:
+                _, first, _, to, count = found[-1]
+                if (first + count, to + count) == (piece[1], piece[3]):
+                    found[-1] = (i, first, k, to, count + piece[4])
+                    continue
+            found.append(piece)
+        self._pieces = [
+            (i, slice(first, first + n), k, slice(to, to + n), n == source.runs[i].width == target.runs[k].width)
+            for i, first, k, to, n in found
+        ]
+
+    def __call__(self, source: Runs, rows: Array | None, target: Runs, to: Array | None) -> None:
+        """Copy rows of the source (None: all) to rows of the target (None: all)."""
+        for i, begin, k, end, whole in self._pieces:
+            part = source[i] if rows is None else source[i][rows]
+            if not whole:
+                part = part[:, begin]
+            if to is None:
+                target[k][:, end] = part
+            elif whole:
+                target[k][to] = part
+            else:
+                target[k][to, end] = part
+
+
+class _World:
+    """One environment: its bodies, what is applied to them, its rows on their way to the store."""
+
+    def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array) -> None:
+        self.number, self.world, self.rows, self.clock = number, world, rows, clock
+        layouts = world.checks.layouts
+        self.sensors, self.actuators, self.rewards = layouts["sensors"], layouts["actuators"], layouts["rewards"]
+        self.count = len(rows)
+        self.each = clock.end == "each"
+        declared = zip(world.actuators, self.actuators.spaces, strict=True)
+        noops = [row.get("value", space.default()) for row, space in declared]
+        field = self.actuators.field([self.actuators.from_row(noops, "setup.actuators")])
+        self.noop = [matrix[0] for matrix in _matrices(self.actuators, field, 1)]
+        self.given = _runs(self.actuators, self.count)
+        self.between = between
+        self.sparse = bool(between.any())
+        self.links: list[_Link] = []
+        self.entries: list[list[Any]] = []
+        self.weight = self.size_bytes = 0
+        self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *self.rewards.sizes))
+
+    def rest(self, places: Array | None = None) -> None:
+        """Apply the no-ops to these bodies, to all if None."""
+        for run, value in zip(self.given, self.noop, strict=True):
+            run[slice(None) if places is None else places] = value
+
+    def setpoints(self, deciding: Array) -> Runs:
+        """Return what is applied in this step; `deciding` says of each body whether it has decided now."""
+        if not self.sparse:
+            return self.given
+        found = [run.copy() for run in self.given]
+        for run, value in zip(found, self.noop, strict=True):
+            run[~deciding & (self.between == BETWEEN["noop"])] = value
+            run[~deciding & (self.between == BETWEEN["zero"])] = 0
+        return found
+
+
+class _Link:
+    """What lies between an agent and one environment: whose bodies they are, and which columns are whose."""
+
+    def __init__(self, agent: _Agent, world: _World, places: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+        self.agent, self.world = agent, world
+        mine = (world.rows >= agent.first) & (world.rows < agent.first + agent.count)
+        self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
+        self.places = world.rows[mine] - agent.first  # and among those of the agent
+        self.whole = len(self.seats) == world.count
+        self.sensors = _Columns(world.sensors, agent.sensors, places["sensors"])
+        self.rewards = _Columns(world.rewards, agent.rewards, places["rewards"])
+        self.actuators = _Columns(agent.actuators, world.actuators, [(i, k) for k, i in places["actuators"]])
+
+
+class _Agent:
+    """One agent: the readings, rewards and open decisions of its bodies, in its own order."""
+
+    def __init__(self, actor: Actor, first: int, table: Sequence[Mapping[str, Any]], rewards: Layout) -> None:
+        self.actor, self.first, self.count, self.rewards = actor, first, len(table), rewards
+        self.sensors, self.actuators = Layout.of(actor.setup["sensors"]), actor.actuators
+        self.brain = actor.setup.get("brain")
+        n = self.count
+        self.readings, self.seen = _runs(self.sensors, n), _runs(self.sensors, n)
+        self.setpoints = _runs(self.actuators, n)
+        self.earned = _runs(rewards, n)
+        self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
+        self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        self.decided = np.zeros(n, bool)
+        self.given = np.zeros(n)  # sum and count of the objectives of the episode
+        self.counted = np.zeros(n, np.int64)
+        self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
+        self.links: list[_Link] = []
+        self.changes = _transform(table, rewards.width)
+        self.entries: list[list[Any]] = []
+        self.weight = self.size_bytes = 0
+        self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
+
+    STATE = (
+        *("readings", "seen", "setpoints", "earned", "ends", "decided"),
+        *("number", "tick", "episode", "decisions", "given", "counted"),
+    )
+
+
+class _Asked(NamedTuple):
+    """What an agent is told and asked: its message, whose places and flags these are, and who decides."""
+
+    agent: _Agent
+    message: Act
+    places: Array
+    flags: Array
+    earned: Runs
+    deciding: Array
+
+
+def _transform(table: Sequence[Mapping[str, Any]], width: int) -> tuple[Array, Array, Array, Array] | None:
+    """Return factor, shift and bounds of the rewards of each body; None where nothing is changed."""
+    infinite = {"low": -np.inf, "high": np.inf}
+    found = [
+        np.array([infinite.get(key) if body[key] is None else body[key] for body in table], np.float64)[:, None]
+        for key in ("scale", "shift", "low", "high")
+    ]
+    same = (found[0] == 1).all() and (found[1] == 0).all() and np.isinf(found[2]).all() and np.isinf(found[3]).all()
+    return None if same else (found[0], found[1], found[2], found[3])
+
+
+class _Boundaries(Boundaries):
+    """The boundary of a tick: its conditions have been asked per environment; what ended is told to the governor."""
+
+    def __init__(self, phase: Phase, ticks: Ticks) -> None:
+        super().__init__(phase)
+        self._ticks = ticks
+
+    def _conditions(self, episode: Any) -> list[dict[str, Any]]:
+        return []
+
+    def _ended(self) -> list[dict[str, Any]] | None:
+        return self._ticks.take_reports()
+
+    def _ends(self, signal: Signal) -> bool:
+        return signal.effect.stops
+
+    def keep(self, causes: list[dict[str, Any]], step: int) -> None:
+        """Keep causes for the report of the worker's end, with the tick at which they acted."""
+        self._pauses += [{**cause, "steps": step} for cause in causes]
+
+    def ask(self, uid: str, number: int, step: int, flags: tuple[bool, bool]) -> list[dict[str, Any]]:
+        """Ask the conditions about the episode of one environment; that it has ended by itself is no question."""
+        if not self._asked:
+            return []
+        setup, world = self._phase.setup, next(w for w in self._phase.worlds if w.uid == uid)
+        view = EpisodeView(
+            setup.worker, self._mode, number, step, {uid: flags[0]}, {uid: flags[1]}, {uid: world.simtime}
+        )
+        causes = []
+        for name, condition, hook in self._asked:
+            if "ended" in condition.reads:
+                continue
+            signal = Signal(self._phase.hooks(hook, condition.episode, view))
+            if signal is not Signal.CONTINUE:
+                issuer = f"condition:{condition.issuer or name}"
+                causes.append({"signal": signal.name, "issuer": issuer, "reason": condition.reason or name})
+        return causes
+
+
+class Ticks:
+    """Run the ticks of one worker's part of a phase with bodies.
+
+    What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
+    0, and its steps are ticks.
+    """
+
+    number = 0
+
+    def __init__(self, phase: Phase, verdict: Verdict) -> None:
+        self.phase, self.step = phase, 0
+        self.round, self.participants = verdict.round, verdict.participants
+        setup = phase.setup
+        table = setup.bodies or []
+        uids = [world.uid for world in phase.worlds]
+        environment = np.array([uids.index(body["environment"]) for body in table])
+        clocks = [_clock(world, table) for world in phase.worlds]
+        period, offset = (np.array([body[key] for body in table]) for key in ("period", "offset"))
+        self.core = Timelines(clocks, environment, period, offset, setup.end or "all")
+        between = np.array([BETWEEN[body["between"]] for body in table])
+        self.worlds = [
+            _World(e, world, rows, clock, between[rows])
+            for e, (world, rows, clock) in enumerate(zip(phase.worlds, self.core.rows, clocks, strict=True))
+        ]
+        self.agents: list[_Agent] = []
+        for name, bodies in groupby(enumerate(table), lambda pair: str(pair[1]["agent"])):
+            rows = list(bodies)
+            self.agents.append(self._agent(phase.by_name[name], rows[0][0], [body for _, body in rows]))
+        self.agents.sort(key=lambda agent: phase.actors.index(agent.actor))
+        self.table = [(str(body["agent"]), int(body["b"])) for body in table]
+        self.owner = {row: agent for agent in self.agents for row in range(agent.first, agent.first + agent.count)}
+        self._boundaries = _Boundaries(phase, self)
+        self._check_zero()
+        self._wishes: list[dict[str, Any]] = []
+        self._over: list[Over] = []  # episodes whose ends are not told to their agents yet
+        self._reports: list[dict[str, Any]] = []
+        self._ending: Ending | None = None
+        self._closed = False
+        self._tolerated = 0
+        # Ends are told at once where somebody reads the means of episodes; where the rows of several workers come
+        # together in one round of a brain, they are told with the next decisions: their order must not vary.
+        learning = any(agent.brain is not None for agent in self.agents)
+        self._at_once = phase.common and not (learning and self._several)
+        self._base = (setup.phase, setup.worker, 0, 0)
+
+    @property
+    def _several(self) -> bool:
+        return self.participants is not None and any(len(workers) > 1 for workers in self.participants.values())
+
+    # -- the set-up ---------------------------------------------------------------------------------------------------
+    def _agent(self, actor: Actor, first: int, table: list[Mapping[str, Any]]) -> _Agent:
+        local = actor.setup["locals"]
+        worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[first : first + len(table)].tolist())]
+        rewards = list(local["rewards"] or worlds[0].rewards.ids)
+        for world in worlds:
+            for uid in rewards:
+                if uid not in world.rewards.index:
+                    known = ", ".join(world.rewards.ids) or "none"
+                    text = f"{uid!r} is no reward of environment {world.world.uid}: {known}"
+                    raise DocumentError(f"agent {actor.name}: rewards: {text}")
+        spaces = [worlds[0].rewards.spaces[worlds[0].rewards.index[uid]] for uid in rewards]
+        prefix = f"{worlds[0].world.uid}." if len(worlds) == 1 else ""
+        boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
+        layout = Layout([f"{prefix}{uid}" for uid in rewards], boxes)
+        found = _Agent(actor, first, table, layout)
+        for world in worlds:
+            places = {
+                "sensors": [(world.sensors.index[uid], i) for i, uid in enumerate(local["sensors"])],
+                "rewards": [(world.rewards.index[uid], i) for i, uid in enumerate(rewards)],
+                "actuators": [(world.actuators.index[uid], i) for i, uid in enumerate(local["actuators"])],
+            }
+            link = _Link(found, world, places)
+            found.links.append(link)
+            world.links.append(link)
+        actor.reward_declarations = [declaration(uid, space) for uid, space in layout.pairs()]
+        return found
+
+    def _check_zero(self) -> None:
+        for row, body in enumerate(self.phase.setup.bodies or []):
+            if body["between"] != "zero":
+                continue
+            world = self.worlds[int(self.core.environment[row])]
+            for uid, space in world.actuators.pairs():
+                if not space.contains(space.from_vector(np.zeros(space.size, space.dtype))):
+                    where = f"{body['agent']}/{body['environment']}/{body['b']}"
+                    text = f"body {where}: decision.between: zero is outside of {space} of {world.world.uid}.{uid}"
+                    raise DocumentError(text)
+
+    def declare(self) -> None:
+        """Record which bodies there are, and which rewards."""
+        records, setup = self.phase.records, self.phase.setup
+        self.phase.declare_rewards(agent.actor for agent in self.agents)
+        if setup.worker == 0 and not setup.evaluation:
+            keys = ("agent", "environment", "b", "role", "team", "group", "learn")
+            records.add(["bodies", setup.phase, [[body[key] for key in keys] for body in setup.bodies or []]])
+
+    # -- state --------------------------------------------------------------------------------------------------------
+    def state(self) -> dict[str, Any]:
+        """Return all that a successor needs at the begin of a tick."""
+        return {
+            "core": self.core.state(),
+            "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
+            "given": [world.given for world in self.worlds],
+            "over": [list(one) for one in self._over],
+            "reports": self._reports,
+            "wishes": self._wishes,
+            "worker": [self.step, self.round, self.participants, self._tolerated],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.core.restore(state["core"])
+        for agent, known in zip(self.agents, state["agents"], strict=True):
+            for name in _Agent.STATE:
+                setattr(agent, name, _writeable(known[name]))
+        for world, given in zip(self.worlds, state["given"], strict=True):
+            world.given = _writeable(given)
+        self._over = [Over(*one) for one in state["over"]]
+        self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
+        self.step, self.round, self.participants, self._tolerated = state["worker"]
+
+    # -- a tick -------------------------------------------------------------------------------------------------------
+    def begin(self) -> None:
+        """Take the first readings of all environments, which have been started."""
+        for world in self.worlds:
+            self._begin(world)
+
+    def tick(self) -> bool:
+        """Make one tick; say whether the worker's part goes on."""
+        phase, core = self.phase, self.core
+        if not phase.common:
+            core.skip()
+        due = core.due()
+        deciding = core.deciding(due)
+        self._act(deciding)
+        taken = self._update(due, deciding)
+        if self._at_once and self._over:
+            self._tell_ends()
+        self._finish_tick(taken)
+        return self._ending is None
+
+    def _act(self, deciding: Array) -> None:
+        phase = self.phase
+        asked: list[_Asked] = []
+        for agent in self.agents:
+            low, high = np.searchsorted(deciding, (agent.first, agent.first + agent.count))
+            if low < high or agent.ends:
+                asked.append(self._asked(agent, deciding[low:high] - agent.first))
+        pendings = [self._ask(one.agent, one.message, 0) for one in asked]
+        passing = self._passing({one.agent.actor.name for one in asked})
+        answers = phase.participant.gather([*pendings, *passing.values()])
+        if phase.programs:
+            actors = [*(one.agent.actor for one in asked), *map(phase.by_name.__getitem__, passing)]
+            answers = heard(actors, answers)
+        for name, answer in zip(passing, answers[len(asked) :], strict=True):
+            self._wish(name, answer)
+        for one, answer in zip(asked, answers, strict=False):
+            self._complete(one, answer)
+        self._seal_over()
+        for one, answer in zip(asked, answers, strict=False):
+            if len(one.deciding):
+                self._decide(one.agent, one.deciding, answer)
+
+    def _asked(self, agent: _Agent, deciding: Array) -> _Asked:
+        """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
+        places, fresh = deciding, self.core.fresh[agent.first + deciding]
+        flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
+        earned = [run[places] for run in agent.earned]
+        if fresh.any():
+            for run in earned:
+                run[fresh] = 0
+        readings = [run[places] for run in agent.readings]
+        if agent.ends:
+            ends, agent.ends = agent.ends, []
+            places = np.concatenate([*(end[0] for end in ends), places])
+            flags = np.concatenate([*(end[1] for end in ends), flags])
+            readings = [np.concatenate(runs) for runs in zip(*(end[2] for end in ends), readings, strict=True)]
+            earned = [np.concatenate(runs) for runs in zip(*(end[3] for end in ends), earned, strict=True)]
+        workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
+        blocks, rewards = _blocks(readings), _blocks(earned)
+        if not agent.actor.blocks:
+            blocks, rewards = agent.sensors.rows(blocks, len(places)), agent.rewards.rows(rewards, len(places))
+        rows = places.astype(_NUMBER).tobytes()
+        message = Act(
+            blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
+        )
+        return _Asked(agent, message, places, flags, earned, deciding)
+
+    def _complete(self, asked: _Asked, answer: Acted) -> None:
+        """Record the decisions that a message completed."""
+        agent, _, places, flags, earned, _ = asked
+        self._wish(agent.actor.name, answer)
+        done = (flags & FIRST) == 0
+        count = int(done.sum())
+        objectives = answer.objective or []
+        if len(objectives) != count:
+            error = RemoteProtocolError(f"objective: expected {count} entries, found {len(objectives)}")
+            raise wrong_answer(agent.actor.peer, "muscle.act", error)
+        if not count:
+            return
+        values = np.array([np.nan if value is None else value for value in objectives], "<f8")
+        if count < len(places):
+            places, flags, earned = places[done], flags[done], [run[done] for run in earned]
+        known = ~np.isnan(values)
+        np.add.at(agent.given, places[known], values[known])
+        np.add.at(agent.counted, places[known], 1)
+        agent.decided[places] = False
+        learned = answer.learned
+        agent.entries.append(
+            [
+                places.astype(_NUMBER).tobytes(),
+                agent.episode[places].astype("<i4").tobytes(),
+                agent.number[places].astype("<i4").tobytes(),
+                agent.tick[places].astype("<i4").tobytes(),
+                _joined(run[places] for run in agent.seen),
+                _joined(run[places] for run in agent.setpoints),
+                None,
+                _joined(earned),
+                values.tobytes(),
+                (flags & (TERMINATED | TRUNCATED)).tobytes(),
+                [learned, *[None] * (count - 1)] if learned else None,
+            ]
+        )
+        agent.weight += count
+        agent.size_bytes += count * agent.row_bytes
+        if agent.weight >= _ROWS_OPEN_MAX or agent.size_bytes >= _ROWS_OPEN_BYTES:
+            self._hand_on_actions(agent)
+
+    def _decide(self, agent: _Agent, places: Array, answer: Acted) -> None:
+        """Take the decisions of an answer, and give them to the environments of these bodies."""
+        count, layout = len(places), agent.actuators
+        given = answer.setpoints or []
+        if not layout.fits(given, count):
+            try:
+                given = layout.checked(given, "setpoints", finite=True, count=count)
+            except RemoteProtocolError as error:
+                raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
+        setpoints = _matrices(layout, given, count)
+        rows = agent.first + places
+        fresh = self.core.fresh[rows]
+        for kept, run in zip(agent.setpoints, setpoints, strict=True):
+            kept[places] = run
+        for kept, run in zip(agent.seen, agent.readings, strict=True):
+            kept[places] = run[places]
+        for run in agent.earned:
+            run[places] = 0
+        agent.decisions[places[fresh]] = 0
+        agent.number[places] = agent.decisions[places]
+        agent.decisions[places] += 1
+        agent.episode[places] = self.core.episode[rows]
+        agent.tick[places] = self.core.tick
+        agent.decided[places] = True
+        self.core.fresh[rows] = False
+        for link in agent.links:
+            if len(agent.links) == 1:
+                seats, chosen = (None if link.whole and count == agent.count else link.seats[places]), None
+            else:
+                chosen = np.flatnonzero(self.core.environment[rows] == link.world.number)
+                seats = link.seats[np.searchsorted(link.places, places[chosen])]
+            link.actuators(setpoints, chosen, link.world.given, seats)
+
+    def _update(self, due: Sequence[int], deciding: Array) -> list[_World]:
+        """Have these environments step, and take what comes of it."""
+        phase, core = self.phase, self.core
+        self.step += 1
+        phase.hooks.step = self.step
+        position = (*self._base, self.step, 0)
+        stepped, asked = [self.worlds[e] for e in due], []
+        sent: list[tuple[Array | None, Runs]] = []
+        for world in stepped:
+            living = core.living(world.number)
+            places = None if len(living) == world.count else living
+            if world.sparse:
+                setpoints = world.setpoints(np.isin(world.rows, deciding))
+            else:
+                setpoints = world.given
+            setpoints = [run.copy() if places is None else run[places] for run in setpoints]
+            field = _blocks(setpoints)
+            if not world.world.blocks:
+                field = world.actuators.rows(field, len(living))
+            rows = None if places is None else places.astype(_NUMBER).tobytes()
+            message = EnvironmentUpdate(field, None, rows)
+            sent.append((places, setpoints))
+            peer = world.world.peer
+            asked.append(phase.participant.ask(peer, "environment.update", message, world.world.update_s, position))
+        answers = phase.participant.gather(asked)
+        for world, answer, (places, setpoints) in zip(stepped, answers, sent, strict=True):
+            self._take(world, answer, places, setpoints)
+        phase.tick += 1
+        now_s = asked[-1].since_s if asked else phase.participant.clock()
+        if now_s >= phase.tell_s:
+            phase.tell_steps(0, self.step, now_s)
+        return stepped
+
+    def _take(self, world: _World, answer: EnvironmentUpdated, places: Array | None, setpoints: Runs) -> None:
+        core, told = self.core, world.world
+        count = world.count if places is None else len(places)
+        rows = world.rows if places is None else world.rows[places]
+        try:
+            readings = self._matrices(world, "sensors", answer.readings, count)
+            earned = self._matrices(world, "rewards", answer.rewards, count)
+            flags, own = _flags(answer, count)
+            begun, first = self._first(world, answer)
+        except RemoteProtocolError as error:
+            raise wrong_answer(told.peer, "environment.update", error) from error
+        told.ticks = self.step if answer.ticks is None else answer.ticks
+        told.timestamp = answer.timestamp
+        if answer.excused:
+            self._note_tolerated(answer.excused)
+        episode: int | bytes = core.episodes[world.number]
+        step: int | bytes = core.steps[world.number] + 1
+        if world.each:
+            episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
+        for link in world.links:
+            self._deliver(link, places, readings, earned)
+        over = core.take(world.number, rows, flags, own, world.rows[begun])
+        effective = closed_flags(flags, rows, over) if over else flags
+        met = not world.each and bool(over) and over[0].reason in ("terminated", "truncated: environment")
+        ended = rows[(effective & (TERMINATED | TRUNCATED)) != 0]
+        if not over and not world.each:
+            over = self._ask_conditions(world, rows, flags)
+            effective = closed_flags(flags, rows, over)
+            ended = rows[effective != 0]
+        if len(ended):
+            self._end(ended, effective[np.searchsorted(rows, ended)])
+        self._over += over
+        if len(begun):
+            self._began(world, first, begun)
+        terminated = met and over[0].terminated
+        world.entries.append(
+            [
+                episode,
+                step,
+                core.tick,
+                told.ticks,
+                told.timestamp,
+                (np.arange(world.count) if places is None else places).astype(_NUMBER).tobytes(),
+                _joined(readings),
+                _joined(setpoints),
+                _joined(earned),
+                flags.tobytes(),
+                terminated,
+                met and not terminated,
+                None if answer.world_state is None else pack(answer.world_state),
+            ]
+        )
+        world.weight += count if world.each else 1
+        world.size_bytes += count * world.row_bytes
+        if world.weight >= _ROWS_OPEN_MAX or world.size_bytes >= _ROWS_OPEN_BYTES:
+            self._hand_on_steps(world)
+
+    def _matrices(self, world: _World, what: str, field: Field, count: int) -> Runs:
+        found = world.world.checks.field(what, field, "readings" if what == "sensors" else what, count)
+        layout = world.sensors if what == "sensors" else world.rewards
+        if not layout.fits(found, count):
+            raise RemoteProtocolError(f"{what}: expected a value of each id, found none of one")
+        return _matrices(layout, found, count)
+
+    def _first(self, world: _World, answer: EnvironmentUpdated) -> tuple[Array, Runs]:
+        """Return which bodies began anew within the step, with their first readings."""
+        if answer.first_rows is None:
+            return np.zeros(0, np.int64), []
+        begun = np.frombuffer(answer.first_rows, _NUMBER).astype(np.int64)
+        if not world.each or (len(begun) and int(begun.max()) >= world.count):
+            kind = f"rows below {world.count}" if world.each else "none without episode_end: each"
+            raise RemoteProtocolError(f"first_rows: expected {kind}, found {begun.tolist()!r:.60}")
+        return begun, self._matrices(world, "sensors", answer.first_readings or [], len(begun))
+
+    def _began(self, world: _World, readings: Runs, seats: Array | None = None) -> None:
+        """Take the first readings of bodies that begin an episode, of all if None."""
+        world.rest(seats)
+        for link in world.links:
+            self._deliver(link, seats, readings, None)
+
+    def _begin(self, world: _World) -> None:
+        """Begin an episode of all bodies of an environment with the readings that it shows."""
+        self.core.begin(world.number)
+        self._began(world, _matrices(world.sensors, world.world.readings, world.count))
+
+    def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
+        """Give an agent what bodies of an environment read, and what they earned."""
+        agent = link.agent
+        source: Array | None
+        if seats is None:
+            source, places = (None if link.whole else link.seats), link.places
+        else:
+            source = np.searchsorted(seats, link.seats)
+            found = source < len(seats)
+            found[found] = seats[source[found]] == link.seats[found]
+            source, places = source[found], link.places[found]
+        to = None if len(places) == agent.count else places
+        link.sensors(readings, source, agent.readings, to)
+        if earned is None:
+            return
+        fresh = _runs(agent.rewards, len(places))
+        link.rewards(earned, source, fresh, None)
+        for run, more in zip(agent.earned, fresh, strict=True):
+            if agent.changes is not None:
+                scale, shift, low, high = (part[places] for part in agent.changes)
+                more = np.clip(more * scale + shift, low, high)
+            if to is None:
+                run += more
+            else:
+                run[to] += more
+
+    def _end(self, rows: Array, flags: Array) -> None:
+        """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none."""
+        for agent in self.agents:
+            low, high = np.searchsorted(rows, (agent.first, agent.first + agent.count))
+            if low == high:
+                continue
+            places = rows[low:high] - agent.first
+            open_ones = agent.decided[places]
+            places, mine = places[open_ones], flags[low:high][open_ones]
+            if len(places):
+                ends = mine & np.uint8(TERMINATED | TRUNCATED)
+                readings, earned = ([run[places] for run in runs] for runs in (agent.readings, agent.earned))
+                agent.ends.append((places, ends, readings, earned))
+                agent.decided[places] = False
+
+    def _tell_ends(self) -> None:
+        """Tell agents how episodes ended, before their next decisions, and record these episodes."""
+        asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
+        answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
+        if self.phase.programs:
+            answers = heard([one.agent.actor for one in asked], answers)
+        for one, answer in zip(asked, answers, strict=True):
+            self._complete(one, answer)
+        self._seal_over()
+
+    # -- what is said to agents ---------------------------------------------------------------------------------------
+    def _ask(self, agent: _Agent, message: Act, leg: int) -> Any:
+        position = (*self._base, self.step, leg)
+        return self.phase.participant.ask(agent.actor.peer, "muscle.act", message, agent.actor.act_s, position)
+
+    def _workers(self, name: str) -> list[int]:
+        own = [self.phase.setup.worker]
+        return own if self.participants is None else self.participants.get(name, own)
+
+    def _passing(self, asked: set[str]) -> dict[str, Any]:
+        """Have the agents pass that their brains await in this round together with others, and that are not asked."""
+        if not self._several:
+            return {}
+        found = {}
+        for agent in self.agents:
+            name, workers = agent.actor.name, self._workers(agent.actor.name)
+            if name not in asked and agent.brain is not None and self.phase.setup.worker in workers:
+                message = Act([], decide=False, round=self.round, workers=workers, passing=True)
+                found[name] = self._ask(agent, message, 0)
+        return found
+
+    def _wish(self, name: str, answer: Acted) -> None:
+        if answer.excused:
+            self._note_tolerated(answer.excused)
+        if answer.signal is not None:
+            wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
+            self._wishes.append({**wish, "issuer": f"brain:{name}"})
+
+    def _note_tolerated(self, excused: list[dict[str, Any]]) -> None:
+        setup = self.phase.setup
+        for excuse in excused:
+            self._tolerated += 1
+            record = record_of(excuse, setup.phase, (setup.worker, None, self.step), self.phase.moment, None)
+            self.phase.records.add([*record, -self._tolerated])
+
+    # -- the end of a tick --------------------------------------------------------------------------------------------
+    def _ask_conditions(self, world: _World, rows: Array, flags: Array) -> list[Over]:
+        """Ask the conditions of episodes about an environment that goes on; return the episode that one ends."""
+        core, e = self.core, world.number
+        ended = bool((flags & TERMINATED).any()), bool((flags & TRUNCATED).any())
+        causes = self._boundaries.ask(world.world.uid, core.episodes[e], core.steps[e], ended)
+        if not causes:
+            return []
+        winner = max(causes, key=lambda cause: Signal[cause["signal"]])
+        if Signal[winner["signal"]] is not Signal.RESET:
+            self._wishes += causes
+            return []
+        self._boundaries.keep(causes, self.step)
+        over = core.close(e, str(winner["reason"]))
+        budget = world.clock.budget_episodes
+        core.spent[e] = budget is not None and core.episodes[e] >= budget
+        return over
+
+    def _finish_tick(self, taken: Sequence[_World]) -> None:
+        """Look whether the phase is over, take signals, and begin anew what has ended."""
+        core, wishes = self.core, self._wishes
+        self._wishes = []
+        if core.finished:
+            wishes.append({"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"})
+        ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
+        if go is not None:
+            self.round, self.participants = go.round, go.participants
+        if ending is not None:
+            winner = max(ending.causes, key=lambda cause: Signal[cause["signal"]])
+            signal = Signal[winner["signal"]]
+            if signal.effect.stops:
+                budget = winner["issuer"] == "controller" and winner["reason"] == "budget"
+                self._stop(ending, _PHASE_END if budget else ending.reason)
+                return
+            if signal.effect.rebuilds:
+                text = "in a phase with bodies is not built yet; RESET begins all episodes anew"
+                raise AuthorError(f"{signal.name} {text}")
+            self._boundaries.keep(ending.causes, self.step)
+            self._reset(str(winner["issuer"]), signal)
+        core.tick += 1
+        self._renew()
+        if not self.phase.common:
+            self._reports = []
+
+    def _reset(self, issuer: str, signal: Signal) -> None:
+        """Close the open episodes of an agent's environments, or of all."""
+        agent = issuer.removeprefix("brain:") if issuer.startswith("brain:") else None
+        for world in self.worlds:
+            if agent is None or any(link.agent.actor.name == agent for link in world.links):
+                self._close(world, f"truncated: signal {signal.name}")
+                budget = world.clock.budget_episodes
+                if not world.each:
+                    self.core.spent[world.number] |= budget is not None and self.core.episodes[world.number] >= budget
+                elif budget is not None:
+                    self.core.spent[world.number] = bool((self.core.episode[world.rows] >= budget).all())
+
+    def _close(self, world: _World, reason: str) -> None:
+        over = self.core.close(world.number, reason)
+        rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
+        if len(rows):
+            self._end(rows, np.full(len(rows), TRUNCATED, np.uint8))
+        self._over += over
+
+    def _renew(self) -> None:
+        """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
+        phase, asked = self.phase, []
+        due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
+        for world in due:
+            number = self.core.episodes[world.number]
+            if world.each:
+                number = int(self.core.episode[world.rows].max())
+            words = derive(world.world.setup["stream"], "episode", number)
+            message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
+            peer = world.world.peer
+            span_s = phase.span_s("environment.reset", peer)
+            asked.append(phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3)))
+        for world, answer in zip(due, phase.participant.gather(asked), strict=True):
+            world.world.began(answer)
+            self._begin(world)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+    def _stop(self, ending: Ending, reason: str) -> None:
+        """End the worker's part: open episodes are closed as truncated."""
+        for world in self.worlds:
+            self._close(world, reason)
+        self._tell_ends()
+        self._ending, self._closed = ending, True
+        self.hand_on()
+
+    def cut(self, reason: str) -> None:
+        """Record what is complete, and open episodes as cut short; for a worker that cannot go on."""
+        if not self._closed:
+            self._closed = True
+            for world in self.worlds:
+                self._over += self.core.close(world.number, reason)
+            self._seal_over()
+            self.hand_on()
+        self.phase.records.drain()
+
+    def report(self) -> Verdict:
+        """Tell the governor that the worker's part is over; return its verdict."""
+        phase, ending = self.phase, self._ending
+        assert ending is not None
+        report = EpisodeReport(
+            worker=phase.setup.worker,
+            episode=0,
+            steps=self.step,
+            terminated=False,
+            truncated=True,
+            reason=ending.reason,
+            agents={},
+            causes=[*ending.causes, *self._wishes],
+            ended=[],
+            next=[],
+            ticks=None,
+            round=phase.tick,
+            evaluation=phase.setup.evaluation,
+            closed=self.take_reports() or [],
+        )
+        span = None if phase.common else phase.span_s("governor.episode")
+        verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
+        return verdict
+
+    def next_agents(self, step: int) -> list[str]:
+        """Return the agents that act or pass in the next round: all of them."""
+        return [agent.actor.name for agent in self.agents]
+
+    def take_reports(self) -> list[dict[str, Any]] | None:
+        """Return the episodes that have ended since the last call; None if there are none."""
+        found, self._reports = self._reports, []
+        return found or None
+
+    # -- records ------------------------------------------------------------------------------------------------------
+    def _seal_over(self) -> None:
+        """Record the episodes that are over, behind their rows."""
+        if not self._over:
+            return
+        over, self._over = self._over, []
+        records, setup = self.phase.records, self.phase.setup
+        for number in sorted({one.environment for one in over}):
+            self._hand_on_steps(self.worlds[number])
+        agents = [self.owner[one.row] for one in over if one.row is not None]
+        agents += [link.agent for one in over if one.row is None for link in self.worlds[one.environment].links]
+        for agent in self.agents:
+            if agent in agents:
+                self._hand_on_actions(agent)
+        for one in over:
+            uid = self.worlds[one.environment].world.uid
+            body = None if one.row is None else "{}/{}".format(*self.table[one.row])
+            label = uid if body is None else f"{uid}[{body}]"
+            place = [setup.phase, setup.mode, setup.worker, label, one.episode, one.steps]
+            records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
+            told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
+            flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
+            self._reports.append({**told, **flags, "agents": self._means(one)})
+
+    def _means(self, over: Over) -> dict[str, Any]:
+        """Return what the bodies of an episode got, per agent, and count anew."""
+        found: dict[str, Any] = {}
+        for link in self.worlds[over.environment].links:
+            agent = link.agent
+            places = link.places
+            if over.row is not None:
+                if self.owner[over.row] is not agent:
+                    continue
+                places = np.array([over.row - agent.first])
+            decisions, counted = int(agent.decisions[places].sum()), int(agent.counted[places].sum())
+            if decisions:
+                total = float(agent.given[places].sum()) if counted else None
+                mean = None if total is None else total / counted
+                found[agent.actor.name] = {"decisions": decisions, "sum": total, "mean": mean}
+            agent.given[places], agent.counted[places], agent.decisions[places] = 0.0, 0, 0
+        return found
+
+    def hand_on(self) -> None:
+        """Hand on all rows so far, so that a paused phase can be looked at in the store."""
+        for world in self.worlds:
+            self._hand_on_steps(world)
+        for agent in self.agents:
+            self._hand_on_actions(agent)
+        self.phase.records.flush()
+
+    def _hand_on_steps(self, world: _World) -> None:
+        self._hand_on(world, "body_steps", world.world.uid)
+
+    def _hand_on_actions(self, agent: _Agent) -> None:
+        self._hand_on(agent, "body_actions", agent.actor.name)
+
+    def _hand_on(self, part: _World | _Agent, kind: str, name: str) -> None:
+        if not part.entries:
+            return
+        setup = self.phase.setup
+        record = [kind, setup.phase, setup.mode, setup.worker, name, part.entries]
+        self.phase.records.add(record, part.weight, part.size_bytes)
+        part.entries, part.weight, part.size_bytes = [], 0, 0
+
+
+def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:
+    """Return the clock of an environment as its set-up says it."""
+    setup = world.setup
+    end: str | int = setup["episode_end"]
+    for row, body in enumerate(table):
+        if body["environment"] == world.uid and f"{body['agent']}/{body['b']}" == end:
+            end = row
+    keys = ("period", "offset", "budget_steps", "budget_episodes", "max_steps")
+    return Clock(world.uid, **{key: setup[key] for key in keys}, end=end)
+
+
+def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:
+    """Return the flags of so many bodies, and the environment's own; one flag for all means each of them."""
+    if answer.terminated and answer.truncated:
+        raise RemoteProtocolError("terminated and truncated exclude each other")
+    own = TERMINATED * answer.terminated | TRUNCATED * answer.truncated
+    if answer.flags is None:
+        return np.full(count, own, np.uint8), own
+    flags = np.frombuffer(answer.flags, np.uint8)
+    if len(flags) != count or (len(flags) and int(flags.max()) > TRUNCATED):
+        raise RemoteProtocolError(f"flags: expected {count} bytes of at most {TRUNCATED}, found {answer.flags!r:.60}")
+    return flags, own
+
+
+def _writeable(value: Any) -> Any:
+    """Return a state with arrays that may be written to."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [_writeable(one) for one in value]
+    return tuple(map(_writeable, value)) if isinstance(value, tuple) else value
