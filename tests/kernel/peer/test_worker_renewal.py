@@ -52,10 +52,10 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     assert world.history is not None
     world.history.began(EnvironmentReset(5, 77, b"s"), b"e" * 16)
     verdict = Verdict("RESET", "", 5, {"w": {"seed": 77, "stream": b"s"}}, 70, {"ada": [0, 1]})
-    assert crossing.stand(verdict, [3, ["r/x"]], loose=False) is None
+    assert crossing.stand(verdict, lambda: [3, ["r/x"]], loose=False) is None
 
     other, kept, again = worker(standing("r/controller/0", peer.state))
-    found = again.stand(Verdict("RESET"), [0, []], loose=False)
+    found = again.stand(Verdict("RESET"), lambda: [0, []], loose=False)
     (seen,) = other.worlds
     assert (verdict, [3, ["r/x"]]) == found
     assert records.state() == kept.state()
@@ -82,13 +82,13 @@ def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
     """Tasks that run on, and steps that would have to be done again, keep the journal; it is told why."""
     peer = standing("r/controller/0")
     phase, _, crossing = worker(peer)
-    crossing.stand(Verdict("RESET"), [], loose=True)
+    crossing.stand(Verdict("RESET"), list, loose=True)
     journal = phase.worlds[0].history
     assert journal is not None
     journal.steps.append(Told(EnvironmentUpdate([[]], None), b""))
     _, _, another = worker(peer)
     another._phase.worlds[0].history = journal
-    another.stand(Verdict("RESET"), [], loose=False)
+    another.stand(Verdict("RESET"), list, loose=False)
 
     assert peer.state is None
     assert ["tasks of the controller run on", "environment w stands in the midst"] == [
