@@ -18,18 +18,24 @@ STATIC_MODEL = "static_world_model"
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAgent:
-    """An agent with its declarations under full ids, and the environments that it touches."""
+    """An agent with its declarations under full ids, and the environments that it touches.
+
+    With bodies the declarations are those of one body: under full ids if all bodies are in one environment, else under
+    local ones. `locals` are the local ids of `sensors`, `actuators` and `rewards`; rewards None are all that there are.
+    """
 
     plan: AgentPlan
     sensors: list[dict[str, Any]]
     actuators: list[dict[str, Any]]
     environments: list[str]
+    locals: dict[str, list[str] | None] | None = None
 
 
 def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]:
     """Return the agents of a phase with their declarations; DocumentError holds all faults at once."""
     search = _Search(phase, declarations)
-    found = [search.agent(agent) for agent in phase.agents]
+    find = search.agent if phase.bodies is None else search.agent_of_bodies
+    found = [find(agent) for agent in phase.agents]
     if search.faults:
         faults = [f"{at}: {text}" if at else text for at, text in search.faults]
         raise DocumentError("\n".join(faults), faults)
@@ -43,7 +49,10 @@ def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[st
     """
     search = _Search(phase, declarations, unknown)
     for agent in phase.agents:
-        search.agent(agent)
+        if phase.bodies is None:
+            search.agent(agent)
+        elif not unknown:
+            search.agent_of_bodies(agent)
     return search.faults
 
 
@@ -94,6 +103,8 @@ class _Search:
     def __init__(self, phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> None:
         self.faults: list[tuple[str, str]] = []
         self._declarations, self._unknown = declarations, unknown
+        self._bodies = phase.bodies or []
+        self._order = [environment.uid for environment in phase.environments]
         self._places = {e.uid: e.plugin.at for e in phase.environments if e.plugin is not None}
         self._sensors, self._actuators = self._full("sensors"), self._full("actuators")
         self._rewards = self._full("rewards")
@@ -124,6 +135,71 @@ class _Search:
         self._pick([uid for _, uid in wanted], places, self._rewards, f"{name}: rewards", self._late)
         touched = list(dict.fromkeys(environment for environment, _ in (*seen, *moved)))
         return ResolvedAgent(agent, [row for _, row in seen], [row for _, row in moved], touched)
+
+    def agent_of_bodies(self, agent: AgentPlan) -> ResolvedAgent:
+        """Return an agent with the declarations of one of its bodies, which must be equal in all environments."""
+        where = {body.environment for body in self._bodies if body.agent == agent.name}
+        uids = [uid for uid in self._order if uid in where]
+        whole = [f"{uid}.*" for uid in uids]
+        name = f"agent {agent.name}"
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for what, ids, places, known in (
+            ("sensors", agent.sensors, agent.sensors_at, self._sensors),
+            ("actuators", agent.actuators, agent.actuators_at, self._actuators),
+        ):
+            picked = self._pick(ids or whole, places if ids else [], known, f"{name}: {what}", self._unknown)
+            rows[what] = self._of_one_body(agent, what, uids, picked)
+        at = agent.rewards_at[0] if agent.rewards_at else ""
+        return ResolvedAgent(
+            agent,
+            rows["sensors"] if len(uids) != 1 else full_ids(uids[0], rows["sensors"]),
+            rows["actuators"] if len(uids) != 1 else full_ids(uids[0], rows["actuators"]),
+            uids,
+            {
+                "sensors": [row["id"] for row in rows["sensors"]],
+                "actuators": [row["id"] for row in rows["actuators"]],
+                "rewards": self._rewards_of_one_body(agent, uids, at),
+            },
+        )
+
+    def _of_one_body(
+        self, agent: AgentPlan, what: str, uids: Sequence[str], picked: Sequence[tuple[str, dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """Return local declarations of one kind that hold in each of these environments."""
+        at = (agent.sensors_at if what == "sensors" else agent.actuators_at or [""])[:1]
+        place = at[0] if at else ""
+        strange = next((row["id"] for uid, row in picked if uid not in uids), None)
+        if strange is not None:
+            text = f"agent {agent.name}: {what}: {strange!r} is of an environment in which the agent has no body"
+            self.faults.append((place, text))
+        found = {uid: [{**row, "id": row["id"][len(uid) + 1 :]} for own, row in picked if own == uid] for uid in uids}
+        first = found[uids[0]] if uids else []
+        for uid in uids[1:]:
+            mine, other = ([(row["id"], row["space"]) for row in rows] for rows in (first, found[uid]))
+            if mine != other:
+                text = "bodies of several kinds in one agent are not built yet: expected equal ids and spaces in order"
+                text = f"agent {agent.name}: {what} differ between environments {uids[0]} and {uid}; {text}"
+                self.faults.append((place, f"{text}, found {_ids(first)} and {_ids(found[uid])}"))
+        return first
+
+    def _rewards_of_one_body(self, agent: AgentPlan, uids: Sequence[str], at: str) -> list[str] | None:
+        if agent.rewards is None:
+            return None
+        found: dict[str, list[str]] = {uid: [] for uid in uids}
+        for full in agent.rewards:
+            uid = next((uid for uid in uids if full == uid or full.startswith(f"{uid}.")), None)
+            if uid is None:
+                text = f"agent {agent.name}: rewards: {full!r} is of no environment in which the agent has a body"
+                self.faults.append((at, text))
+            elif full == uid:
+                found[uid] += [row["id"] for row in self._declarations[uid].get("rewards") or ()]
+            else:
+                found[uid].append(full[len(uid) + 1 :])
+        different = next((uid for uid in uids[1:] if found[uid] != found[uids[0]]), None)
+        if different is not None:
+            text = f"agent {agent.name}: rewards differ between environments {uids[0]} and {different}"
+            self.faults.append((at, text))
+        return found[uids[0]] if uids else []
 
     def _pick(
         self, ids: Sequence[str], places: Sequence[str], known: _Known, what: str, late: Collection[str]
@@ -157,3 +233,7 @@ def replaying(phase: PhasePlan) -> list[AgentPlan]:
     if phase.mode != "train":
         return []
     return [agent for agent in phase.agents if agent.replay and agent.brain is not None]
+
+
+def _ids(rows: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{row['id']} {row['space'].get('kind', '')}".strip() for row in rows) or "none"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
@@ -212,6 +212,13 @@ class Tally(Stateful):
         means = {name: a["mean"] for name, a in report.agents.items() if a.get("mean") is not None}
         self._finished[report.worker].append(EpisodeMeans(report.episode, report.steps, means, cut))
 
+    def count_timelines(self, worker: int, ended: Sequence[Mapping[str, Any]]) -> None:
+        """Take in finished episodes of environments, or of bodies."""
+        for one in ended:
+            means = {name: a["mean"] for name, a in one["agents"].items() if a.get("mean") is not None}
+            cut, whose = one["reason"] == f"truncated: {_PHASE_END}", (one["environment"], one["body"] or "")
+            self._finished[worker].append(EpisodeMeans(one["episode"], one["steps"], means, cut, *whose))
+
     def episodes(self) -> int:
         """Return how many episodes have ended in all."""
         return sum(len(finished) for finished in self._finished)
@@ -231,7 +238,23 @@ class Tally(Stateful):
                 if signal.effect.stops and not cause.get("known"):
                     judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
         judgement.issued.clear()  # they are recorded with their episodes
-        view = self._view(reports, active)
+        self.ask(self._view(reports, active), judgement)
+
+    def judge_timelines(
+        self, ended: Mapping[int, Sequence[Mapping[str, Any]]], active: Collection[int], judgement: Judgement
+    ) -> None:
+        """Ask the conditions about a boundary where episodes of environments or bodies ended, by worker."""
+        uids = {one["environment"] for found in ended.values() for one in found}
+        workers = [
+            WorkerView(worker, tuple(finished), worker in active, {}, _own(ended.get(worker, ())))
+            for worker, finished in enumerate(self._finished)
+        ]
+        whole = {environment.uid: environment.uid in uids for environment in self._plan.environments}
+        plan = self._plan
+        self.ask(PhaseView(Mode(plan.mode), workers, tuple(sorted(ended)), whole, (), plan.episodes), judgement)
+
+    def ask(self, view: PhaseView, judgement: Judgement) -> None:
+        """Add to a judgement what the conditions say of a view."""
         for place, (name, condition) in enumerate(self._conditions):
             result = condition.phase(view)
             word = condition.issuer or name
@@ -258,6 +281,12 @@ class Tally(Stateful):
         return PhaseView(
             Mode(self._plan.mode), workers, tuple(sorted(reports)), ended, tuple(self.evaluations), self._plan.episodes
         )
+
+
+def _own(ended: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the environments whose episodes ended by themselves, or those of their bodies."""
+    reasons = ("terminated", "truncated: environment")
+    return tuple(dict.fromkeys(one["environment"] for one in ended if one["reason"] in reasons))
 
 
 def _fired(report: EpisodeEnded | None) -> dict[str, str]:
@@ -314,6 +343,7 @@ class Flow(Stateful):
         self._stood: dict[int, tuple[Any, Boundary]] = {}
         self._told = False  # whether the first of the queue is ending its episode
         self._queue: list[tuple[int, Go]] = []
+        self._mild: dict[int, Go] = {}  # workers of a phase with bodies that go on, with new episodes
         self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
         self._counted: set[int] = set()
         self._last_round: dict[int, int] = {}
@@ -442,17 +472,45 @@ class Flow(Stateful):
             return []
         self._resumed = False
         self.standing = {}
-        stop = self._greatest_stop()
+        effects, judged = self._judge_timelines()
+        stop = self._greatest_stop() or self._stop_of(judged)
         mild = [w for w in self._wished if Signal[w.signal].effect.scope == "worker"]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
         self._wished = []
-        self._queue = []
+        self._queue, self._mild = [], {}
         for worker, (_, report) in sorted(self._stood.items()):
             wish = wished.get(worker, wished.get(None))
             go = stop or (None if wish is None else Go(wish.signal, wish.issuer, wish.reason))
+            if go is None and worker in judged.workers:
+                signal, issuer, reason = judged.workers[worker]
+                go = Go(signal.name, issuer, reason)
+            if go is not None and self.phase.bodies is not None and not Signal[go.signal].effect.stops:
+                self._mild[worker], go = go, None  # the worker goes on, with new episodes
             if go is not None or report.ending:
                 self._queue.append((worker, go or Go()))
-        return self._next_in_queue() if self._queue or self._ended else self._release()
+        return effects + (self._next_in_queue() if self._queue or self._ended else self._release())
+
+    def _judge_timelines(self) -> tuple[list[Effect], Judgement]:
+        """Count the episodes that ended in this round within the parts of workers, and ask the conditions."""
+        stood = {w: report for w, (_, report) in sorted(self._stood.items()) if report.ended}
+        judgement = Judgement()
+        if not stood or self._stopping:
+            return [], judgement
+        for worker, report in stood.items():
+            self.tally.count_timelines(worker, report.ended or ())
+        self.tally.judge_timelines({w: report.ended or () for w, report in stood.items()}, self.active, judgement)
+        position = max(report.round for report in stood.values())
+        return [
+            self._record_signal(worker, signal, issuer, reason, position)
+            for worker, signal, issuer, reason in judgement.issued
+        ], judgement
+
+    def _stop_of(self, judged: Judgement) -> Go | None:
+        """Return what ends the whole phase by what conditions said of a round, None if nothing does."""
+        if judged.phase.effect.scope == "worker":
+            return None
+        self._stop_phase(judged.phase, _phase_reason(judged.issuer, judged.reason))
+        return Go(judged.phase.name, _PHASE_END)
 
     def _greatest_stop(self) -> Go | None:
         """Return what ends the whole phase at this boundary, None if nothing does."""
@@ -484,9 +542,11 @@ class Flow(Stateful):
         return self._go_all(participants)
 
     def _go_all(self, participants: dict[str, list[int]] | None) -> list[Effect]:
-        go = Go(round=self.round, participants=participants)
-        effects: list[Effect] = [Answer(token, go) for _, (token, _) in sorted(self._stood.items())]
-        self._stood = {}
+        effects: list[Effect] = []
+        for worker, (token, _) in sorted(self._stood.items()):
+            mild = self._mild.get(worker, Go())
+            effects.append(Answer(token, replace(mild, round=self.round, participants=participants)))
+        self._stood, self._mild = {}, {}
         return effects
 
     def _participants(self, following: dict[int, list[str]]) -> dict[str, list[int]]:
@@ -511,7 +571,10 @@ class Flow(Stateful):
         ended = {w: report for w, (_, report) in sorted(self._ended.items()) if not report.lost}
         fresh = {worker: report for worker, report in ended.items() if worker not in self._counted}
         for worker, report in fresh.items():
-            self.tally.count(report, report.reason == f"truncated: {_PHASE_END}")
+            if report.closed is None:
+                self.tally.count(report, report.reason == f"truncated: {_PHASE_END}")
+            else:
+                self.tally.count_timelines(worker, report.closed)
             self._counted.add(worker)
         return fresh
 
@@ -698,6 +761,8 @@ def episode_ended(
             steps = cause.get("steps", report.steps)
             row = [report.worker, report.episode, steps, cause["signal"], cause["issuer"]]
             records.append(Record(["signal", phase.index, *row, str(cause["reason"]), data, *moment]))
+    if report.closed is not None:  # its controller tells of episodes
+        return records
     fields = {
         "phase": phase.index,
         **(data or {}),
@@ -712,6 +777,8 @@ def episode_ended(
 
 def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]]) -> bool:
     """Say whether the outcome could depend on which worker is faster, so that all must stand after each round."""
+    if phase.bodies is not None and any(place == "phase" for _, _, place in conditions):
+        return True  # whoever counts episodes has to hear of them
     if phase.workers == 1 or phase.sync == "async":
         return False
     if phase.evaluates:

@@ -30,7 +30,7 @@ from ganglion.run.flow import Flow, Promises, Stand, Stateful, Waits, join_text,
 from ganglion.run.loss import awaited
 from ganglion.run.model import Inheritance
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
-from ganglion.run.setup import Cast, Setup
+from ganglion.run.setup import Cast, Setup, conditions_of
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import (
     Boundary,
@@ -382,7 +382,7 @@ class Governor(Stateful):
 
     def _setup_controllers(self, now_s: float) -> list[Effect]:
         self.stage = Stage.SETTING_UP
-        self._conditions = self._services.conditions(self._phase)
+        self._conditions = conditions_of(self._phase, self._services.conditions(self._phase))
         self._flow = Flow(self.run, self._phase, self._conditions, self._setup)
         setups = [
             self._setup.controller(self._phase, worker, self._conditions, self._joined)

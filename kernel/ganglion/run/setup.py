@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Services
 from ganglion.run.loss import led
 from ganglion.run.outline import outline_plugin
-from ganglion.run.plan import FAIL, RESTART, AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import FAIL, RESTART, AgentPlan, BodyPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
@@ -74,14 +74,23 @@ class Setup:
             worker=worker,
             controller=outline_plugin(phase.controller),
             conditions=[outline_plugin(p) for p in plans],
-            environments=[self._environment(phase, e, worker, contents, evaluation) for e in phase.environments],
+            environments=[self._environment(phase, e, worker, contents, evaluation) for e in self._capped(phase)],
             stream=self._services.words(["phase", phase.name, mode, "controller", "worker", worker]),
             deadlines_s=dict(phase.deadlines_s),
             governor=peer_name(self._run, Role.GOVERNOR),
             store=self._store,
             evaluation=evaluation,
-            mends=any(led(phase, environment) for environment in phase.environments),
+            mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
+            **_with_bodies(phase),
         )
+
+    def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
+        """Return the environments; with bodies those without a cap have that of the conditions of episodes."""
+        if phase.bodies is None:
+            return phase.environments
+        caps = [cap for _, condition, _ in self._services.conditions(phase) if (cap := cap_of(condition)) is not None]
+        least = min(caps, default=None)
+        return [e if e.max_steps is not None else replace(e, max_steps=least) for e in phase.environments]
 
     def brain(
         self, phase: PhasePlan, agent: ResolvedAgent, models: Mapping[str, str], static: Mapping[str, Any]
@@ -110,6 +119,7 @@ class Setup:
             static_models={uid: static[uid] for uid in agent.environments if uid in static} or None,
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
             filters=self._filters(agent.plan, path),
+            bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in _bodies(phase, name)],
         )
 
     def start(
@@ -156,8 +166,9 @@ class Setup:
             "transformer": _optional(environment.transformer),
             **self._seeds(phase, environment, worker, mode),
             **{f"episode_{key}": value for key, value in first.items()},
-            "mends": led(phase, environment),
+            "mends": phase.bodies is None and led(phase, environment),
             **_recovery(phase, environment),
+            **({} if phase.bodies is None else {key: getattr(environment, key) for key in _OF_TIMELINES}),
         }
 
     def _agent(
@@ -188,7 +199,16 @@ class Setup:
             "models": cast.models.get(name),
             "filters": self._filters(plan, path, "worker", worker),
             **_recovery(phase, plan),
+            **({} if phase.bodies is None else self._of_bodies(phase, agent, [*path, "muscle", "worker", worker])),
         }
+
+    def _of_bodies(self, phase: PhasePlan, agent: ResolvedAgent, path: Sequence[str | int]) -> dict[str, Any]:
+        """Return the bodies of an agent, each with its own stream, and its local ids."""
+        rows = [
+            [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
+            for b in _bodies(phase, agent.plan.name)
+        ]
+        return {"locals": agent.locals, "bodies": rows}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
@@ -200,3 +220,38 @@ def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str,
 
 def _optional(plan: PluginPlan | None) -> dict[str, Any] | None:
     return None if plan is None else outline_plugin(plan)
+
+
+_OF_TIMELINES = ("period", "offset", "budget_steps", "budget_episodes", "max_steps", "episode_end")
+
+
+def _bodies(phase: PhasePlan, agent: str) -> list[BodyPlan]:
+    """Return the bodies of an agent, by environments and numbers."""
+    return [body for body in phase.bodies or () if body.agent == agent]
+
+
+def _with_bodies(phase: PhasePlan) -> dict[str, Any]:
+    """Return what a controller is told of the bodies of a phase, with the places of their agents."""
+    if phase.bodies is None:
+        return {}
+    places = [agent.name for agent in phase.agents]
+    return {"bodies": [{**asdict(b), "a": places.index(b.agent)} for b in phase.bodies], "end": phase.end}
+
+
+Conditions = list[tuple[str, TerminationCondition, str]]
+
+
+def conditions_of(phase: PhasePlan, conditions: Conditions) -> Conditions:
+    """Return the conditions that are asked: with bodies, budgets and caps take the place of those that count."""
+    if phase.bodies is None:
+        return conditions
+    return [
+        (name, condition, place)
+        for name, condition, place in conditions
+        if not ({"episodes", "ended"} & condition.reads) and cap_of(condition) is None
+    ]
+
+
+def cap_of(condition: TerminationCondition) -> int | None:
+    """Return after how many steps a condition ends every episode, whatever the environments do; None: it does not."""
+    return condition.longest_episode({}) if condition.has_episode_part() else None

@@ -57,12 +57,16 @@ class EpisodeMeans:
         steps: Its steps.
         means: Agent -> mean of its objectives in this episode; an agent without any is left out.
         cut: Whether it was cut off by the end of the phase; such an episode enters no window.
+        environment: Whose episode it is, in a phase with bodies; empty where an episode spans all environments.
+        body: Of which body, `<agent>/<b>`, where each has episodes of its own.
     """
 
     episode: int
     steps: int
     means: Mapping[str, float] = field(default_factory=dict)
     cut: bool = False
+    environment: str = ""
+    body: str = ""
 
 
 @dataclass(frozen=True, slots=True)

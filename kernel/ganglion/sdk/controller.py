@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.part import Part
@@ -70,8 +70,11 @@ class Controller(Part, ABC):
         rewards: Agent -> the values of its rewards of the last step; empty before the first one.
         step: Steps that have been made in this episode.
         episode: Number of the episode in this worker, from 0.
+        multiplicity: Whether its phases have bodies, each with timelines: then the bus makes the ticks, and neither
+            `advance` nor `simulate` is called.
     """
 
+    multiplicity: ClassVar[bool] = False
     agents: Sequence[str] = ()
     environments: Sequence[str] = ()
     sensors: Mapping[str, Sequence[str]] = {}
