@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -23,9 +23,17 @@ from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
 from ganglion.peer.step.layout import Layout
-from ganglion.peer.transitions import Remember, Row, Stack, parted
+from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, parted
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
-from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary, Evaluation, Update, carries_update
+from ganglion.sdk.brain import (
+    Brain,
+    CheckpointableBrain,
+    EpisodeSummary,
+    Evaluation,
+    Transitions,
+    Update,
+    carries_update,
+)
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.wire.messages import (
@@ -92,6 +100,7 @@ class BrainHost(AgentHost):
         sensors, actuators, attributes = self._begin(request, setup, setup.agent, {"uid": setup.agent})
         self._began, self._answered, self._brain, self._checkpoints = request, None, None, None
         self._notes = Notes(self._tolerated_errors)
+        self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
         self._applied_layout = self._actuator_layout
         own, hooks = attributes["rng"], self._hooks
         self._memory = Memory(rng=own)
@@ -284,7 +293,7 @@ class BrainHost(AgentHost):
         if type(every) is not int or every < 1:
             raise self._hooks.blame("setup", AuthorError(f"learn_every: expected an integer >= 1, found {every!r:.60}"))
         setup = self._setup
-        alone = len(setup.muscles) == 1 and not self._answers_first and self._filters is None
+        alone = not setup.bodies and len(setup.muscles) == 1 and not self._answers_first and self._filters is None
         return every if alone and not continues(setup.plugin) else 1
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
@@ -393,8 +402,15 @@ class BrainHost(AgentHost):
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
         """Think about the rows of a round; `last` is the request that completed it, which the caller answers."""
         try:
+            if self._bodies:
+                thinks = [(request, message) for request, message in rows if isinstance(message, Think)]
+                if thinks:
+                    self._think_of_bodies(thinks)
+                rows_left: list[tuple[Request, Think | UpdateAsked]] = []
+            else:
+                rows_left = rows
             together: list[Row] = []
-            for request, message in rows:
+            for request, message in rows_left:
                 for think in parted(message) if isinstance(message, Think) else ():
                     row = self._row(request, think)
                     if row is None:
@@ -416,6 +432,56 @@ class BrainHost(AgentHost):
         if not self._answers_first:
             for request, message in rows:
                 self._answer(request, message)
+
+    def _think_of_bodies(self, rows: Sequence[tuple[Request, Think]]) -> None:
+        """Think about what many bodies have decided, worker after worker."""
+        brain = self._running()
+        chunks: list[Transitions] = []
+        for request, think in rows:
+            if think.reward_ids is not None and think.reward_ids != self._reward_ids:
+                self._declare_rewards(think.reward_ids)
+            if self._rewards is None:
+                raise RemoteProtocolError("think.rewards: they were not declared")
+            chunks.append(self._stack.bodies(think, self._bodies, request.blobs))
+        self._thoughts += sum(map(len, chunks))
+        workers = [think.worker for _, think in rows]
+        if self._arrays:
+            if self._memory.size_limit > 0:
+                for chunk, (_, think) in zip(chunks, rows, strict=True):
+                    for i in range(len(chunk)):
+                        self._recall(chunk, think, i)
+            self._learn(brain, joined_transitions(chunks), workers)
+            return
+        for chunk, (_, think) in zip(chunks, rows, strict=True):
+            for i in range(len(chunk)):
+                self._recall(chunk, think, i)
+                self._hooks.step = int(chunk.step[i])
+                self._hear("thinking", brain.thinking, (chunk.muscle[i], chunk.data[i]), [think.worker])
+
+    def _recall(self, chunk: Transitions, think: Think, i: int) -> None:
+        """Write one row of many into the memory."""
+        assert self._rewards is not None
+        sensors, actuators, rewards = self._sensor_layout, self._actuator_layout, self._rewards
+        setpoints = actuators.of_vector(chunk.actions[i])
+        self._memory.append(
+            chunk.muscle[i],
+            sensor_readings=sensors.of_vector(chunk.observations[i]),
+            actuator_setpoints=setpoints,
+            applied_setpoints=setpoints,
+            rewards=rewards.of_vector(chunk.rewards[i]),
+            objective=think.objective[i],
+            next_readings=sensors.of_vector(chunk.next_observations[i]),
+            dones=bool(chunk.terminated[i] or chunk.truncated[i]),
+            terminated=bool(chunk.terminated[i]),
+            truncated=bool(chunk.truncated[i]),
+            decision_index=int(chunk.step[i]),
+            episode=int(chunk.episode[i]),
+            additional_data=copied(chunk.data[i]),
+        )
+
+    def _learn(self, brain: Brain, batch: Transitions, workers: list[int]) -> None:
+        self._hooks.step = int(batch.step[0])
+        self._hear("learn", brain.learn, (batch,), workers)
 
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
         self._reply(request, message.worker, self._signals.pop(message.worker, None))
@@ -460,15 +526,20 @@ class BrainHost(AgentHost):
         assert brain is not None
         self._hooks.step = rows[0].decision
         hook, args = ("learn", (self._stack(rows),)) if self._arrays else ("thinking", (rows[0].muscle, rows[0].data))
+        self._hear(hook, getattr(brain, hook), args, list(map(_WORKER, rows)))
+
+    def _hear(self, hook: str, function: Callable[..., Any], args: tuple[Any, ...], workers: list[int]) -> None:
+        """Call a hook of the brain, and take what it returns, publishes, notes and signals."""
+        brain = self._brain
+        assert brain is not None
         try:
-            result = self._hooks.tolerate(hook, getattr(brain, hook), *args)
+            result = self._hooks.tolerate(hook, function, *args)
             if result is not None:
                 self._take(result)
         except Tolerated:
             pass
         if self._filters is not None:
             self._filters.publish()
-        workers = list(map(_WORKER, rows))
         self._notes.take(workers[0], brain)
         wish = brain.pop_signal()
         if wish is not None:

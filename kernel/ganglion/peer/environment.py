@@ -9,6 +9,7 @@ from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process, show_failure
+from ganglion.peer.bodies import Bodies
 from ganglion.peer.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.host import Host
@@ -83,6 +84,10 @@ class EnvironmentHost(Host):
         attributes["reward"] = self._judgement.once
         environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
         self._environment = environment
+        self._bodies: Bodies | None = None
+        environment.index = start.index
+        if start.bodies is not None:
+            self._bodies = self._read(Bodies, environment, start, self._hooks)
         says_itself = self._read(speaks, type(environment))
         self._sensors: Layout  # known once it has declared them
         self._setpoint_layout: Layout
@@ -105,6 +110,8 @@ class EnvironmentHost(Host):
         environment = self._environment
         if environment is None or self._late is not None:
             environment = self._running()
+        if self._bodies is not None:
+            return self._update_bodies(self._bodies, update)
         if environment.done:
             raise LocalProtocolError(f"environment {self._start.uid}: update after the end of its episode")
         self._steps += 1
@@ -162,20 +169,60 @@ class EnvironmentHost(Host):
         state = self._drawn.save() or None
         self._begin_episode(environment, reset.episode)
         self._judgement.reset()
-        seed = integer_from_words(reset.stream) if reset.stream else reset.seed
-        result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
-        baseline = self._judgement.baseline(self._baseline(result))
-        self._same_declarations(baseline)
-        ticks, timestamp = self._pass_time(baseline.simtime)
+        ticks, timestamp, readings = self._reopen(environment, reset)
         body = codec_of(EnvironmentReset).encode(replace(reset, state=state))
         self._opened = Request(request.peer, request.head, body, request.blobs)
         return EnvironmentUpdated(
-            readings=self._readings(baseline.sensors_available),
+            readings=readings,
             rewards=[],
             ticks=ticks,
             timestamp=timestamp,
             state=state,
             excused=self._tolerated_errors.pop(),
+        )
+
+    def _reopen(self, environment: Environment, reset: EnvironmentReset) -> tuple[int | None, str | None, Field]:
+        """Have the author's object begin the next episode; return its time and first readings."""
+        bodies = self._bodies
+        if bodies is not None and environment.batched:
+            ticks, timestamp = self._pass_time(None)
+            return ticks, timestamp, bodies.begin(reset.stream, EnvironmentBaseline([], []))
+        seed = integer_from_words(reset.stream) if reset.stream else reset.seed
+        result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
+        baseline = self._judgement.baseline(self._baseline(result))
+        if bodies is not None:
+            readings = self._read(bodies.begin, reset.stream, baseline)
+            baseline = self._of_one_body(bodies, baseline)
+            self._same_declarations(baseline)
+            return *self._pass_time(baseline.simtime), readings
+        self._same_declarations(baseline)
+        return *self._pass_time(baseline.simtime), self._readings(baseline.sensors_available)
+
+    def _of_one_body(self, bodies: Bodies, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
+        """Return what is declared for one body."""
+        names = ("sensor", "actuator", "reward")
+        parts = {f"{name}s_available": getattr(baseline, f"{name}s_available") for name in names}
+        one = {key: self._read(bodies.one_of, key.partition("s_")[0], part) for key, part in parts.items()}
+        return replace(baseline, **one)
+
+    def _update_bodies(self, bodies: Bodies, update: EnvironmentUpdate) -> EnvironmentUpdated:
+        """Advance by one step with these bodies."""
+        self._steps += 1
+        self._hooks.step = self._steps
+        rows = bodies.rows_of(update)
+        readings, earned, flags, simtime, own = bodies.step(update)
+        ticks, timestamp = self._pass_time(simtime)
+        first_rows, first_readings = bodies.renew(rows, flags)
+        return EnvironmentUpdated(
+            readings=readings,
+            rewards=earned,
+            terminated=own[0],
+            truncated=own[1],
+            ticks=ticks,
+            timestamp=timestamp,
+            flags=flags.tobytes(),
+            first_rows=first_rows,
+            first_readings=first_readings,
         )
 
     def tick(self) -> None:
@@ -249,6 +296,7 @@ class EnvironmentHost(Host):
             "done": environment.done,
             "earlier": self._earlier,
             "rewards": self._reward_ids,
+            "bodies": None if self._bodies is None else self._bodies.state(),
         }
         try:
             books["state"] = self._saved(environment)
@@ -289,6 +337,8 @@ class EnvironmentHost(Host):
             self._rewards = Layout.of(self._reward_ids, missing=True)
         self._begin_episode(environment, books["episode"])
         self._steps, self._earlier, environment.done = books["steps"], books["earlier"], books["done"]
+        if self._bodies is not None:
+            self._bodies.restore(books["bodies"])
         self._hooks.step = self._steps or None
         self._judgement.show_step(self._hooks.step)
         try:
@@ -316,6 +366,9 @@ class EnvironmentHost(Host):
 
     def _declare(self, environment: Environment, baseline: EnvironmentBaseline) -> EnvironmentDeclared:
         baseline = self._judgement.baseline(baseline)
+        whole, bodies = baseline, self._bodies
+        if bodies is not None:
+            baseline = self._of_one_body(bodies, baseline)
         sensors, actuators = baseline.sensors_available, baseline.actuators_available
         self._sensors = self._layout("sensor", sensors)
         self._setpoint_layout = self._layout("actuator", actuators)
@@ -328,11 +381,16 @@ class EnvironmentHost(Host):
         rewards = baseline.rewards_available
         if rewards is not None:
             self._rewards = self._layout("reward", rewards)
+        if bodies is not None:
+            self._read(bodies.declare, self._sensors, self._setpoint_layout, self._rewards)
+            readings = self._read(bodies.begin, self._start.episode_stream, whole)
+        else:
+            readings = self._readings(sensors)
         ticks, timestamp = self._pass_time(baseline.simtime)
         return EnvironmentDeclared(
             sensors=[declaration(s.uid, s.space, None, s.value_ids) for s in sensors],
             actuators=[declaration(a.uid, a.space, a.value, a.value_ids) for a in actuators],
-            readings=self._readings(sensors),
+            readings=readings,
             rewards=None if rewards is None else [declaration(r.uid, r.space, None, r.value_ids) for r in rewards],
             ticks=ticks,
             timestamp=timestamp,

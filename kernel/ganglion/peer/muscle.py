@@ -9,8 +9,9 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.errors import AuthorError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
+from ganglion.peer.acting import Acting
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
@@ -27,6 +28,7 @@ from ganglion.sdk.information import ActuatorInformation, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
+from ganglion.sdk.seed import derive
 from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     Act,
@@ -77,6 +79,7 @@ class MuscleHost(AgentHost):
         self._memory = Memory()
         self._memory.declare(sensors, actuators)
         self._told_rewards = False
+        self._acting: Acting | None = None
         attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup)}
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
@@ -84,8 +87,12 @@ class MuscleHost(AgentHost):
         own = {**self._given, **identity(setup.objective_stream)}
         self._objective: Objective = self._judging("__init__", self._loader.make, "objective", setup.objective, own)
         hooks = self._hooks
+        if setup.bodies:
+            attributes |= identity(setup.bodies[0][3])
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
+        if setup.bodies is not None:
+            self._acting = self._make_acting(muscle, attributes, sensors, actuators)
         self._filters: ActingFilters | None = self._make_filters(ActingFilters)
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
         if self._filters is not None:
@@ -103,7 +110,8 @@ class MuscleHost(AgentHost):
         self._takes_arrays = takes_arrays(muscle)
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
-        hooks("setup", muscle.setup)
+        for one in self._muscles():
+            hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
         self._kept: list[Think] = []  # what the brain is still to hear of, all of the open episode
@@ -119,12 +127,50 @@ class MuscleHost(AgentHost):
             self._prepare(muscle)
         return MuscleReady(blocks=True)
 
+    def _make_acting(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Acting:
+        """Return what acts for many bodies: one object for all of them, or one for each."""
+        setup, bodies = self._setup, self._setup.bodies
+        if setup.filters:
+            raise AuthorError(f"agent {self._where}: filters beside bodies are not built yet")
+        together = takes_arrays(muscle) and self._objective.batched
+        muscles, objectives, memories = [muscle], [self._objective], []
+        if not together:
+            memories = [self._memory]
+            for row in bodies[1:]:
+                memory = Memory()
+                memory.declare(sensors, actuators)
+                memories.append(memory)
+                streams = identity(derive(setup.objective_stream, "body", row[0], row[1]))
+                own = {**self._given, **streams}
+                objectives.append(self._judging("__init__", self._loader.make, "objective", setup.objective, own))
+        if not takes_arrays(muscle):
+            for row, memory in zip(bodies[1:], memories[1:], strict=True):
+                own = attributes | identity(row[3]) | {"memory": memory}
+                muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
+        layouts, informations = (self._sensor_layout, self._actuator_layout), (self._sensors, actuators)
+        hooks = (self._hooks, self._judging)
+        found = Acting(setup, layouts, informations, hooks, muscles, objectives, memories)
+        if self._rewards is not None:
+            found.declare(self._rewards)
+        return found
+
+    def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
+        super()._declare_rewards(declarations)
+        if self._acting is not None and self._rewards is not None:
+            self._acting.declare(self._rewards)
+
+    def _muscles(self) -> Sequence[Muscle]:
+        """Return the objects that act: one, or one per body."""
+        assert self._muscle is not None
+        return [self._muscle] if self._acting is None else self._acting.muscles
+
     def _prepare(self, muscle: Muscle) -> None:
         """Let the muscle take over the stored policy; what goes wrong is told with the model's folder."""
         try:
             if self._filters is not None:
                 self._prepare_filters(self._filters)
-            self._hooks("prepare_model", muscle.prepare_model)
+            for one in self._muscles():
+                self._hooks("prepare_model", one.prepare_model)
         except GanglionError as error:
             if self._setup.models is not None:
                 error.add_note(f"model {self._setup.models}")
@@ -150,7 +196,8 @@ class MuscleHost(AgentHost):
                 if self._kept:
                     self._send_kept(None)
                 self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
-            self._hooks("teardown", self._muscle.teardown)
+            for one in self._muscles():
+                self._hooks("teardown", one.teardown)
             self._hooks.close()
             self._judging.close()
             if self._filters is not None:
@@ -178,7 +225,8 @@ class MuscleHost(AgentHost):
         """Begin the journal anew behind a set-up or a reset, where that is due; called between two requests."""
         if self._stands and self._muscle is not None:
             self._stands = False
-            self._stand()
+            if self._acting is None or not self._acting.memories:
+                self._stand()
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         parts: dict[str, Any] = {"muscle": (self._muscle, _OURS), "objective": (self._objective, ()), **filters}
@@ -195,12 +243,15 @@ class MuscleHost(AgentHost):
             "due": due,
             "learned": self._learned,
             "together": self._together,
+            "acting": None if self._acting is None else self._acting.state(),
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
         self._told_rewards = books["told"]
         self._learned, self._together = dict(books["learned"]), books["together"]
         self._begin_episode(books["episode"])
+        if self._acting is not None:
+            self._acting.restore(books["acting"])
         due = books["due"]
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
 
@@ -243,6 +294,8 @@ class MuscleHost(AgentHost):
             raise NotSetUp("expected muscle.setup first")
         if act.passing:
             return self._pass(act, request.head.position)
+        if self._acting is not None:
+            return self._act_for(self._acting, act, request.head.position)
         readings = self._sensor_layout.values(act.readings, "act.readings")
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
@@ -286,6 +339,41 @@ class MuscleHost(AgentHost):
             signal=signal,
             statistics=muscle.pop_statistics() or None,
             excused=self._excused(thought) if self._tolerated_errors.due or (thought and thought.excused) else None,
+            learned=learned,
+        )
+
+    def _act_for(self, acting: Acting, act: Act, position: Position | None) -> Acted:
+        """Complete and make the decisions of many bodies."""
+        self._stands = True
+        if act.reward_ids is not None and self._rewards is None:
+            self._declare_rewards(act.reward_ids)
+        objectives, think = acting.complete(act)
+        thought = None
+        if self._setup.brain is not None:
+            if think is None:
+                thought = self._ask_newest(act, position)
+            else:
+                reward_ids = None if self._told_rewards else self._reward_ids
+                self._told_rewards = True
+                think = replace(think, round=act.round, workers=act.workers, reward_ids=reward_ids)
+                thought = self._ask("brain.think", think, position)
+            if thought.fresh:
+                self._due = thought
+            self._learned |= thought.statistics or {}
+        learned = None
+        if objectives and self._learned:
+            learned, self._learned = self._learned, {}
+        if self._due is not None:
+            due, self._due = self._due, None
+            if self._takes_updates:
+                self._update(due)
+        setpoints, statistics = acting.decide(act)
+        return Acted(
+            setpoints=setpoints,
+            objective=list(objectives),
+            signal=None if thought is None else thought.signal,
+            statistics=statistics,
+            excused=self._excused(thought),
             learned=learned,
         )
 
@@ -460,7 +548,8 @@ class MuscleHost(AgentHost):
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
-            self._hooks.excused(None, "update", self._muscle.update, thought.update)
+            for one in self._muscles():
+                self._hooks.excused(None, "update", one.update, thought.update)
 
     def _same_again(self, readings: list[Any], told: Field) -> Decision:
         """Return the decision to go on as before: what the code of an author raised is tolerated."""

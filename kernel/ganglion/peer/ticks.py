@@ -164,6 +164,7 @@ class _Agent:
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
         self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
+        self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
         self.changes = _transform(table, rewards.width)
         self.entries: list[list[Any]] = []
@@ -172,7 +173,7 @@ class _Agent:
 
     STATE = (
         *("readings", "seen", "setpoints", "earned", "ends", "decided"),
-        *("number", "tick", "episode", "decisions", "given", "counted"),
+        *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
     )
 
 
@@ -445,6 +446,10 @@ class Ticks:
         np.add.at(agent.counted, places[known], 1)
         agent.decided[places] = False
         learned = answer.learned
+        noted: list[Any] = [agent.noted.pop(place, None) for place in places.tolist()] if agent.noted else []
+        if learned:
+            noted = noted or [None] * count
+            noted[0] = {**(noted[0] or {}), **learned}
         agent.entries.append(
             [
                 places.astype(_NUMBER).tobytes(),
@@ -457,7 +462,7 @@ class Ticks:
                 _joined(earned),
                 values.tobytes(),
                 (flags & (TERMINATED | TRUNCATED)).tobytes(),
-                [learned, *[None] * (count - 1)] if learned else None,
+                noted if any(noted) else None,
             ]
         )
         agent.weight += count
@@ -489,6 +494,8 @@ class Ticks:
         agent.episode[places] = self.core.episode[rows]
         agent.tick[places] = self.core.tick
         agent.decided[places] = True
+        if answer.statistics:
+            agent.noted |= {int(places[int(i)]): noted for i, noted in answer.statistics.items()}
         self.core.fresh[rows] = False
         for link in agent.links:
             if len(agent.links) == 1:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.step.layout import Field, Layout
-from ganglion.peer.values import SIMPLE, copied
+from ganglion.peer.values import SIMPLE, copied, deserialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
-from ganglion.wire.messages import Think
+from ganglion.wire.messages import TERMINATED, TRUNCATED, Think
 
 
 @dataclass(slots=True)
@@ -154,3 +154,64 @@ class Stack:
             step=np.array([row.decision for row in rows]),
             data=[row.data for row in rows],
         )
+
+    def bodies(self, think: Think, bodies: Sequence[Any], blobs: Sequence[bytes]) -> Transitions:
+        """Return the decisions of many bodies; `bodies` are the coordinates of rows.
+
+        Raises:
+            RemoteProtocolError: Numbers of rows, of bytes or of entries do not fit each other.
+        """
+        assert self._rewards is not None
+        given = (think.rows, think.flags, think.decisions, think.episodes)
+        if any(part is None for part in given):
+            raise RemoteProtocolError("think: expected rows, flags, decisions and episodes of bodies")
+        rows, flags, decisions, episodes = (
+            np.frombuffer(part or b"", kind) for part, kind in zip(given, ("<u2", "u1", "<i8", "<i8"), strict=True)
+        )
+        count = len(rows)
+        sizes = (len(flags), len(decisions), len(episodes), len(think.objective))
+        if not count or sizes != (count,) * 4 or int(rows.max()) >= len(bodies):
+            raise RemoteProtocolError(f"think: expected entries of 1 to {len(bodies)} bodies, found {sizes}")
+        data: Any = [None] * count
+        if think.data is not None:
+            data = deserialize(think.data, blobs, "think.data")
+            if not (isinstance(data, list | np.ndarray) and len(data) == count):
+                raise RemoteProtocolError(f"think.data: expected null or {count} values")
+        ended = flags & TERMINATED != 0
+        objectives = [np.nan if value is None else value for value in think.objective]
+        return Transitions(
+            observations=_matrix(self._sensors, think.readings, count, "readings"),
+            actions=_matrix(self._actuators, think.applied, count, "applied"),
+            objectives=np.array(objectives, np.float64),
+            rewards=_matrix(self._rewards, think.rewards, count, "rewards"),
+            next_observations=_matrix(self._sensors, think.next_readings, count, "next_readings"),
+            terminated=ended,
+            truncated=flags & TRUNCATED != 0,
+            bootstrap=1.0 - ended,
+            muscle=[f"{self._body[0]}/{think.worker}"] * count,
+            body=[bodies[row] for row in rows.tolist()],
+            episode=episodes,
+            step=decisions,
+            data=data,
+        )
+
+
+def _matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
+    if not layout.fits(field, count):
+        layout.bodies(field, f"think.{what}", count)  # says what is wrong
+        raise RemoteProtocolError(f"think.{what}: expected blocks of {count} bodies")
+    return layout.side_by_side([run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)])
+
+
+def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:
+    """Return the rows of several workers in their order."""
+    if len(chunks) == 1:
+        return chunks[0]
+    found: dict[str, Any] = {}
+    for part in fields(Transitions):
+        values = [getattr(chunk, part.name) for chunk in chunks]
+        if all(isinstance(value, np.ndarray) for value in values):
+            found[part.name] = np.concatenate(values)
+        else:
+            found[part.name] = [one for value in values for one in value]
+    return Transitions(**found)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.controller import EpisodeEnded as EpisodeEnded
     from ganglion.sdk.controller import Setpoints as Setpoints
     from ganglion.sdk.controller import StepResult as StepResult
+    from ganglion.sdk.environment import Body as Body
     from ganglion.sdk.environment import Environment as Environment
     from ganglion.sdk.environment import EnvironmentBaseline as EnvironmentBaseline
     from ganglion.sdk.environment import EnvironmentState as EnvironmentState
@@ -107,7 +108,7 @@ _HOMES = {
     "ganglion.sdk.part": "Part check_parameters construct",
     "ganglion.sdk.controller": "Controller ControllerBus EpisodeEnded Setpoints StepResult",
     "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState "
-    "EnvironmentStateTransformer ResetRequest Reward StateTransformer StepBatch",
+    "EnvironmentStateTransformer Body ResetRequest Reward StateTransformer StepBatch",
     "ganglion.sdk.filter": "Filter",
     "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
     "ganglion.sdk.information": "ActuatorInformation Information RewardInformation "

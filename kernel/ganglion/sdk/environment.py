@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
@@ -49,8 +50,9 @@ class EnvironmentState:
         done: Given alone it means terminated. The attribute follows from the two others.
         world_state: For reward and transformer; stored if a transformer leaves it in place. None is none.
         simtime: None counts the updates of this episode as ticks.
-        terminated: No future exists; None is not given.
-        truncated: Cut off from outside; None is not given.
+        terminated: No future exists; None is not given. In a phase with bodies a map (agent, b) -> boolean, or one for
+            all.
+        truncated: Cut off from outside; None is not given; likewise.
 
     Raises:
         AuthorError: Terminated and truncated are both true, or `done` contradicts them.
@@ -65,21 +67,24 @@ class EnvironmentState:
         done: bool | None = None,
         world_state: Any = None,
         simtime: SimTime | None = None,
-        terminated: bool | None = None,
-        truncated: bool | None = None,
+        terminated: bool | Mapping[Any, bool] | None = None,
+        truncated: bool | Mapping[Any, bool] | None = None,
     ) -> None:
         self.sensor_information = sensor_information
         self.rewards = rewards
         self.world_state = world_state
         self.simtime = simtime
-        self.terminated: bool
-        self.truncated: bool
-        self.terminated, self.truncated = resolve_flags(done, terminated, truncated)
+        self.terminated: Any
+        self.truncated: Any
+        if isinstance(terminated, Mapping) or isinstance(truncated, Mapping):
+            self.terminated, self.truncated = terminated or False, truncated or False
+        else:
+            self.terminated, self.truncated = resolve_flags(done, terminated, truncated)
 
     @property
     def done(self) -> bool:
         """Whether the episode has ended, for either reason."""
-        return self.terminated or self.truncated
+        return bool(self.terminated or self.truncated)
 
     def __repr__(self) -> str:
         return (
@@ -96,6 +101,25 @@ class ResetRequest:
     seed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Name one body of an environment: an incarnation of an agent.
+
+    Args:
+        agent: The name of the agent.
+        a: Its place in the phase, from 0.
+        b: The number of the body within agent and environment, from 0.
+        role: A tag of the document, likewise `team` and `group`; None is none.
+    """
+
+    agent: str
+    a: int
+    b: int
+    role: str | None = None
+    team: str | None = None
+    group: str | None = None
+
+
 @dataclass(slots=True)
 class StepBatch:
     """Answer an update of many bodies at once; axis 0 is the body.
@@ -103,7 +127,7 @@ class StepBatch:
     Args:
         readings: Sensor id -> array `[bodies, *shape]`.
         rewards: Reward id -> array `[bodies, *shape]`.
-        terminated: One boolean, or one per body.
+        terminated: One boolean, or one per body; with several bodies one alone is the environment's own, and means all.
         truncated: Likewise.
         simtime: None counts the updates of this episode as ticks.
     """
@@ -175,9 +199,15 @@ class Environment(Part, ABC):
         actuators: The declared actuators, likewise.
         done: Whether the running episode has ended.
         batched: Whether `update_batch` is called instead of `update`.
+        bodies: The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty.
+        rows: In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
+        index: The place of the environment in the phase, from 0.
     """
 
     batched: ClassVar[bool] = False
+    bodies: Sequence[Body] = ()
+    rows: Array = np.zeros(0, np.int64)
+    index: int = 0
     episode: int = 0
     reward: Reward | None = None
     sensors: Sequence[SensorInformation] = ()
@@ -219,6 +249,21 @@ class Environment(Part, ABC):
             The state after the step, with all declared sensors.
         """
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no update_batch")
+
+    def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array] | Awaitable[Mapping[str, Array]]:
+        """Begin an episode of each of these bodies; called in a phase with bodies if `batched` is true.
+
+        Behind `start_environment`, whose readings are not looked at then, for all bodies; in place of `reset` for all,
+        and with `episode_end: each` within the step in which bodies ended, for these.
+
+        Args:
+            rows: Which bodies begin, (k,) int64 ascending.
+            seeds: One per row, in [0, 2**63): an episode is a function of the parameters and its seed.
+
+        Returns:
+            Sensor id -> first readings, `[k, *shape]`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has several bodies and no begin_batch")
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
         """Open the next episode; the default is `shutdown` and then `start_environment`.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutine
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Statistics, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.part import Part
+
+if TYPE_CHECKING:
+    from ganglion.sdk.brain import Transitions
 
 Array = NDArray[Any]
 Proposal = tuple[list[ActuatorInformation], Any] | list[ActuatorInformation]
@@ -44,6 +47,7 @@ class Batch:
         episode: Number of the episode, (bodies,) int64.
         mode: Of the episode.
         masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
+        first: Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
     """
 
     observations: Array
@@ -53,6 +57,7 @@ class Batch:
     episode: Array
     mode: Mode
     masks: Mapping[str, Array] = field(default_factory=dict)
+    first: Array | None = None
 
 
 class Muscle(Part, Statistics, ABC):
@@ -242,6 +247,19 @@ class Objective(Part, ABC):
     """
 
     takes_params: ClassVar[bool] = True
+    batched: ClassVar[bool] = False  # whether `internal_rewards` judges the decisions of many bodies at once
+    reward_ids: Sequence[str] = ()  # the columns of `internal_rewards`' rewards; set by the bus in a phase with bodies
+
+    def internal_rewards(self, batch: Transitions) -> Array:
+        """Return the objectives of the decisions of many bodies; called instead of `internal_reward` if batched.
+
+        Args:
+            batch: The decisions; `objectives` are NaN. An object that is not batched is one per body instead.
+
+        Returns:
+            (k,) numbers; NaN is no value.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says batched = True and has no internal_rewards")
 
     @abstractmethod
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | Awaitable[float | None] | None:

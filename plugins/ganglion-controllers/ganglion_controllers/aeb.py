@@ -32,4 +32,4 @@ class AEB(Controller):
         named = isinstance(end, Mapping) and list(end) == ["environment"] and isinstance(end["environment"], str)
         if end not in ("all", "any") and not named:
             raise ValueError(f"end: expected all, any or {{environment: <uid>}}, found {end!r}")
-        self.mode, self.end = mode, end
+        self.end = end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -16,6 +16,7 @@ from ganglion.sdk.environment import EnvironmentState, StepBatch
 from ganglion.sdk.information import RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.spaces import Box, Space
+from ganglion.wire.messages import TERMINATED, TRUNCATED
 
 _SHAPE, _ITEM = attrgetter("shape"), methodcaller("item")
 
@@ -49,7 +50,7 @@ class Readings(Mapping[str, Array]):
         return len(self._layout)
 
 
-def field_of(what: str, layout: Layout, given: Any, bodies: int = 1) -> Field:
+def field_of(what: str, layout: Layout, given: Any, bodies: int = 1, names: Sequence[str] = ()) -> Field:
     """Return a map from ids to arrays as it travels; AuthorError names what is strange, missing or wrong."""
     if not isinstance(given, Mapping):
         raise AuthorError(f"{what}s: expected a map from ids to arrays, found {type(given).__name__}")
@@ -62,11 +63,56 @@ def field_of(what: str, layout: Layout, given: Any, bodies: int = 1) -> Field:
     strange = [uid for uid in given if uid not in layout.index]
     if strange:
         raise AuthorError(f"{what} {strange[0]!r} was not declared")
-    columns = [_values(what, uid, space, given, bodies) for uid, space in layout.pairs()]
+    columns = [_values(what, uid, space, given, bodies, names) for uid, space in layout.pairs()]
     return layout.field([[column[body] for column in columns] for body in range(bodies)])
 
 
-def _values(what: str, uid: str, space: Space, given: Mapping[str, Any], bodies: int) -> list[Any]:
+def batch_field(what: str, layout: Layout, given: Any, names: Sequence[str]) -> Field:
+    """Return a map from ids to arrays of many bodies as it travels, compared with their spaces block by block.
+
+    Raises:
+        AuthorError: It names what is strange, missing or wrong, and the body by its name.
+    """
+    count = len(names)
+    if isinstance(given, Mapping) and given.keys() == layout.index.keys():
+        blocks: Field = []
+        for run in layout.runs:
+            parts = [np.asarray(given[uid]) for uid in layout.ids[run.first : run.end]]
+            shapes = [(count, *shape_of(space)) for space in layout.spaces[run.first : run.end]]
+            if [part.shape for part in parts] != shapes or not all(_fits(part, run.dtype) for part in parts):
+                break
+            flat = [part.reshape(count, -1) for part in parts]
+            block = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+            blocks.append(block.astype(run.dtype, copy=False).tobytes())
+        else:
+            if layout.contains(blocks, finite=what == "reward", count=count):
+                return blocks
+    return field_of(what, layout, given, count, names)
+
+
+def _fits(array: Array, dtype: np.dtype[Any]) -> bool:
+    return array.dtype == dtype or np.can_cast(array.dtype, dtype, "safe")
+
+
+def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
+    """Return the flags of bodies as bytes; one flag for all means each of them. AuthorError names who has both."""
+    count, found = len(names), []
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        array = np.asarray(flag)
+        if array.dtype.kind != "b" or array.shape not in ((), (count,)):
+            raise AuthorError(f"{name}: expected a boolean, or one for each of {count} bodies, found {flag!r:.80}")
+        found.append(np.broadcast_to(array, (count,)))
+    both = found[0] & found[1]
+    if both.any():
+        name = names[int(np.flatnonzero(both)[0])]
+        raise AuthorError(f"terminated and truncated exclude each other: found both true of body {name}")
+    flags: Array = found[0] * np.uint8(TERMINATED) | found[1] * np.uint8(TRUNCATED)
+    return flags
+
+
+def _values(
+    what: str, uid: str, space: Space, given: Mapping[str, Any], bodies: int, names: Sequence[str]
+) -> list[Any]:
     """Return the contained value of each body."""
     if uid not in given:
         raise AuthorError(f"{what} {uid!r} is missing")
@@ -81,7 +127,8 @@ def _values(what: str, uid: str, space: Space, given: Mapping[str, Any], bodies:
     for body, value in enumerate(values):
         if not space.contains(value):
             kind = SensorInformation if what == "sensor" else RewardInformation
-            kind(value, space, uid if bodies == 1 else f"{uid} of body {body}")  # refuses it by its id
+            whose = names[body] if names else body
+            kind(value, space, uid if bodies == 1 and not names else f"{uid} of body {whose}")  # refuses it by its id
     if what == "reward" and not np.isfinite(array).all():
         raise AuthorError(f"reward {uid!r}: expected a finite number, found {array!r:.80}")
     return values

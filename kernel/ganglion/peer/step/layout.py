@@ -276,6 +276,13 @@ class Layout:
             return self._in(i, part, what)
         return part.reshape(shape_of(space))
 
+    def of_vector(self, vector: Array) -> list[Any]:
+        """Return the values of a row of `side_by_side`, numbers and arrays of a space's shape."""
+        found = []
+        for space, (begin, end) in zip(self.spaces, pairwise(self._offsets), strict=True):
+            found.append(space.from_vector(vector[begin:end].astype(space.dtype, copy=False)))
+        return found
+
     def rows(self, field: Field, count: int = 1) -> Field:
         """Return a field that has been checked as rows."""
         return [self.to_row(values) for values in self.bodies(field, "values", count)]
@@ -287,7 +294,7 @@ class Layout:
         languages leave equal results. RemoteProtocolError names the id whose value is not in its space, is NaN, or,
         with `finite`, infinite.
         """
-        if self.fits(field, count) and self._contains(field, finite, count):
+        if self.fits(field, count) and self.contains(field, finite, count):
             return field
         found = self.bodies(field, what, count)
         for body, values in enumerate(found):
@@ -301,7 +308,7 @@ class Layout:
                 raise RemoteProtocolError(f"{what}.{infinite}: expected a finite number{of}")
         return self.field(found)
 
-    def _contains(self, field: Field, finite: bool, count: int) -> bool:
+    def contains(self, field: Field, finite: bool, count: int) -> bool:
         """Compare each block with the bounds of its ids, all bodies at once; False says nothing."""
         for run, block, bounds in zip(self.runs, field, self._bounds, strict=True):
             matrix = run.matrix(block, count)
@@ -352,6 +359,12 @@ class Layout:
         if len(parts) == 1:
             return parts[0]
         found = np.hstack(parts) if parts else np.empty((len(fields), 0))
+        found.setflags(write=False)
+        return found
+
+    def side_by_side(self, runs: Sequence[Array]) -> Array:
+        """Return matrices `[bodies, columns]` of the blocks as one of the layout's dtype, read-only."""
+        found = runs[0] if len(runs) == 1 else np.hstack(runs) if runs else np.empty((0, 0))
         found.setflags(write=False)
         return found
 

@@ -1,0 +1,392 @@
+"""Acting bodies: the bodies of one agent in a worker's muscle: their open decisions, objectives and episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.peer.author import Hooks, Tolerated
+from ganglion.peer.step.arrays import Readings, batch_field
+from ganglion.peer.step.layout import Array, Field, Layout
+from ganglion.peer.values import deserialize, serialize
+from ganglion.sdk.brain import Transitions
+from ganglion.sdk.flow import Mode
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, Template
+from ganglion.sdk.memory import Memory
+from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
+from ganglion.wire.messages import DECIDE, FIRST, TERMINATED, TRUNCATED, Act, MuscleSetup, Think
+
+_NUMBER = np.dtype("<u2")
+
+
+class Acting:
+    """Complete and make the decisions of many bodies at once.
+
+    Muscles that take arrays are one object for all bodies; of others there is one object per body, likewise of
+    objectives, each with a memory of its own. The rows are in the order of environments and `b`.
+
+    Args:
+        setup: Of the muscle, with its bodies.
+        layouts: Of one body's sensors and actuators.
+        actuators: With their no-ops.
+        muscles: One, or one per body.
+        objectives: One that is `batched`, or one per body.
+        memories: Of bodies whose muscle or objective has one; else empty.
+    """
+
+    def __init__(
+        self,
+        setup: MuscleSetup,
+        layouts: tuple[Layout, Layout],
+        informations: tuple[Template[Any], Sequence[ActuatorInformation]],
+        hooks: tuple[Hooks, Hooks],
+        muscles: Sequence[Muscle],
+        objectives: Sequence[Objective],
+        memories: Sequence[Memory],
+    ) -> None:
+        self._setup, (self._sensors, self._actuators), self._mode = setup, layouts, Mode(setup.mode)
+        self._readings_of, self._offered = informations[0], Template(informations[1])
+        self._declared = list(informations[1])
+        self._hooks, self._judging = hooks
+        self.muscles, self.objectives, self.memories = list(muscles), list(objectives), list(memories)
+        bodies = setup.bodies or []
+        self.count = n = len(bodies)
+        self.arrays = len(self.muscles) == 1 and bool(self.muscles[0].batched)
+        self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
+        self._names = [f"{row[0]}/{row[1]}" for row in bodies]
+        self._learns = np.array([bool(row[2]) for row in bodies], bool)
+        self._seen = [np.zeros((n, run.width), run.dtype) for run in self._sensors.runs]
+        self._set = [np.zeros((n, run.width), run.dtype) for run in self._actuators.runs]
+        noops = self._actuators.field([[it.value for it in self._declared]])
+        self._noops = [run.matrix(block, 1)[0] for run, block in zip(self._actuators.runs, noops, strict=True)]
+        self._open, self._began = np.zeros(n, bool), np.zeros(n, bool)
+        self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
+        self._data: list[Any] = [None] * n
+        self._array: Array | None = None  # data that came as one array
+        self._rewards: Layout | None = None
+
+    STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array")
+
+    def state(self) -> dict[str, Any]:
+        """Return what a successor needs, between two messages."""
+        return {name: getattr(self, name) for name in self.STATE}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        for name in self.STATE:
+            setattr(self, name, _own(state[name]))
+
+    def declare(self, rewards: Layout) -> None:
+        """Take the layout of the rewards."""
+        self._rewards = rewards
+        for objective in self.objectives:
+            objective.reward_ids = rewards.ids
+        for memory in self.memories[1:]:  # the first is that of the host
+            memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])
+
+    # -- what came of decisions ---------------------------------------------------------------------------------------
+    def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
+        """Judge the decisions that a message completes; return their objectives, and what the brain is told of them.
+
+        Raises:
+            RemoteProtocolError: Rows, flags or values are not those of bodies of this agent.
+        """
+        places, flags = self._entries(act)
+        ends = flags & FIRST == 0
+        if not ends.any():
+            return [], None
+        count = len(places)
+        readings, rewards = self._matrices(self._sensors, act.readings, count, "readings"), self._earned(act, count)
+        if not ends.all():
+            places, flags = places[ends], flags[ends]
+            readings, rewards = [run[ends] for run in readings], [run[ends] for run in rewards]
+        if not self._open[places].all():
+            name = self._names[int(places[~self._open[places]][0])]
+            raise RemoteProtocolError(f"act.rows: body {name} has no open decision, expected the flag FIRST")
+        self._open[places] = False
+        objectives = self._judge(places, flags, readings, rewards)
+        return objectives, self._told(places, flags, readings, rewards, objectives)
+
+    def _entries(self, act: Act) -> tuple[Array, Array]:
+        if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
+            raise RemoteProtocolError("act: expected rows of two bytes and flags of one byte for each body")
+        places, flags = np.frombuffer(act.rows, _NUMBER).astype(np.int64), np.frombuffer(act.flags, np.uint8)
+        if len(places) and int(places.max()) >= self.count:
+            raise RemoteProtocolError(f"act.rows: expected numbers below {self.count}, found {int(places.max())}")
+        return places, flags
+
+    def _matrices(self, layout: Layout, field: Field, count: int, what: str) -> list[Array]:
+        if not layout.fits(field, count):
+            field = layout.checked(field, f"act.{what}", count=count)  # says what is wrong, or takes rows
+        return [run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)]
+
+    def _earned(self, act: Act, count: int) -> list[Array]:
+        if self._rewards is None:
+            raise RemoteProtocolError("act.rewards: they were not declared")
+        return self._matrices(self._rewards, act.rewards or [], count, "rewards")
+
+    def _judge(self, places: Array, flags: Array, readings: list[Array], rewards: list[Array]) -> list[float | None]:
+        assert self._rewards is not None
+        if not self.memories:
+            batch = self._transitions(places, flags, readings, rewards)
+            found = self._judging.excused(None, "internal_rewards", self._internal_rewards, batch)
+            return [None] * len(places) if found is None else found
+        objectives: list[float | None] = []
+        following = self._sensors.bodies(_blocks(readings), "act.readings", len(places))
+        earned = self._rewards.bodies(_blocks(rewards), "act.rewards", len(places))
+        seen = self._sensors.bodies(_blocks(self._seen, places), "act.readings", len(places))
+        applied = self._actuators.bodies(_blocks(self._set, places), "act.setpoints", len(places))
+        for i, place in enumerate(places.tolist()):
+            memory, flag = self.memories[place], int(flags[i])
+            terminated, truncated = bool(flag & TERMINATED), bool(flag & TRUNCATED)
+            self._judging.step = int(self._number[place])
+            memory.append(
+                f"{self._setup.agent}/{self._setup.worker}",
+                sensor_readings=seen[i],
+                actuator_setpoints=applied[i],
+                applied_setpoints=applied[i],
+                rewards=earned[i],
+                next_readings=following[i],
+                dones=terminated or truncated,
+                terminated=terminated,
+                truncated=truncated,
+                decision_index=int(self._number[place]),
+                episode=int(self._episode[place]),
+                additional_data=self._data_of(place),
+            )
+            objective = self.objectives[place]
+            value = self._judging.excused(None, "internal_reward", objective.internal_reward, memory)
+            value = self._judging.excused(None, "internal_reward", objective_value, value)
+            memory.complete(value)
+            if flag:
+                memory.close(terminated, truncated)
+            objectives.append(value)
+        return objectives
+
+    def _internal_rewards(self, batch: Any) -> list[float | None]:
+        found = np.asarray(self.objectives[0].internal_rewards(batch))
+        if found.shape != (len(batch),) or found.dtype.kind not in "fiub":
+            text = f"expected an array of {len(batch)} numbers, found {found.dtype} {found.shape}"
+            raise AuthorError(f"internal_rewards: {text}")
+        return [None if value != value else value for value in found.astype(np.float64).tolist()]
+
+    def _transitions(self, places: Array, flags: Array, readings: list[Array], rewards: list[Array]) -> Transitions:
+        assert self._rewards is not None
+        count = len(places)
+        return Transitions(
+            observations=self._sensors.side_by_side([run[places] for run in self._seen]),
+            actions=self._actuators.side_by_side([run[places] for run in self._set]),
+            objectives=np.full(count, np.nan),
+            rewards=self._rewards.side_by_side(rewards),
+            next_observations=self._sensors.side_by_side(readings),
+            terminated=flags & TERMINATED != 0,
+            truncated=flags & TRUNCATED != 0,
+            bootstrap=1.0 - (flags & TERMINATED != 0),
+            muscle=[f"{self._setup.agent}/{self._setup.worker}"] * count,
+            body=[self._bodies[place] for place in places.tolist()],
+            episode=self._episode[places],
+            step=self._number[places],
+            data=[None] * count,
+        )
+
+    def _told(
+        self,
+        places: Array,
+        flags: Array,
+        readings: list[Array],
+        rewards: list[Array],
+        objectives: Sequence[float | None],
+    ) -> Think | None:
+        """Return what the brain is told of completed decisions, None if of none."""
+        if self._setup.brain is None:
+            return None
+        learns = self._learns[places]
+        if not learns.all():
+            if not learns.any():
+                return None
+            chosen = np.flatnonzero(learns)
+            places, flags = places[chosen], flags[chosen]
+            readings, rewards = [run[chosen] for run in readings], [run[chosen] for run in rewards]
+            objectives = [objectives[i] for i in chosen.tolist()]
+        return Think(
+            worker=self._setup.worker,
+            episode=int(self._episode[places[0]]),
+            decision=int(self._number[places[0]]),
+            readings=_blocks(self._seen, places),
+            applied=_blocks(self._set, places),
+            rewards=_blocks(rewards),
+            objective=list(objectives),
+            next_readings=_blocks(readings),
+            data=self._data_at(places),
+            rows=places.astype(_NUMBER).tobytes(),
+            flags=(flags & (TERMINATED | TRUNCATED)).tobytes(),
+            decisions=self._number[places].astype("<i8").tobytes(),
+            episodes=self._episode[places].astype("<i8").tobytes(),
+        )
+
+    # -- decisions ----------------------------------------------------------------------------------------------------
+    def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
+        """Make the decisions that a message asks for; return the setpoints, and what was noted by places of entries."""
+        places, flags = self._entries(act)
+        count = len(places)
+        asked = flags & DECIDE != 0
+        if not asked.any():
+            return None, None
+        readings = self._matrices(self._sensors, act.readings, count, "readings")
+        fresh = flags & FIRST != 0
+        if not asked.all():
+            places, fresh, readings = places[asked], fresh[asked], [run[asked] for run in readings]
+        begun = places[fresh]
+        self._episode[begun] += 1
+        self._decisions[begun] = 0
+        for kept, run in zip(self._seen, readings, strict=True):
+            kept[places] = run
+        for kept, value in zip(self._set, self._noops, strict=True):
+            kept[begun] = value
+        if not self.arrays:
+            for place in begun.tolist():
+                if self._began[place]:
+                    self._hooks("reset", self.muscles[place].reset)
+        self._began[begun] = True
+        self._hooks.step = int(self._decisions[places[0]])
+        blocks = self._proposed(places, fresh) if self.arrays else self._proposed_by_each(places)
+        matrices = [run.matrix(block, len(places)) for run, block in zip(self._actuators.runs, blocks, strict=True)]
+        for kept, run in zip(self._set, matrices, strict=True):
+            kept[places] = run
+        self._number[places] = self._decisions[places]
+        self._decisions[places] += 1
+        self._open[places] = True
+        return blocks, self._noted(places)
+
+    def _proposed(self, places: Array, fresh: Array) -> Field:
+        """Return what the one muscle of all bodies proposes."""
+        count, muscle = len(places), self.muscles[0]
+        matrix = self._sensors.side_by_side([run[places] for run in self._seen])
+        fresh.flags.writeable = False
+        batch = Batch(
+            observations=matrix,
+            readings=Readings(self._sensors, matrix),
+            bodies=[self._bodies[place] for place in places.tolist()] if count < self.count else self._bodies,
+            step=self._decisions[places],
+            episode=self._episode[places],
+            mode=self._mode,
+            first=fresh,
+        )
+        try:
+            result = self._hooks.tolerate("propose_batch", muscle.propose_batch, batch)
+        except Tolerated:
+            return _blocks(self._set, places)  # as before
+        setpoints, data = result if type(result) is tuple and len(result) == 2 else (result, None)
+        hooks = self._hooks
+        blocks: Field = hooks("propose_batch", self._blocks_of, setpoints, places)
+        hooks("propose_batch", self._keep, data, places)
+        return blocks
+
+    def _blocks_of(self, setpoints: Any, places: Array) -> Field:
+        """Return proposals as they travel; AuthorError names what does not fit, and its body."""
+        layout, count = self._actuators, len(places)
+        names = [self._names[place] for place in places.tolist()]
+        if isinstance(setpoints, Mapping):
+            return batch_field("setpoint", layout, setpoints, names)
+        matrix = np.asarray(setpoints)
+        if matrix.shape == (count, layout.width) and matrix.dtype.kind in "biuf":
+            blocks: Field = []
+            for run in layout.runs:
+                part = matrix[:, run.columns]
+                cast = part.astype(run.dtype, copy=False)
+                if part.dtype.kind == "f" and run.dtype.kind != "f" and not (cast == part).all():
+                    break
+                blocks.append(cast.tobytes())
+            else:
+                if layout.contains(blocks, finite=True, count=count):
+                    return blocks
+        values, _ = read_batch_proposal(setpoints, self._declared, count)  # says what is wrong
+        for name, row in zip(names, values, strict=True):
+            infinite = layout.infinite(row)
+            if infinite is not None:
+                raise AuthorError(f"setpoint {infinite} of body {name}: expected a finite number, found {row!r:.80}")
+        return layout.field(values)
+
+    def _keep(self, data: Any, places: Array) -> None:
+        """Keep what a muscle adds for the brain, one value per body."""
+        if data is None:
+            if self._array is None:
+                return
+            data = [None] * len(places)
+        if not (isinstance(data, list | tuple | np.ndarray) and len(data) == len(places)):
+            raise AuthorError(
+                f"propose_batch[1]: expected a list of {len(places)} values, one per body, found {data!r:.200}"
+            )
+        if isinstance(data, np.ndarray) and data.dtype.kind in "biuf":
+            if self._array is None or self._array.shape[1:] != data.shape[1:] or self._array.dtype != data.dtype:
+                self._array = np.zeros((self.count, *data.shape[1:]), data.dtype)
+            self._array[places] = data
+            return
+        self._array = None
+        for place, value in zip(places.tolist(), data, strict=True):
+            self._data[place] = deserialize(serialize(value, None, "propose_batch[1]"), (), "propose_batch[1]")
+
+    def _data_of(self, place: int) -> Any:
+        return self._data[place] if self._array is None else self._array[place]
+
+    def _data_at(self, places: Array) -> Any:
+        """Return the data of bodies as they travel: an array of all, a list, or None if there are none."""
+        if self._array is not None:
+            return serialize(self._array[places], None, "data")
+        found = [self._data[place] for place in places.tolist()]
+        return None if all(value is None for value in found) else [serialize(v, None, "data") for v in found]
+
+    def _proposed_by_each(self, places: Array) -> Field:
+        """Return what the muscles of these bodies propose, one after the other."""
+        count, hooks, layout = len(places), self._hooks, self._actuators
+        rows: list[list[Any]] = []
+        for place, values in zip(
+            places.tolist(), self._sensors.bodies(_blocks(self._seen, places), "act.readings", count), strict=True
+        ):
+            hooks.step = int(self._decisions[place])
+            sensors, offered = self._readings_of.hold(values), self._offered.empty()
+            try:
+                result = hooks.tolerate("propose_actions", self.muscles[place].propose_actions, sensors, offered)
+            except Tolerated:
+                kept = _blocks(self._set, np.array([place]))
+                rows.append(layout.values(kept, "setpoints"))
+                continue
+            row, data = hooks("propose_actions", self._read, result, self._names[place])
+            rows.append(row)
+            self._data[place] = data
+        return layout.field(rows)
+
+    def _read(self, result: Any, name: str) -> tuple[list[Any], Any]:
+        layout = self._actuators
+        values, data = read_proposal(result, layout.ids)
+        for uid, space, value in zip(layout.ids, layout.spaces, values, strict=True):
+            if not space.contains(value):
+                ActuatorInformation(value, space, f"{uid} of body {name}")  # refuses it by its id
+        infinite = layout.infinite(values)
+        if infinite is not None:
+            raise AuthorError(f"setpoint {infinite} of body {name}: expected a finite number, found {values!r:.80}")
+        if data is not None:
+            data = deserialize(serialize(data, None, "propose_actions[1]"), (), "propose_actions[1]")
+        return values, data
+
+    def _noted(self, places: Array) -> dict[str, Any] | None:
+        """Return the statistics of decisions, by the number of the entry: those of one muscle for all, of the first."""
+        if self.arrays:
+            noted = self.muscles[0].pop_statistics()
+            return {"0": noted} if noted else None
+        found = {str(i): self.muscles[place].pop_statistics() for i, place in enumerate(places.tolist())}
+        return {i: noted for i, noted in found.items() if noted} or None
+
+
+def _blocks(runs: Sequence[Array], places: Array | None = None) -> Field:
+    return [run.tobytes() if places is None else run[places].tobytes() for run in runs]
+
+
+def _own(value: Any) -> Any:
+    """Return a state whose arrays may be written to."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_own(one) for one in value] if isinstance(value, list) else value
