@@ -54,7 +54,7 @@ from ganglion.wire.messages import (
 
 _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
 _WORKER = attrgetter("worker")
-_OURS = ("memory", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
+_OURS = ("memory", "bodies", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
 @dataclass(slots=True)
@@ -107,6 +107,7 @@ class BrainHost(AgentHost):
         self._models = Models(setup.models, setup.load)
         attributes |= {
             "memory": self._memory,
+            "bodies": self._bodies,
             "muscles": list(setup.muscles),
             "models": self._models,
             "phase": setup.phase,

@@ -369,8 +369,8 @@ class ControllerHost:
             e = world.setup
             own = {name: e[name] for name in _OF_ENVIRONMENTS}
             if setup.bodies is not None:
-                own |= _bodies_of(setup.bodies, e)
-            message = EnvironmentStart(**place, uid=world.uid, **own, index=i)
+                own |= {**_bodies_of(setup.bodies, e), "index": i}
+            message = EnvironmentStart(**place, uid=world.uid, **own)
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         answers = self.participant.gather(asked)

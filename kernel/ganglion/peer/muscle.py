@@ -50,7 +50,7 @@ _Read = tuple[list[Any], Any]
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
 _ACTUATORS = {ActuatorInformation}
-_OURS = ("memory", "sensors", "actuators", "static_world_models", "model_reader")
+_OURS = ("memory", "bodies", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
@@ -80,7 +80,8 @@ class MuscleHost(AgentHost):
         self._memory.declare(sensors, actuators)
         self._told_rewards = False
         self._acting: Acting | None = None
-        attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup)}
+        coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
+        attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup), "bodies": coordinates}
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         self._judging = self._hooks_of("objective", setup.objective, f"objective of {where}")

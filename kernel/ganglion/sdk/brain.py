@@ -154,6 +154,7 @@ class Brain(Part, Statistics, ABC):
         models: Where models are saved and loaded.
         last_update: The newest update, None before the first one. Set by the bus.
         batched: Whether `learn` is called instead of `thinking`.
+        bodies: The coordinates (agent, environment, b) of its bodies in a phase with bodies; without: empty.
         learn_every: It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep
             with one worker its muscle then sends up to n decisions together, and does not wait in between; they are
             heard one by one, in their order, with the same results. Signals come with the answer to them. Set it here,
@@ -161,6 +162,7 @@ class Brain(Part, Statistics, ABC):
     """
 
     batched: ClassVar[bool] = False
+    bodies: Sequence[Any] = ()
     learn_every: int = 1
     memory: Memory
     sensors: Sequence[SensorInformation] = ()

@@ -73,10 +73,13 @@ class Muscle(Part, Statistics, ABC):
         sensors: The declarations after filters, in document order, without values.
         actuators: Likewise; each carries its no-op.
         static_world_models: What the environments told about themselves, by uid.
-        batched: Whether `propose_batch` is called instead of `propose_actions`.
+        batched: Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object
+            for all bodies of its agent; any other is one object per body, each with its own memory.
+        bodies: The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
     """
 
     batched: ClassVar[bool] = False
+    bodies: Sequence[Any] = ()
     memory: Memory
     sensors: Sequence[SensorInformation] = ()
     actuators: Sequence[ActuatorInformation] = ()

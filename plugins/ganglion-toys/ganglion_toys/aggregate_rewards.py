@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ganglion.sdk import Memory, Objective
+import numpy as np
+
+from ganglion.sdk import Memory, Objective, Transitions
 
 __all__ = ["AggregateRewards"]
 
@@ -28,6 +30,8 @@ class AggregateRewards(Objective):
         aggregation: `sum` (default), `min`, `max` or `mean`.
         factor: What the result is multiplied by; default 1.0.
     """
+
+    batched = True
 
     def __init__(self, rewards: Sequence[str] | None = None, aggregation: str = "sum", factor: float = 1.0) -> None:
         super().__init__()
@@ -55,6 +59,19 @@ class AggregateRewards(Objective):
             table = table[self._chosen]
         values = [value for value in table.flat[0].tolist() if value == value]  # NaN: not in this row
         return self.factor * float(AGGREGATIONS[self.aggregation](values)) if values else None
+
+    def internal_rewards(self, batch: Transitions) -> np.ndarray[Any, Any]:
+        """Return the aggregates of many bodies' rewards; raises as `internal_reward`."""
+        rewards = batch.rewards
+        if self.rewards is not None:
+            chosen = _choose(self.rewards, self.reward_ids)
+            rewards = rewards[:, [list(self.reward_ids).index(uid) for uid in chosen]]
+        if not rewards.shape[1]:
+            return np.full(len(batch), np.nan)
+        return np.asarray(self.factor * _COLUMNS[self.aggregation](rewards, axis=1))
+
+
+_COLUMNS: dict[str, Any] = {"sum": np.sum, "min": np.min, "max": np.max, "mean": np.mean}
 
 
 def _choose(wanted: Sequence[str], columns: Sequence[str]) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ganglion.sdk import (
     ActuatorInformation,
@@ -18,6 +20,7 @@ from ganglion.sdk import (
     RewardInformation,
     SensorInformation,
     SimTime,
+    StepBatch,
 )
 
 __all__ = ["CartPole"]
@@ -42,6 +45,9 @@ ACTION = Discrete(2)
 REWARD = Box(0.0, 1.0, ())
 
 
+Array = NDArray[Any]
+
+
 class CartPole(Environment):
     """Balance a pole that is hinged on a cart.
 
@@ -51,6 +57,8 @@ class CartPole(Environment):
     truncated after 500 steps. Simulated time: ticks are steps of 0.02 s. An episode begins with four numbers drawn
     uniformly from +-0.05 by a generator of the episode's seed. Names, numbers and random draws are those of Gymnasium's
     CartPole-v1: an episode of equal seed and actions has equal readings.
+
+    With bodies all of them are advanced at once, in double precision, each with its own seed.
 
     Params:
         longest: Steps after which an episode is truncated, >= 1; default 500.
@@ -64,8 +72,15 @@ class CartPole(Environment):
         if longest < 1:
             raise ValueError(f"longest is at least 1 step, found {longest}")
         self.longest = longest
+        self.states = np.zeros((0, 4))  # of many bodies, with the steps of their episodes
+        self.made = np.zeros(0, np.int64)
         self.steps = 0
         self.state = (0.0, 0.0, 0.0, 0.0)
+
+    @property
+    def batched(self) -> bool:  # type: ignore[override]
+        """Whether there are bodies, which are advanced together."""
+        return bool(self.bodies)
 
     @classmethod
     def longest_episode(cls, longest: int = LONGEST, **params: Any) -> int | None:
@@ -105,6 +120,46 @@ class CartPole(Environment):
             truncated=not fallen and self.steps >= self.longest,
             simtime=SimTime(simtime_ticks=self.steps),
         )
+
+    def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
+        """Begin an episode of each of these bodies, by its seed."""
+        if not len(self.states):
+            self.states, self.made = np.zeros((len(self.bodies), 4)), np.zeros(len(self.bodies), np.int64)
+        for row, seed in zip(rows.tolist(), seeds, strict=True):
+            self.states[row] = np.random.default_rng(seed).uniform(-INITIAL_SPREAD, INITIAL_SPREAD, size=4)
+        self.made[rows] = 0
+        return {"observation": self.states[rows].astype(np.float32)}
+
+    def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
+        """Push the carts of these bodies for one step of 0.02 s."""
+        rows = self.rows
+        _, velocity, angle, spin = self.states[rows].T
+        force = np.where(setpoints["action"] == 1, FORCE, -FORCE)
+        cosine, sine = np.cos(angle), np.sin(angle)
+        drive = (force + POLE_MOMENT * spin * spin * sine) / TOTAL_MASS
+        inertia = POLE_HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * cosine * cosine / TOTAL_MASS)
+        spin_rate = (GRAVITY * sine - cosine * drive) / inertia
+        acceleration = drive - POLE_MOMENT * spin_rate * cosine / TOTAL_MASS
+        rates = np.stack([velocity, acceleration, spin, spin_rate], axis=1)
+        self.states[rows] += STEP_S * rates
+        self.made[rows] += 1
+        state = self.states[rows]
+        fallen = (np.abs(state[:, 0]) > POSITION_LIMIT) | (np.abs(state[:, 2]) > ANGLE_LIMIT)
+        return StepBatch(
+            readings={"observation": state.astype(np.float32)},
+            rewards={"reward": np.ones(len(rows))},
+            terminated=fallen,
+            truncated=~fallen & (self.made[rows] >= self.longest),
+        )
+
+    def save_state(self) -> dict[str, Any]:
+        """Return the states of all bodies."""
+        return {"states": self.states, "made": self.made, "steps": self.steps, "state": list(self.state)}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where `save_state` was called."""
+        self.states, self.made = np.array(state["states"]), np.array(state["made"])
+        self.steps, self.state = int(state["steps"]), tuple(state["state"])
 
     def _readings(self) -> list[SensorInformation]:
         return [SensorInformation(np.array(self.state, dtype=np.float32), OBSERVATION, "observation")]

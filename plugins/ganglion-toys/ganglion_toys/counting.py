@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ganglion.sdk import (
     RewardInformation,
     SensorInformation,
     SimTime,
+    StepBatch,
 )
 from ganglion_toys.echo import MODULUS, checksum
 
@@ -33,13 +35,14 @@ class CountingEnvironment(Environment):
     """Report position, episode and step, so that every reading and reward names its origin.
 
     Sensor `observation` is [e, episode, t, b]: e the environment's place in the phase, episode the resets so far, t
-    the steps of this episode (0 after its start), b the body (0: there is one). Actuator `answer` has no influence,
-    its no-op is -1. Reward `reward` of the step that made t is 10 e + t / 1000. Simulated time is t.
+    the steps of this episode (0 after its start), b the body. Actuator `answer` has no influence, its no-op is -1.
+    Reward `reward` of the step that made t is 100 a + 10 e + b + t / 1000, where a is the place of the agent. Without
+    bodies e, a and b are 0. Simulated time is t.
 
     Params:
-        length: The episode terminates at t = length, >= 1; default 10.
-        truncate_at: It is truncated at t = truncate_at; default None, never. At both it terminates.
-        anonymous: True hides e: observation [0, episode, t, 0], reward t / 1000. Default False.
+        length: The episode terminates at t = length, >= 1; default 10. A list has one for each body, by agents and b.
+        truncate_at: It is truncated at t = truncate_at; default None, never. At both it terminates. Likewise.
+        anonymous: True hides e, a, b: observation [0, episode, t, 0], reward t / 1000. Default False.
         verify: True raises ValueError where `answer` is not the checksum of the observation before. Default False.
         crash_at: {episode, step}: end the process with exit status 3 in this step, before it is made; for tests of
             lost processes. Default None.
@@ -47,32 +50,51 @@ class CountingEnvironment(Environment):
 
     def __init__(
         self,
-        length: int = 10,
-        truncate_at: int | None = None,
+        length: int | list[int] = 10,
+        truncate_at: int | list[int | None] | None = None,
         anonymous: bool = False,
         verify: bool = False,
         crash_at: dict[str, int] | None = None,
     ) -> None:
         super().__init__()
-        if length < 1 or (truncate_at is not None and truncate_at < 1):
+        self.lengths, self.cuts = _listed(length), _listed(truncate_at)
+        if min(self.lengths) < 1 or min(cut or 1 for cut in self.cuts) < 1 or 0 in self.cuts:
             raise ValueError(f"length and truncate_at are at least 1, found {length} and {truncate_at}")
-        self.length = length
-        self.truncate_at = truncate_at
+        self.length, self.truncate_at = self.lengths[0], self.cuts[0]
         self.anonymous = anonymous
         self.verify = verify
         self.crash_at = crash_at
         self.first = 0  # number of the episode that `start_environment` opened
         self.resets = 0
         self.t = 0
+        # Of many bodies: steps and number of the episode of each, when each ends.
+        self.times = self.numbers = self.ends = self.truncations = np.zeros(0, np.int64)
+
+    @property
+    def batched(self) -> bool:  # type: ignore[override]
+        """Whether there are bodies, which are counted together."""
+        return bool(self.bodies)
 
     @classmethod
-    def longest_episode(cls, length: int = 10, truncate_at: int | None = None, **params: Any) -> int | None:
+    def longest_episode(cls, length: Any = 10, truncate_at: Any = None, **params: Any) -> int | None:
         """Return the step in which every episode ends."""
-        return length if truncate_at is None else min(length, truncate_at)
+        lengths, cuts = _listed(length), _listed(truncate_at)
+        longest: int = max(lengths) if None in cuts else min(max(lengths), max(cuts))
+        return longest
 
     def start_environment(self) -> EnvironmentBaseline:
         """Begin the first episode."""
         self.first = self.episode
+        count = len(self.bodies)
+        for name, given in (("length", self.lengths), ("truncate_at", self.cuts)):
+            if len(given) not in (1, count or 1):
+                raise ValueError(
+                    f"{name}: expected a number or one for each of {count or 1} bodies, found {len(given)}"
+                )
+        self.times, self.numbers = np.zeros(count, np.int64), np.full(count, -1)
+        self.ends = np.broadcast_to(np.array(self.lengths, np.int64), (count,)) if count else self.ends
+        cuts = np.array([-1 if cut is None else cut for cut in self.cuts], np.int64)
+        self.truncations = np.broadcast_to(cuts, (count,)) if count else self.truncations
         return self._begin()
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
@@ -110,6 +132,60 @@ class CountingEnvironment(Environment):
             simtime=SimTime(simtime_ticks=self.t),
         )
 
+    def begin_batch(self, rows: np.ndarray[Any, Any], seeds: Sequence[int]) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Begin an episode of each of these bodies; the seeds have no influence."""
+        self.times[rows] = 0
+        self.numbers[rows] += 1
+        return {"observation": self._observations(rows)}
+
+    def update_batch(self, setpoints: Mapping[str, np.ndarray[Any, Any]]) -> StepBatch:
+        """Make one step with these bodies; raises as `update`."""
+        rows = self.rows
+        if self.crash_at is not None and len(rows):
+            place = {"episode": int(self.numbers[rows[0]]), "step": int(self.times[rows[0]]) + 1}
+            if self.crash_at == place:
+                os._exit(CRASH_STATUS)
+        if self.verify:
+            self._verify_batch(rows, setpoints["answer"])
+        self.times[rows] += 1
+        times = self.times[rows]
+        terminated = times >= self.ends[rows]
+        coordinates = [100.0 * body.a + 10.0 * self.index + body.b for body in self.bodies]
+        places = np.array(coordinates)[rows] * (not self.anonymous)
+        return StepBatch(
+            readings={"observation": self._observations(rows)},
+            rewards={"reward": places + times / 1000},
+            terminated=terminated,
+            truncated=~terminated & (times == self.truncations[rows]),
+        )
+
+    def save_state(self) -> dict[str, Any]:
+        """Return what it counts."""
+        names = ("first", "resets", "t", "times", "numbers")
+        return {name: getattr(self, name) for name in names}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where `save_state` was called."""
+        self.first, self.resets, self.t = (int(state[name]) for name in ("first", "resets", "t"))
+        self.times, self.numbers = np.array(state["times"]), np.array(state["numbers"])
+
+    def _observations(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        found = np.zeros((len(rows), 4), np.int64)
+        found[:, 1], found[:, 2] = self.numbers[rows], self.times[rows]
+        if not self.anonymous:
+            found[:, 0], found[:, 3] = self.index, np.array([body.b for body in self.bodies])[rows]
+        return found
+
+    def _verify_batch(self, rows: np.ndarray[Any, Any], answers: np.ndarray[Any, Any]) -> None:
+        seen = self._observations(rows)
+        for row, observation, answer in zip(rows.tolist(), seen, answers.tolist(), strict=True):
+            expected, body = checksum([observation]), self.bodies[row]
+            if answer != expected:
+                raise ValueError(
+                    f"body {body.agent}/{self.uid}/{body.b}: expected the answer {expected} to "
+                    f"{observation.tolist()}, found {answer}"
+                )
+
     def _place(self) -> int:
         return int(getattr(self, "index", 0))
 
@@ -127,3 +203,7 @@ class CountingEnvironment(Environment):
                     f"{self.uid}, episode {self.resets}, step {self.t + 1}: expected the answer {expected} to "
                     f"{self._observation().tolist()}, found {actuator.value}"
                 )
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list) else [given]

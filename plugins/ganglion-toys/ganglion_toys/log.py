@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ganglion.sdk import Brain, MemoryShard
+from ganglion.sdk import Brain, MemoryShard, Transitions
 
 __all__ = ["LogBrain"]
 
@@ -37,16 +37,51 @@ class LogBrain(Brain):
     def initial_update(self, muscle_id: str) -> None:
         """Return None: a muscle that joins brings no transition."""
 
+    @property
+    def batched(self) -> bool:  # type: ignore[override]
+        """Whether whole rounds are written down: where there are bodies."""
+        return bool(self.bodies)
+
+    def learn(self, batch: Transitions) -> dict[str, np.ndarray[Any, Any]] | None:
+        """Write the transitions of a round, a line for each worker; return an update where one is due."""
+        muscles = np.array(batch.muscle)
+        for muscle in dict.fromkeys(batch.muscle):
+            self._write(self._lists(muscle, batch, np.flatnonzero(muscles == muscle)))
+        return self._counted()
+
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> dict[str, np.ndarray[Any, Any]] | None:
         """Write the newest transition of a muscle; return an update where one is due."""
-        self.calls += 1
         if self.path is not None:
-            line = json.dumps(self._line(muscle_id, self.memory.tail(1, include_only=muscle_id)))
+            self._write(self._line(muscle_id, self.memory.tail(1, include_only=muscle_id)))
+        return self._counted()
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(f"{line}\n")
+                file.write(f"{json.dumps(line)}\n")
+
+    def _counted(self) -> dict[str, np.ndarray[Any, Any]] | None:
+        self.calls += 1
         if self.update_every and self.calls % self.update_every == 0:
             return {"version": np.array(self.calls // self.update_every, dtype=np.int64)}
         return None
+
+    def _lists(self, muscle_id: str, batch: Transitions, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
+        agent, _, worker = muscle_id.rpartition("/")
+        places = rows.tolist()
+        return {
+            "agent": agent,
+            "phase": getattr(self, "phase", None),
+            "worker": int(worker),
+            "environment": [batch.body[row][1] for row in places],
+            "body": [batch.body[row][2] for row in places],
+            "episode": batch.episode[rows].tolist(),
+            "step": batch.step[rows].tolist(),
+            "tick": [None] * len(places),
+            "rewards": np.nansum(batch.rewards[rows], axis=1).tolist(),
+            "terminated": batch.terminated[rows].tolist(),
+            "truncated": batch.truncated[rows].tolist(),
+        }
 
     def _line(self, muscle_id: str, row: MemoryShard) -> dict[str, Any]:
         agent, _, worker = muscle_id.rpartition("/")
