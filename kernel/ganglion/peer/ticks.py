@@ -332,7 +332,9 @@ class Ticks:
         self.phase.declare_rewards(agent.actor for agent in self.agents)
         if setup.worker == 0 and not setup.evaluation:
             keys = ("agent", "environment", "b", "role", "team", "group", "learn")
-            records.add(["bodies", setup.phase, [[body[key] for key in keys] for body in setup.bodies or []]])
+            each = [self.worlds[e].each for e in self.core.environment.tolist()]
+            table = zip(setup.bodies or [], each, strict=True)
+            records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
 
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class Books:
             return
         predecessor = self.heads.get(links, b"")
         digest = seal.digest(predecessor)
-        phase, mode, worker, episode = seal.episode
+        phase, mode, worker, episode, _ = seal.episode
         row = (self.run, phase, mode, worker, seal.environment, episode, *seal.outcome, digest, predecessor)
         number = _number(cursor.execute(sql.INSERT_EPISODE, row))
         for segment in seal.segments:
@@ -155,7 +155,8 @@ class Books:
         for table, statement in ((STEPS.table, sql.INSERT_STEP), ("actions", sql.INSERT_ACTION)):
             parts = self._rows.get(table)
             if parts:
-                cursor.executemany(statement, ((number, *row) for number, segment in parts for row in segment.rows))
+                made = ((number, *row, *_unnamed(segment)) for number, segment in parts for row in segment.rows)
+                cursor.executemany(statement, made)
 
     def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
         """Write what protects the rows of this transaction, at its end; StoreError if another writer writes the run."""
@@ -204,7 +205,7 @@ class Books:
             self._rows.setdefault(segment.kind.table, []).append((number, segment))
 
     def _compare(self, cursor: sqlite3.Cursor, seal: Seal) -> None:
-        phase, mode, worker, episode = seal.episode
+        phase, mode, worker, episode, _ = seal.episode
         key = (self.run, phase, mode, worker, seal.environment, episode)
         found = cursor.execute(sql.SELECT_EPISODE, key).fetchone()
         if found is None:
@@ -213,6 +214,11 @@ class Books:
         if seal.digest(predecessor) != digest:
             where = first_difference(cursor.connection, number, outcome, seal)
             raise Nondeterministic(f"nondeterministic: {seal}: it was sealed before with other rows: {where}")
+
+
+def _unnamed(segment: Segment) -> tuple[None, ...]:
+    """Return what stands in place of the bodies of a step where there are none."""
+    return (None,) if segment.kind is STEPS else ()
 
 
 def _number(cursor: sqlite3.Cursor) -> int:
@@ -224,15 +230,16 @@ def _number(cursor: sqlite3.Cursor) -> int:
 def first_difference(connection: sqlite3.Connection, number: int, outcome: Sequence[Any], seal: Seal) -> str:
     """Return in words where a seal differs from the episode with this number and outcome; nothing is held of it."""
     query = {segment: name for segment, *name in connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall()}
-    before = {(kind, name): segment for segment, (kind, name) in query.items()}
-    for segment in sorted(seal.segments, key=lambda s: (s.kind is not STEPS, s.name)):
-        stored = before.pop((segment.kind.member, segment.name), None)
+    bodies = any(segment.body is not None for segment in seal.segments)
+    before = {(kind, name, body if bodies else None): segment for segment, (kind, name, body) in query.items()}
+    for segment in sorted(seal.segments, key=lambda s: (s.kind.table != STEPS.table, s.name, s.body or 0)):
+        stored = before.pop((segment.kind.member, segment.name, segment.body), None)
         if stored is None:
             return f"{segment.kind.table} of {segment.kind.member} {segment.name}: none before, now some"
         found = _rows_differ(connection, stored, segment)
         if found:
             return found
-    for kind, name in before:
+    for kind, name, _ in before:
         return f"rows of {kind} {name}: some before, now none"
     for what, old, new in zip(OUTCOME, outcome, seal.outcome, strict=True):
         if old != new:
@@ -242,11 +249,13 @@ def first_difference(connection: sqlite3.Connection, number: int, outcome: Seque
 
 def _rows_differ(connection: sqlite3.Connection, stored: int, segment: Segment) -> str:
     """Return where the rows of a segment differ from those that are stored; empty if they do not."""
-    query = sql.SELECT_STEPS if segment.kind is STEPS else sql.SELECT_ACTIONS
+    query = sql.SELECT_STEPS if segment.kind.table == STEPS.table else sql.SELECT_ACTIONS
+    width = len(segment.kind.columns)
     old_rows = connection.execute(query, (stored,))
     written = [] if segment.number is None else connection.execute(query, (segment.number,))
     where = f"{segment.kind.table} of {segment.kind.member} {segment.name}"
     for old, new in zip_longest(old_rows, chain(written, map(tuple, segment.rows))):
+        old, new = old and old[:width], new and tuple(new[:width])
         if old == new:
             continue
         at = dict(zip(segment.kind.columns, old or new, strict=True))

@@ -369,5 +369,23 @@ def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:
         if _revision(path, connection) == found:  # else another process has done it meanwhile
             for name in _DROPPED if found == 2 else ():
                 connection.execute(f"DROP TABLE {name}")
+            _give_bodies(connection)
             connection.execute(sql.UPDATE_REVISION, (sql.REVISION,))
         check_schema(path, connection, writing=True)
+
+
+def _give_bodies(connection: sqlite3.Connection) -> None:
+    """Make the tables and views as revision 4 has them: steps with bodies, the table of these."""
+    ours = {match[2]: (match[1], text) for text in sql.CREATE if (match := _CREATED.match(text))}
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
+    for name, (kind, _) in ours.items():
+        if kind == "VIEW" and name in there:
+            connection.execute(f"DROP VIEW {name}")
+    connection.execute("ALTER TABLE stored_steps RENAME TO stored_steps_before")
+    connection.execute(ours["stored_steps"][1])
+    connection.execute("INSERT INTO stored_steps SELECT *, NULL FROM stored_steps_before")
+    connection.execute("DROP TABLE stored_steps_before")
+    connection.execute(ours["stored_bodies"][1])
+    for kind, text in ours.values():
+        if kind == "VIEW":
+            connection.execute(text)

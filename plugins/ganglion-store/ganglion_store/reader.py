@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, LargeBinary, Select, func, select
+from sqlalchemy import ColumnElement, LargeBinary, Select, func, null, select
 from sqlalchemy.types import Boolean
 
 from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
@@ -34,6 +34,7 @@ class SqlReader(StoreReader):
         self._path = path_of(uri)
         self._connection = connect_reading(self._path)
         self._declared: dict[int, dict[Key, list[Declared]]] = {}  # of a run, read when the first of its lists is
+        self._tables: dict[int, list[Any]] = {}  # the bodies of a run, likewise
         self._file_verified = False
 
     def close(self) -> None:
@@ -88,14 +89,14 @@ class SqlReader(StoreReader):
     ) -> Iterator[dict[str, Any]]:
         decoders = {name: _decoder(shown, name) for name in names if name not in shown.decoded}
         plain = all(part is None for _, part in keys.values())
-        for run, phase, member, *values in self._execute(query):
+        for run, phase, member, bodies, *values in self._execute(query):
             row = {}
             for name, value in zip(names, values, strict=True):
                 decode = decoders.get(name)
                 if decode is not None:
                     row[name] = value if value is None else self._decode(decode, name, value)
                 elif value is not None and name in shown.decoded:
-                    row[name] = self._values(shown, run, phase, member, name, value)
+                    row[name] = self._values(shown, run, phase, member, name, value, bodies)
                 else:
                     row[name] = value
             if not plain:
@@ -109,7 +110,9 @@ class SqlReader(StoreReader):
         except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(f"{self._path}: {name}: {value!r:.60} cannot be read: {error}") from error
 
-    def _values(self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes) -> dict[str, Any]:
+    def _values(
+        self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes, bodies: Any
+    ) -> dict[str, Any]:
         kind = shown.decoded[name]
         owner = (member, "") if shown.member_kind == "environment" else ("", member)
         key = (phase, *owner, kind)
@@ -117,10 +120,25 @@ class SqlReader(StoreReader):
             with self._readable():
                 self._declared[run] = declared_lists(self._connection.execute(sql.SELECT_DECLARATIONS, (run,)))
         declared = self._declared[run].setdefault(key, [])
+        if bodies is not None:
+            declared = self._of_bodies(declared, run, phase, member, bodies)
         try:
             return named(declared, blob, given_only=kind == "actuator")
         except StoreError as error:
             raise StoreError(f"{self._path}: {name} of {shown.member_kind} {member}, phase {phase}: {error}") from error
+
+    def _of_bodies(
+        self, declared: list[Declared], run: int, phase: int, environment: str, bodies: bytes
+    ) -> list[Declared]:
+        """Return what is declared of each of these bodies, under ids that name the body."""
+        if run not in self._tables:
+            with self._readable():
+                self._tables[run] = self._connection.execute(sql.SELECT_BODIES, (run,)).fetchall()
+        seats = [f"{row[1]}/{row[3]}" for row in self._tables[run] if row[0] == phase and row[2] == environment]
+        numbers = [int.from_bytes(bodies[at : at + 2], "little") for at in range(0, len(bodies), 2)]
+        if max(numbers, default=0) >= len(seats):
+            raise StoreError(f"{self._path}: steps of environment {environment}, phase {phase}: unknown bodies")
+        return [one._replace(id=f"{one.id}[{seats[number]}]") for number in numbers for one in declared]
 
     def _keys(
         self, shown: Shown, table: str, runs: Sequence[str], columns: Sequence[str] | None, wide: bool
@@ -148,12 +166,20 @@ class SqlReader(StoreReader):
     def _ids(self, shown: Shown, runs: Sequence[int]) -> dict[str, list[str]]:
         """Return the ids in each column of value lists, of some runs or of all: in declared order, each once."""
         d = schema.declarations.c
-        query = select(d.kind, d.id).where((d.environment if shown.member_kind == "environment" else d.agent) != "")
+        seats: dict[str, list[str]] = {}
+        if shown.bodies is not None:
+            b = schema.bodies.c
+            asked = select(b.environment, b.agent, b.body).order_by(b.run, b.phase, b.position)
+            for environment, agent, body in self._execute(asked.where(b.run.in_(runs)) if runs else asked):
+                seats.setdefault(environment, []).append(f"[{agent}/{body}]")
+        query = select(d.kind, d.id, d.environment).where(
+            (d.environment if shown.member_kind == "environment" else d.agent) != ""
+        )
         if runs:
             query = query.where(d.run.in_(runs))
         found: dict[str, dict[str, None]] = {}
-        for kind, name in self._execute(query.order_by(d.number)):
-            found.setdefault(kind, {})[name] = None
+        for kind, name, environment in self._execute(query.order_by(d.number)):
+            found.setdefault(kind, {}).update(dict.fromkeys(f"{name}{seat}" for seat in seats.get(environment, [""])))
         return {column: list(found.get(kind, ())) for column, kind in shown.decoded.items()}
 
     # -- runs ---------------------------------------------------------------------------------------------------------
@@ -258,8 +284,9 @@ def _shown(table: str) -> Shown:
 
 def _hidden(shown: Shown) -> tuple[ColumnElement[Any], ...]:
     if shown.member is None:
-        return (shown.number, shown.number, shown.number)
-    return (shown.number, schema.episodes.c.phase, shown.member)
+        return (shown.number, shown.number, shown.number, shown.number)
+    bodies = null() if shown.bodies is None else shown.bodies
+    return (shown.number, schema.episodes.c.phase, shown.member, bodies)
 
 
 def _order(shown: Shown, table: str, order: Sequence[str] | None) -> Iterator[ColumnElement[Any]]:

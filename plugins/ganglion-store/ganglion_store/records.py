@@ -43,6 +43,9 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "phase": _typed("phase:count name:text mode:text status:text reason:text?"),
     "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows blocks:flag"),
     "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows blocks:flag"),
+    "bodies": _typed("phase:count rows:rows"),
+    "body_steps": _typed(f"{_EPISODE} environment:text entries:rows"),
+    "body_actions": _typed(f"{_EPISODE} agent:text entries:rows"),
     "episode": _typed(
         f"{_EPISODE} environment:text? episode:count steps:count terminated:flag truncated:flag reason:text "
         "round:count inner:count"
@@ -131,6 +134,13 @@ STEPS = _row_kind(
     9,
     "step:count tick:count? simtime_ticks:count? simtime_timestamp:text? sensors:blob setpoints:blob rewards:blob "
     "terminated:flag truncated:flag world_state:blob?",
+)
+BODY_STEPS = _row_kind(  # of steps in a phase with bodies: `bodies` are numbers of two bytes
+    "steps",
+    "environment",
+    11,
+    "step:count tick:count? simtime_ticks:count? simtime_timestamp:text? sensors:blob setpoints:blob rewards:blob "
+    "terminated:flag truncated:flag world_state:blob? bodies:blob",
 )
 ACTIONS = _row_kind(
     "actions",

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
-REVISION = 3  # counts changes of this file that an existing store does not have; each has a step in migration.py
+REVISION = 4  # counts changes of this file that an existing store does not have; each has a step in migration.py
 
 metadata = sa.MetaData()
 # SQLite numbers rows only where the type is exactly INTEGER.
@@ -84,8 +84,9 @@ members = _table(
     sa.UniqueConstraint("run", "phase", "kind", "name"),
 )
 
-# `environment` is empty where an episode spans several; `inner` are the steps of an evaluation within its round;
-# `predecessor` is the digest of the worker's episode before, empty for the first.
+# `environment` is empty where an episode spans several, and `<environment>[<agent>/<b>]` where it is of one body.
+# `inner` are the steps of an evaluation within its round; `predecessor` is the digest of the worker's episode before,
+# empty for the first.
 episodes = _table(
     "stored_episodes",
     "number:number* run:>runs phase:int mode:text worker:int environment:text episode:int steps:int terminated:flag "
@@ -102,11 +103,12 @@ segments = _table(
 )
 
 # Rows are clustered by segment: reading an episode reads neighbouring pages, and no second index is written.
-# `world_state` is what a state transformer left in place.
+# `world_state` is what a state transformer left in place; `bodies` are the numbers of those that took part, each of two
+# bytes, in a phase with bodies: then a value list has the values of each, one behind the other.
 steps = _table(
     "stored_steps",
     "segment:>segments* step:int* tick:big? simtime_ticks:big? simtime_timestamp:text? sensors:blob setpoints:blob "
-    "rewards:blob terminated:flag truncated:flag world_state:blob?",
+    "rewards:blob terminated:flag truncated:flag world_state:blob? bodies:blob?",
     sqlite_with_rowid=False,
 )
 
@@ -154,6 +156,14 @@ incidents = _table(
     sa.Index("ix_stored_incidents_run", "run"),
 )
 
+# The bodies of a phase, in the order of agents, environments and numbers; `each`: they have episodes of their own.
+bodies = _table(
+    "stored_bodies",
+    "run:>runs* phase:int* position:int* agent:text environment:text body:int role:text? team:text? group:text? "
+    "learn:flag policy:text dynamic:flag each:flag",
+    sqlite_with_rowid=False,
+)
+
 # Tells after a commit whose outcome is unknown whether it was carried out.
 ledger = _table("stored_ledger", "run:>runs* commits:int", sqlite_with_rowid=False)
 
@@ -180,7 +190,7 @@ class Shown:
 
     `columns` are in the order in which they are shown, `order` sorts the rows, `number` is the run's. `decoded` tells
     which columns are value lists (by the kind of their declaration), `json` which are JSON text, and `member` which
-    environment or agent the value lists belong to.
+    environment or agent the value lists belong to, `bodies` to which bodies of it.
     """
 
     source: sa.FromClause
@@ -192,6 +202,7 @@ class Shown:
     json: frozenset[str] = frozenset()
     member: sa.ColumnElement[Any] | None = None
     member_kind: str = ""
+    bodies: sa.ColumnElement[Any] | None = None
 
     def select(self, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         """Return a query for the given columns, without condition or order."""
@@ -228,7 +239,10 @@ def _of_segments(table: sa.Table) -> sa.FromClause:
 
 
 def _agents(table: sa.Table) -> dict[str, sa.ColumnElement[Any]]:
-    agent = {"agent": members.c.name, "environment": members.c.environment}
+    whose = episodes.c.environment
+    own = sa.func.substr(whose, 1, sa.func.instr(whose.concat("["), "[") - 1, type_=sa.Text)
+    environment = sa.case((whose == "", members.c.environment), else_=own)
+    agent = {"agent": members.c.name, "environment": environment}
     return RUN | EPISODE_KEY | agent | {"body": table.c.body, "episode": episodes.c.episode}
 
 
@@ -276,6 +290,7 @@ SHOWN: dict[str, Shown] = {
         packed=frozenset({"world_state"}),
         member=members.c.name,
         member_kind="environment",
+        bodies=steps.c.bodies,
     ),
     "actions": Shown(
         _of_segments(actions),
@@ -329,6 +344,11 @@ SHOWN: dict[str, Shown] = {
         _of_runs(incidents),
         RUN | _columns(incidents, "time name incarnation kind position detail"),
         (runs.c.number, incidents.c.number),
+    ),
+    "bodies": Shown(
+        _of_runs(bodies),
+        RUN | _columns(bodies, "phase agent environment body role team group learn policy dynamic"),
+        (runs.c.number, bodies.c.phase, bodies.c.position),
     ),
     "returns": Shown(
         _of_segments(returns),

@@ -27,12 +27,13 @@ def is_cut(reason: str) -> bool:
 
 
 class Episode(NamedTuple):
-    """Name an episode of one worker, whatever environments it spans."""
+    """Name an episode of one worker; `timeline` is empty where it spans all environments."""
 
     phase: int
     mode: str
     worker: int
     episode: int
+    timeline: str = ""  # of a phase with bodies: an environment, or one of its bodies
 
     def __str__(self) -> str:
         return f"phase {self.phase}, {self.mode}, worker {self.worker}, episode {self.episode}"
@@ -62,8 +63,9 @@ class Segment:
     has none. `size_bytes` bounds the memory of the rows that are held.
     """
 
-    def __init__(self, kind: RowKind, name: str, episode: Episode, writer: str) -> None:
+    def __init__(self, kind: RowKind, name: str, episode: Episode, writer: str, body: int | None = None) -> None:
         self.kind = kind
+        self.body = body  # of an agent in a phase with bodies
         self.name = name
         self.episode = episode
         self.writer = writer
@@ -174,7 +176,7 @@ class Seal:
         """Return the SHA-256 that stands for the episode and, through its predecessor, for all before it."""
         # By name: the digest may not depend on which of two workers was first to declare.
         segments = sorted((s.kind.table, s.name, s.digest()) for s in self.segments)
-        content = [*self.episode, self.environment, *self.outcome, segments]
+        content = [*self.episode[:4], self.environment, *self.outcome, segments]
         return hashlib.sha256(predecessor + msgpack.packb(content)).digest()
 
 
@@ -183,6 +185,13 @@ ROWS_PER_SEAL = 256  # 4 KiB in one row: a page of the database
 
 SEALED: Mapping[str, str] = sql.SELECT_ALL
 """Query for the rows of a run in each sealed table, in the order in which the run's head covers them."""
+
+
+def sealed_of(connection: sqlite3.Connection | sqlite3.Cursor, run: int) -> Mapping[str, str]:
+    """Return the queries for what is sealed of a run: where it has bodies, these too."""
+    if connection.execute(sql.SELECT_BODIES, (run,)).fetchone() is None:
+        return SEALED
+    return {**SEALED, "bodies": sql.SELECT_BODIES_SEALED}
 
 
 def row_digest(row: Sequence[Any]) -> bytes:
@@ -209,7 +218,7 @@ def run_head(tables: Iterable[tuple[str, Iterable[bytes]]]) -> bytes:
 def seal_run(cursor: sqlite3.Cursor, run: int) -> bytes:
     """Seal all rows of a run that belong to no episode, in place of earlier seals; return the run's head."""
     cursor.execute(sql.DELETE_SEALS, (run,))
-    head = run_head((name, _sealing(cursor, run, name, query)) for name, query in SEALED.items())
+    head = run_head((name, _sealing(cursor, run, name, query)) for name, query in sealed_of(cursor, run).items())
     cursor.execute(sql.UPDATE_RUN_HEAD, (head, run))
     return head
 

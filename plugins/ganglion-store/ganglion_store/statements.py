@@ -102,6 +102,14 @@ INSERT_EPISODE = _insert(_e, "number")
 INSERT_SEGMENT = _insert(_s, "number")
 INSERT_STEP = _insert(schema.steps)
 INSERT_ACTION = _insert(schema.actions)
+INSERT_BODY = _insert(schema.bodies)
+SELECT_BODIES = _select(
+    schema.bodies,
+    "phase agent environment body role team group learn each",
+    *_equal(schema.bodies, "run"),
+    order="phase position",
+)
+SELECT_BODIES_SEALED = _sealed("bodies")
 INSERT_RETURN = _insert(schema.returns)
 INSERT_SIGNAL = _insert(_g, "number")
 INSERT_BRAIN = _insert(_b, "number")
@@ -192,8 +200,9 @@ SELECT_ALL_EPISODES = _select(
     *_equal(_e, "run"),
     order="number",
 )
+_least = sa.select(sa.func.min(schema.actions.c.body)).where(schema.actions.c.segment == _s.c.number)
 SELECT_SEGMENTS = _sql(
-    sa.select(_s.c.number, _m.c.kind, _m.c.name)
+    sa.select(_s.c.number, _m.c.kind, _m.c.name, _least.scalar_subquery().label("body"))
     .select_from(_s.join(_m, _s.c.member == _m.c.number))
     .where(*_equal(_s, "episode"))
     .order_by(_s.c.number)

@@ -132,10 +132,18 @@ def _from_blocks(blocks: Sequence[bytes], declared: Sequence[Declared]) -> list[
     if {*map(len, blocks)} != {sum(sizes)}:
         found = next(block for block in blocks if len(block) != sum(sizes))
         raise StoreError(f"expected {sum(sizes)} bytes of {len(declared)} values as declared, found {len(found)}")
-    matrix = np.frombuffer(b"".join(blocks), np.uint8).reshape(len(blocks), sum(sizes))
+    return lists_of_matrix(np.frombuffer(b"".join(blocks), np.uint8).reshape(len(blocks), sum(sizes)), declared)
+
+
+def lists_of_matrix(matrix: Any, declared: Sequence[Declared]) -> list[bytes]:
+    """Return the rows of a matrix of bytes as value lists: whole columns at once."""
+    import numpy as np
+
+    dtypes = [np.dtype(one.dtype).newbyteorder("<") for one in declared]
+    sizes = [math.prod(one.shape) * dtype.itemsize for one, dtype in zip(declared, dtypes, strict=True)]
     if len({*dtypes}) == 1 and dtypes[0].kind == "f" and all(one.shape == () for one in declared):
-        return _packed(matrix.view(dtypes[0]).astype(">f8"))
-    rows: list[list[Any]] = [[] for _ in blocks]
+        return _packed(np.ascontiguousarray(matrix).view(dtypes[0]).astype(">f8"))
+    rows: list[list[Any]] = [[] for _ in matrix]
     begin = 0
     kinds = zip(dtypes, sizes, [one.shape == () for one in declared], strict=True)
     for (dtype, scalar), run in groupby(kinds, lambda kind: (kind[0], kind[2])):

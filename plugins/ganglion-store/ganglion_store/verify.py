@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion.sdk.store import Damage, StoreError
 from ganglion_store import statements as sql
-from ganglion_store.records import ACTIONS, STEPS
+from ganglion_store.records import ACTIONS, BODY_STEPS, STEPS
 from ganglion_store.segment import (
     DIGEST_BYTES,
     SEALED,
@@ -21,6 +21,7 @@ from ganglion_store.segment import (
     phase_head,
     row_digest,
     run_head,
+    sealed_of,
 )
 from ganglion_store.values import Declarations, declared_lists, shape_of
 
@@ -105,7 +106,7 @@ class Verification:
     def _episode(self, number: int, seal: Seal, digest: Any, predecessor: Any) -> Iterator[Damage]:
         """Compare an episode with its digest, and its returns with its rows."""
         try:
-            for segment, kind, name in self._connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall():
+            for segment, kind, name, _ in self._connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall():
                 found = self._segment(segment, kind, name, seal.episode)
                 seal.segments.append(found)
                 yield from self._returns(segment, found)
@@ -117,13 +118,19 @@ class Verification:
     def _segment(self, number: int, kind: str, name: str, episode: Episode) -> Segment:
         """Read the rows of a segment as they were taken; none of them is kept."""
         rows_of, query = _KINDS[kind]
-        segment = Segment(rows_of, name, episode, "")
         rows = self._connection.execute(query, (number,))
+        first = rows.fetchmany(_FETCH)
+        if kind == "environment" and first and first[0][-1] is not None:
+            rows_of = BODY_STEPS
+        segment = Segment(rows_of, name, episode, "")
+        width = len(rows_of.columns)
         flags = {rows_of.columns.index(flag) for flag in ("terminated", "truncated")}
-        while found := rows.fetchmany(_FETCH):
-            segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row)] for row in found])
+        found = first
+        while found:
+            segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row[:width])] for row in found])
             segment.absorb(self._declarations)
             segment.release()
+            found = rows.fetchmany(_FETCH)
         return segment
 
     def _returns(self, number: int, segment: Segment) -> Iterator[Damage]:
@@ -152,9 +159,10 @@ class Verification:
             if status in _ENDED:
                 yield Damage("row", f"runs, {self._name}", f"the run is {status}, but nothing seals it")
             return
-        for name, query in SEALED.items():
+        sealed = sealed_of(self._connection, self._run)
+        for name, query in sealed.items():
             yield from self._sealed(name, query)
-        if run_head((name, self._pieces(name)) for name in SEALED) != head:
+        if run_head((name, self._pieces(name)) for name in sealed) != head:
             yield Damage("row", f"runs, {self._name}", "the seals are not those of this run")
 
     def _pieces(self, name: str) -> Iterator[bytes]:

@@ -25,9 +25,10 @@ from ganglion.sdk.store import (
     StoreWriter,
 )
 from ganglion_store import statements as sql
+from ganglion_store.bodies import BodyTable, Row, action_rows, step_rows, table_of
 from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
-from ganglion_store.records import ACTIONS, STEPS, RowKind, fields_of, to_json
+from ganglion_store.records import ACTIONS, BODY_STEPS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declarations, Declared, checked, declared_lists
 from ganglion_store.verify import Verification
@@ -98,7 +99,8 @@ class SqlWriter(StoreWriter):
     ) -> None:
         self._run = run
         self._limit_bytes = open_rows_bytes
-        self._open: dict[Episode, dict[tuple[str, str], Segment]] = {}
+        self._open: dict[Episode, dict[tuple[str, str, int | None], Segment]] = {}
+        self._bodies: dict[int, BodyTable] = {}
         self._touched: dict[int, Segment] = {}  # by identity: those with rows that are not absorbed
         self._open_bytes = 0
         self._declarations = Declarations()
@@ -140,6 +142,10 @@ class SqlWriter(StoreWriter):
         rows = self._connection.execute(sql.SELECT_DECLARATIONS, found)
         for key, declared in declared_lists(rows).items():
             self._declarations.add(key, declared)
+        for phase, *row, each in self._connection.execute(sql.SELECT_BODIES, found):
+            table = self._bodies.setdefault(phase, BodyTable())
+            table.rows.append((row[0], row[1], row[2]))
+            table.each |= {row[1]} if each else set()
         self._connection.execute(sql.DELETE_OPEN, found)
 
     # -- taking -------------------------------------------------------------------------------------------------------
@@ -158,6 +164,8 @@ class SqlWriter(StoreWriter):
                     self._take(writer, STEPS, fields)
                 elif record[0] == "actions":
                     self._take(writer, ACTIONS, fields)
+                elif record[0] in ("body_steps", "body_actions"):
+                    self._take_bodies(writer, record[0], fields)
                 else:
                     getattr(self, f"_on_{record[0]}")(fields)
         finally:
@@ -165,15 +173,52 @@ class SqlWriter(StoreWriter):
 
     def _take(self, writer: str, kind: RowKind, fields: Sequence[Any]) -> None:
         phase, mode, worker, name, number, rows, blocks = fields
-        if not rows:
-            return
-        episode = Episode(phase, mode, worker, number)
+        if rows:
+            self._segment(writer, kind, name, Episode(phase, mode, worker, number)).take(rows, blocks)
+
+    def _segment(self, writer: str, kind: RowKind, name: str, episode: Episode, body: int | None = None) -> Segment:
+        """Return the open segment to which rows are to be added."""
         segments = self._open.setdefault(episode, {})
-        segment = segments.get((kind.table, name))
+        key = (kind.table, name, body)
+        segment = segments.get(key)
         if segment is None:
-            segment = segments[kind.table, name] = Segment(kind, name, episode, writer)
-        segment.take(rows, blocks)
+            segment = segments[key] = Segment(kind, name, episode, writer, body)
         self._touched[id(segment)] = segment
+        return segment
+
+    def _take_bodies(self, writer: str, kind: str, fields: Sequence[Any]) -> None:
+        """Take the columns of many bodies as rows of their episodes."""
+        phase, mode, worker, name, entries = fields
+        table = self._bodies.get(phase)
+        if table is None:
+            raise StoreError(f"record {kind}: expected a record `bodies` of phase {phase} before")
+        member = "environment" if kind == "body_steps" else "agent"
+        declared = {one: self._declarations.of(phase, member, name, one) for one in ("sensor", "actuator", "reward")}
+        found: dict[tuple[Episode, int | None], list[Row]] = {}
+        if kind == "body_steps":
+            for number, timeline, row in step_rows(entries, table, name, declared):
+                found.setdefault((Episode(phase, mode, worker, number, timeline), None), []).append(row)
+        else:
+            for number, timeline, body, row in action_rows(entries, table, name, declared):
+                found.setdefault((Episode(phase, mode, worker, number, timeline), body), []).append(row)
+        rows_of = BODY_STEPS if kind == "body_steps" else ACTIONS
+        for (episode, whose), rows in found.items():
+            self._segment(writer, rows_of, name, episode, whose).take(rows)
+
+    def _on_bodies(self, fields: Sequence[Any]) -> None:
+        phase, given = fields
+        table, rows = table_of(given)
+        known = self._bodies.setdefault(phase, table)
+        if known.rows != table.rows or known.each != table.each:
+            raise Nondeterministic(f"nondeterministic: phase {phase} had other bodies before")
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            there = {row[0] for row in cursor.execute(sql.SELECT_BODIES, (books.run,)).fetchall()}
+            if phase not in there:
+                made = ((books.run, phase, i, *row[:7], "latest", False, row[7]) for i, row in enumerate(rows))
+                cursor.executemany(sql.INSERT_BODY, made)
+
+        self._pending.append(write)
 
     def _absorb(self) -> None:
         touched, self._touched = self._touched, {}
@@ -280,7 +325,11 @@ class SqlWriter(StoreWriter):
         phase, mode, worker, environment, number, *outcome = fields
         self._absorb()
         seal = Seal(Episode(phase, mode, worker, number), environment or "", *outcome)
-        seal.segments = self._segments_of(seal)
+        timeline = seal.episode._replace(timeline=seal.environment)
+        if phase in self._bodies and seal.environment:
+            seal.segments = list(self._open.pop(timeline, {}).values())
+        else:
+            seal.segments = self._segments_of(seal)
         self._open_bytes -= sum(segment.size_bytes for segment in seal.segments)
         self._pending.append(lambda cursor, books: books.seal(cursor, seal))
 
@@ -403,7 +452,7 @@ class SqlWriter(StoreWriter):
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether rows belong to an episode that is not sealed; see `StoreWriter.is_open`."""
         phase, mode, worker, name, number, *_ = fields_of(record)
-        return (record[0], name) in self._open.get(Episode(phase, mode, worker, number), ())
+        return (record[0], name, None) in self._open.get(Episode(phase, mode, worker, number), ())
 
     def withdraw(self, phase: int = 0) -> int:
         """Withdraw what keeps a run that was cut short from going on; see `StoreWriter.withdraw`."""

@@ -1,0 +1,187 @@
+"""Bodies: the columns in which many bodies are recorded, taken apart into rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import msgpack
+
+from ganglion.sdk.store import StoreError
+from ganglion_store.values import Declared, lists_of_matrix
+
+Row = tuple[Any, ...]
+_FLAGS = (1, 2)  # terminated, truncated
+
+
+@dataclass(slots=True)
+class BodyTable:
+    """Know the bodies of a phase, in the order of agents, environments and numbers.
+
+    Attributes:
+        rows: Agent, environment and number of each.
+        each: The environments in which each body has episodes of its own.
+    """
+
+    rows: list[tuple[str, str, int]] = field(default_factory=list)
+    each: set[str] = field(default_factory=set)
+
+    def timeline(self, agent: str, environment: str, b: int) -> str:
+        """Return whose episodes those of a body are: the environment's, or `<environment>[<agent>/<b>]`."""
+        return f"{environment}[{agent}/{b}]" if environment in self.each else environment
+
+    def seats(self, environment: str) -> list[str]:
+        """Return the bodies of an environment in its own order: `<agent>/<b>`."""
+        return [f"{agent}/{b}" for agent, uid, b in self.rows if uid == environment]
+
+    def places(self, agent: str) -> list[tuple[str, int]]:
+        """Return environment and number of the bodies of an agent, in its own order."""
+        return [(uid, b) for name, uid, b in self.rows if name == agent]
+
+
+def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
+    """Return the bodies that a record names, and its rows: agent, environment, b, role, team, group, learn, each."""
+    found: list[Row] = []
+    for row in rows:
+        whole = type(row) in (list, tuple) and len(row) >= 8
+        texts = whole and all(text is None or type(text) is str for text in (*row[:2], *row[3:6]))
+        if not (texts and type(row[2]) is int and {*map(type, row[6:8])} == {bool} and row[0] and row[1]):
+            fields = "agent, environment, b, role, team, group, learn, each"
+            raise StoreError(f"record bodies: expected [{fields}], found {row!r:.100}")
+        found.append(tuple(row[:8]))
+    each = {row[1] for row in found if row[7]}
+    return BodyTable([(row[0], row[1], row[2]) for row in found], each), found
+
+
+class Columns:
+    """Read the joined blocks of many bodies as value lists, by what was declared."""
+
+    def __init__(self, declared: Sequence[Declared]) -> None:
+        import numpy as np  # late: readers of results do without
+
+        self._np, self._declared = np, list(declared)
+        try:
+            sizes = [(one.dtype, math.prod(one.shape) * np.dtype(one.dtype).itemsize) for one in declared]
+        except TypeError as error:
+            raise StoreError(f"expected dtypes of what was declared, found {declared!r:.200}") from error
+        runs = groupby(sizes, lambda pair: np.dtype(pair[0]))
+        self._sizes = [sum(size for _, size in run) for _, run in runs]
+        self.width = sum(self._sizes)
+
+    def matrix(self, blob: Any, count: int, what: str) -> Any:
+        """Return the bytes of each body, `[bodies, bytes]`."""
+        if type(blob) is not bytes or len(blob) != count * self.width:
+            found = len(blob) if type(blob) is bytes else type(blob).__name__
+            raise StoreError(f"{what}: expected {count * self.width} bytes of {count} bodies, found {found}")
+        np = self._np
+        flat = np.frombuffer(blob, np.uint8)
+        if len(self._sizes) == 1:
+            return flat.reshape(count, self.width)
+        parts, begin = [], 0
+        for size in self._sizes:
+            parts.append(flat[begin : begin + count * size].reshape(count, size))
+            begin += count * size
+        return np.hstack(parts) if parts else np.zeros((count, 0), np.uint8)
+
+    def lists(self, blobs: Sequence[Any], counts: Sequence[int], what: str) -> list[bytes]:
+        """Return the value list of each body of each entry, one behind the other."""
+        matrices = [self.matrix(blob, count, what) for blob, count in zip(blobs, counts, strict=True)]
+        whole = matrices[0] if len(matrices) == 1 else self._np.concatenate(matrices)
+        return lists_of_matrix(whole, self._declared)
+
+    def joined(self, lists: Sequence[bytes]) -> bytes:
+        """Return the value lists of several bodies as one."""
+        packer = msgpack.Packer()
+        begin = len(packer.pack_array_header(len(self._declared)))
+        header = msgpack.Packer().pack_array_header(len(self._declared) * len(lists))
+        return bytes(header) + b"".join(one[begin:] for one in lists)
+
+
+def _numbers(column: Any, kind: str, count: int, what: str) -> list[int]:
+    import numpy as np
+
+    if type(column) is not bytes or len(column) != count * np.dtype(kind).itemsize:
+        raise StoreError(f"{what}: expected {count} numbers of {kind}, found {column!r:.40}")
+    found: list[int] = np.frombuffer(column, kind).tolist()
+    return found
+
+
+def _counts(entries: Sequence[Any], width: int, what: str, place: int = 0) -> list[int]:
+    for entry in entries:
+        if type(entry) not in (list, tuple) or len(entry) < width:
+            raise StoreError(f"{what}: expected entries of {width} fields, found {entry!r:.60}")
+        if type(entry[place]) is not bytes or len(entry[place]) % 2:
+            raise StoreError(f"{what}: expected numbers of bodies of two bytes, found {entry[place]!r:.40}")
+    return [len(entry[place]) // 2 for entry in entries]
+
+
+def step_rows(
+    entries: Sequence[Any], table: BodyTable, environment: str, declared: Mapping[str, Sequence[Declared]]
+) -> Iterator[tuple[int, str, Row]]:
+    """Yield episode, timeline and row of each step in a record `body_steps`.
+
+    The timeline is the environment, or with an episode of each body `<environment>[<agent>/<b>]`.
+    """
+    counts = _counts(entries, 13, "record body_steps", 5)
+    seats = table.seats(environment)
+    columns = [Columns(declared[kind]) for kind in ("sensor", "actuator", "reward")]
+    names = ("sensors", "setpoints", "rewards")
+    lists = [
+        iter(one.lists([entry[6 + i] for entry in entries], counts, f"record body_steps, {name}"))
+        for i, (one, name) in enumerate(zip(columns, names, strict=True))
+    ]
+    for entry, count in zip(entries, counts, strict=True):
+        episode, step, tick, ticks, timestamp, bodies, *_, flags, terminated, truncated, state = entry[:13]
+        taken = [[next(one) for _ in range(count)] for one in lists]
+        each = _numbers(bodies, "<u2", count, "record body_steps, bodies")
+        if each and max(each) >= len(seats):
+            raise StoreError(f"record body_steps: {environment} has {len(seats)} bodies, found number {max(each)}")
+        if type(episode) is int:
+            values = [one.joined(found) for one, found in zip(columns, taken, strict=True)]
+            yield (episode, environment, (step, tick, ticks, timestamp, *values, terminated, truncated, state, bodies))
+            continue
+        episodes = _numbers(episode, "<i4", count, "record body_steps, episode")
+        steps = _numbers(step, "<i4", count, "record body_steps, step")
+        marks = _numbers(flags, "u1", count, "record body_steps, flags")
+        for i, seat in enumerate(each):
+            over = [bool(marks[i] & flag) for flag in _FLAGS]
+            values = [found[i] for found in taken]
+            row = (steps[i], tick, ticks, timestamp, *values, *over, state, bodies[2 * i : 2 * i + 2])
+            yield episodes[i], f"{environment}[{seats[seat]}]", row
+
+
+def action_rows(
+    entries: Sequence[Any], table: BodyTable, agent: str, declared: Mapping[str, Sequence[Declared]]
+) -> Iterator[tuple[int, str, int, Row]]:
+    """Yield episode, timeline, body and row of each decision in a record `body_actions`."""
+    counts = _counts(entries, 11, "record body_actions")
+    places = table.places(agent)
+    kinds = (("sensors", 4, "sensor"), ("setpoints", 5, "actuator"), ("rewards", 7, "reward"))
+    found = {
+        name: iter(Columns(declared[kind]).lists([e[place] for e in entries], counts, f"record body_actions, {name}"))
+        for name, place, kind in kinds
+    }
+    for entry, count in zip(entries, counts, strict=True):
+        bodies, episodes, steps, ticks = (
+            _numbers(column, kind, count, "record body_actions")
+            for column, kind in zip(entry[:4], ("<u2", "<i4", "<i4", "<i4"), strict=True)
+        )
+        if bodies and max(bodies) >= len(places):
+            raise StoreError(f"record body_actions: {agent} has {len(places)} bodies, found number {max(bodies)}")
+        proposed: list[Any] = [None] * count
+        if entry[6] is not None:
+            proposed = Columns(declared["actuator"]).lists([entry[6]], [count], "record body_actions, proposed")
+        objectives = _numbers(entry[8], "<f8", count, "record body_actions, objectives")
+        marks = _numbers(entry[9], "u1", count, "record body_actions, flags")
+        noted = entry[10] or [None] * count
+        for i, place in enumerate(bodies):
+            environment, body = places[place]
+            objective = None if objectives[i] != objectives[i] else objectives[i]
+            statistics = None if not noted[i] else msgpack.packb(noted[i])
+            values = (next(found["sensors"]), next(found["setpoints"]), proposed[i], next(found["rewards"]))
+            over = [bool(marks[i] & flag) for flag in _FLAGS]
+            row = (body, steps[i], ticks[i], *values, objective, *over, statistics)
+            yield episodes[i], table.timeline(agent, environment, body), body, row
