@@ -175,6 +175,7 @@ DOCUMENT_ALIASES = 1_000
 DOCUMENT_DEPTH = 64
 DOCUMENT_FAULTS = 200  # of each stage of reading; after so many repairs the document is read again
 PHASES_PER_RUN = 1_000  # each is expanded with all that it inherits
+BODIES_PER_PHASE = 4_096  # numbers of rows have two bytes; a tick has all of them in one message per agent
 SCALAR_BYTES = 64 * 1024
 
 

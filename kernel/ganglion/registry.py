@@ -40,6 +40,7 @@ GROUPS: dict[str, _Group] = {
     "transformer": _Group("ganglion.transformers", "ganglion.sdk:StateTransformer", "state transformer"),
     "filter": _Group("ganglion.filters", "ganglion.sdk:Filter", "filter"),
     "controller": _Group("ganglion.controllers", "ganglion.sdk:Controller", "controller"),
+    "bodies": _Group("ganglion.bodies", "ganglion.sdk:Controller", "controller of phases with bodies"),
     "condition": _Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
     "observer": _Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
     "store": _Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),

@@ -189,8 +189,10 @@ class Expanded:
     simulation: Node | None = None
     config: Node | None = None
     recovery: Node | None = None
+    bodies: Node | None = None
     faults: list[Fault] = field(default_factory=list)
     vain: list[Fault] = field(default_factory=list)  # of removals of what is not there
+    many: bool = False  # whether it is a phase with bodies, as `check` has found
     excess: Fault | None = None  # too much for a run: the phases behind this one are not expanded
 
     @property
@@ -238,6 +240,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
         phase.environments = dict(before.environments)
         phase.agents = {name: agent.without(*_ACTS) for name, agent in before.agents.items()}
         phase.simulation, phase.config, phase.recovery = before.simulation, before.config, before.recovery
+        phase.bodies = before.bodies
     if replace:
         phase.environments = {} if "environments" in given.map else phase.environments
         phase.agents = {} if "agents" in given.map else phase.agents
@@ -248,6 +251,8 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
         phase.simulation = _named(None if replace else phase.simulation, parts["simulation"])
     if "phase_config" in parts:
         phase.config = _merge(None if replace else phase.config, parts["phase_config"])
+    if "bodies" in parts:
+        phase.bodies = parts["bodies"]
     if "recovery" in parts:
         phase.recovery = _merge(None if replace else phase.recovery, parts["recovery"], *INNER)
     return phase
@@ -279,7 +284,7 @@ def _environments(phase: Expanded) -> None:
         inherited, definition = phase.environments.get(uid), entry.map["environment"]
         if inherited is not None and not any(is_given(definition, key) for key in DEFINING):
             changed = _merge(inherited.map["environment"], definition, "params")
-            phase.environments[uid] = _merge(inherited, entry).put("environment", changed)
+            phase.environments[uid] = _merge(inherited, entry, "clock").put("environment", changed)
             _recover(phase.environments, uid, inherited, entry)
             continue
         phase.environments[uid] = entry

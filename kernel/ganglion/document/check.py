@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
+from ganglion.document.bodies import bodies_of, check_rules, check_timelines, ends
 from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import NO_BRAIN, OBJECTIVE, REPLAY
+from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, RESTART
 
 
 def replays(agent: Node) -> list[Node]:
@@ -34,6 +35,16 @@ def has_brain(agent: Node) -> bool:
 
 
 Lookup: TypeAlias = Callable[[str, str], "str | None"]  # (kind, name of a plugin) -> what is wrong with it
+_TIMELINES = ("clock", "budget", "max_steps", "episode_end")
+
+
+def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
+    """Say whether a phase has bodies: its controller is one of those, or may be, and bodies are given."""
+    name = CONTROLLER if phase.simulation is None else phase.simulation.text("name") or CONTROLLER
+    if name == CONTROLLER:
+        return False
+    return lookup("bodies", name) is None or (phase.bodies is not None and (":" in name or "." in name))
+
 
 # Keys of `load` and `replay` that name something else than a phase of this run.
 _ELSEWHERE = frozenset({"experiment_run", "instance", "base", "path", "table"})
@@ -159,6 +170,7 @@ class _Phase:
             self._agent(agent)
         if phase.simulation is not None:
             self._plugin("controller", phase.simulation, optional=True)
+        self._bodies()
         for conditions in conditions_of(self.root, phase):
             for condition in conditions:
                 self._plugin("condition", condition)
@@ -168,6 +180,59 @@ class _Phase:
             self.faults += recovery_faults([*levels, entry.map.get("recovery")])
         self._processes()
         return self.faults
+
+    def _bodies(self) -> None:
+        """Check bodies and timelines, or that there are none."""
+        phase = self.phase
+        given = [entry.keys[key] for entry in phase.environments.values() for key in _TIMELINES if key in entry.map]
+        given += [] if phase.bodies is None else [phase.bodies]
+        phase.many = has_bodies(phase, self.lookup)
+        if not phase.many:
+            for node in given:
+                self._wrong(node, "this needs a controller of phases with bodies, such as `simulation: {name: aeb}`")
+            if self.root.map.get("run_config") is None and phase.setting("conditions") is None:
+                self._wrong(self.root, "missing key `run_config`")
+            return
+        if self.unclear:
+            return
+        plans = bodies_of(phase.bodies, list(phase.agents), list(phase.environments), self._wrong, phase.mark)
+        check_rules(phase.bodies, self._wrong)
+        check_timelines(phase.environments, plans, self._wrong)
+        self._unbuilt()
+        params = None if phase.simulation is None else phase.simulation.get("params")
+        end = None if params is None else params.get("end")
+        asked: Any = "all" if end is None else end.plain()
+        if isinstance(asked, dict) and asked.get("environment") not in phase.environments:
+            text = f"there is no environment `{asked.get('environment')}` in phase `{phase.name}`"
+            self._wrong(end or phase.mark, text + nearest(str(asked.get("environment")), phase.environments))
+            return
+        episodes = phase.setting("episodes")
+        known = episodes.value if episodes is not None and isinstance(episodes.value, int) else None
+        whole = conditions_of(self.root, phase)[1]
+        if not ends(phase.environments, asked, known) and not whole:
+            text = f"nothing can end phase `{phase.name}`: neither budgets, `episodes` nor a condition"
+            self._wrong(phase.mark, text)
+
+    def _unbuilt(self) -> None:
+        """Refuse what is not built beside bodies."""
+        phase = self.phase
+        every = phase.setting("evaluate_every")
+        if every is not None:
+            self._wrong(every, "not built yet: evaluations in a phase with bodies")
+        for agent in phase.agents.values():
+            for key in ("filters", "replay"):
+                if agent.entries(key):
+                    self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
+        for entry in phase.environments.values():
+            for key in ("reward", "state_transformer"):
+                if entry.get(key) is not None:
+                    self._wrong(entry.keys[key], f"not built yet: `{key}` of an environment with bodies")
+        levels = [phase.recovery, *(entry.map.get("recovery") for entry in phase.environments.values())]
+        levels += [agent.map.get("recovery") for agent in phase.agents.values()]
+        for level in (self.root.map.get("recovery"), *levels):
+            asked = None if level is None else level.get("on_loss")
+            if asked is not None and asked.value == RESTART:
+                self._wrong(asked, "not built yet: `on_loss: restart` in a phase with bodies")
 
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""
@@ -388,5 +453,6 @@ def _agents(phase: Expanded, known: set[str]) -> Told:
         if replays(agent) and mode is not None and mode.value != "train":
             message = f"no brain learns in a phase of mode `{mode.value}`: `replay` has no effect"
             yield agent.keys["replay"], message
-        if has_brain(agent) and not agent.entries("sensors") and not agent.entries("actuators") and name not in known:
+        blind = has_brain(agent) and not agent.entries("sensors") and not agent.entries("actuators")
+        if blind and name not in known and not phase.many:
             yield agent, f"agent `{name}` has neither `sensors` nor `actuators`: it sees and sets nothing"

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ganglion import __version__
+from ganglion.document.bodies import bodies_of
 from ganglion.document.cascade import Expanded, recovery
 from ganglion.document.check import conditions_of, has_brain
 from ganglion.document.marks import Node, core_resolvers
@@ -17,6 +18,7 @@ from ganglion.run.plan import (
     CONTROLLER,
     OBJECTIVE,
     AgentPlan,
+    BodyPlan,
     EnvironmentPlan,
     PhasePlan,
     Plan,
@@ -75,27 +77,50 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         given = entry.map.get("recovery")
         return recovery([*levels, given]) if given is not None and given.map else None
 
+    episodes = _value(config, "episodes")
+    end = params.get("end", "all") if phase.many else "all"
     return PhasePlan(
         index=index,
         name=phase.name,
-        environments=[_environment(entry, own(entry)) for entry in phase.environments.values()],
+        environments=[_environment(entry, own(entry), phase, episodes) for entry in phase.environments.values()],
         agents=[_agent(agent, own(agent)) for agent in phase.agents.values()],
         controller=_plugin(phase.simulation) or PluginPlan(CONTROLLER, params, at=_at(phase.simulation or phase.mark)),
         episode_conditions=_plugins(episode),
         phase_conditions=_plugins(whole),
         mode=_value(config, "mode", "train"),
         workers=_value(config, "worker", 1),
-        episodes=_value(config, "episodes"),
+        episodes=episodes,
         sync=_value(config, "sync", "lockstep"),
         evaluate_every=_value(config, "evaluate_every"),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
+        bodies=_bodies(phase) if phase.many else None,
+        end=end["environment"] if isinstance(end, dict) else end,
         **asdict(recovery(levels)),
     )
 
 
-def _environment(entry: Node, own: Recovery | None) -> EnvironmentPlan:
+def _bodies(phase: Expanded) -> list[BodyPlan]:
+    return bodies_of(phase.bodies, list(phase.agents), list(phase.environments), lambda node, text: None, phase.mark)
+
+
+def _timeline(entry: Node, episodes: int | None) -> dict[str, Any]:
+    """Return the clock, budget, cap and rule of an environment; without a budget of its own it has `episodes`."""
+    clock, budget, end = entry.get("clock"), entry.get("budget"), _value(entry, "episode_end", "all")
+    given = {"steps": _value(budget, "steps"), "episodes": _value(budget, "episodes", None if budget else episodes)}
+    return {
+        "period": _value(clock, "period", 1),
+        "offset": _value(clock, "phase", 0),
+        "budget_steps": given["steps"],
+        "budget_episodes": given["episodes"],
+        "max_steps": _value(entry, "max_steps"),
+        "episode_end": end["body"] if isinstance(end, dict) else end,
+    }
+
+
+def _environment(entry: Node, own: Recovery | None, phase: Expanded, episodes: int | None) -> EnvironmentPlan:
     node = entry.map["environment"]
     return EnvironmentPlan(
+        **(_timeline(entry, episodes) if phase.many else {}),
         uid=str(node.map["uid"].value),
         plugin=_plugin(node) if node.text("name") else None,
         attach=_value(node, "attach", False),

@@ -70,6 +70,15 @@ def _nothing(value: Any) -> Any:
     raise PydanticCustomError("unbuilt", "unbuilt")
 
 
+def _are_names(value: Any) -> bool:
+    return all(map(is_name, value)) and bool(value) if isinstance(value, list) else is_name(value)
+
+
+def _are_numbers(value: Any) -> bool:
+    return all(type(one) is int for one in value) if isinstance(value, list) else type(value) is int
+
+
+_ONE_OR_MORE = {"description": "one, or a list"}
 _ABSENT: Any = None  # the default of a key that, when it is given, may not be null
 
 NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characters"
@@ -94,6 +103,7 @@ Id = Annotated[str, Field(min_length=1), Expect("a full id")]
 Directory = Annotated[str | None, Expect(_FOLDER, _is_directory, _NULLABLE_TEXT)]
 PhaseReference = Annotated[str | Annotated[int, Field(ge=0)] | None, Expect("an index or the name of a phase or null")]
 Version = Annotated[str | int | float, Expect("text")]  # of a number is warned
+Number = Annotated[float, Field(allow_inf_nan=False), Expect("a number")]
 Params = dict[str, Any]
 Unbuilt = Annotated[Any, PlainValidator(_nothing, json_schema_input_type=Any)]  # only null and what is empty
 Maps = Annotated[list[dict[str, Any]], Expect("a list of maps")]
@@ -189,6 +199,31 @@ class Environment(_Program):
     per_worker: Maps = Field([], description="worker w gets entry `w mod length` merged over `params`")
 
 
+class Clock(Form):
+    """Say at which ticks an environment steps: at `phase`, and every `period` ticks from then on."""
+
+    period: Count = Field(1, description="ticks from step to step")
+    phase: Seed = Field(0, description="the first tick, less than the period")
+
+
+class Budget(Form):
+    """Bound an environment in a worker, with `episode_end: each` every body; by one of the two."""
+
+    steps: Count = Field(_ABSENT, description="exactly so many steps")
+    episodes: Count = Field(_ABSENT, description="exactly so many episodes")
+
+
+_ENDS = ("all", "any", "each", "environment")
+EpisodeEnd = Annotated[
+    Any,
+    Expect(
+        "all, any, each, environment or {body: <agent>/<b>}",
+        lambda value: value in _ENDS or (type(value) is dict and [*value] == ["body"] and type(value["body"]) is str),
+        {"anyOf": [{"enum": list(_ENDS)}, {"type": "object", "required": ["body"]}]},
+    ),
+]
+
+
 class Entry(Form):
     """Give an environment and what stands between it and the agents."""
 
@@ -197,10 +232,16 @@ class Entry(Form):
     state_transformer: Plugin | None = Field(None, description="has the last word on each state")
     remove: Flag = Field(False, description="take an inherited environment out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this environment")
-    clock: Unbuilt = Field(None, description="a clock of an environment")
-    budget: Unbuilt = Field(None, description="a budget of an environment")
-    max_steps: Unbuilt = Field(None, description="a bound on the episodes of one environment")
-    episode_end: Unbuilt = Field(None, description="which bodies end an episode")
+    clock: Clock = Field(_ABSENT, description="in a phase with bodies: when it steps")
+    budget: Budget = Field(_ABSENT, description="in a phase with bodies, per worker; default: `phase_config.episodes`")
+    max_steps: CountOrNull = Field(
+        None, description="in a phase with bodies: steps after which an episode is truncated"
+    )
+    episode_end: EpisodeEnd = Field(
+        "all",
+        description="in a phase with bodies, whose end ends an episode: `all` bodies, `any` body, `each` its own, the "
+        "`environment` itself, or the body `{body: <agent>/<b>}`",
+    )
 
 
 def _none_if_false(value: Any) -> Any:
@@ -305,7 +346,60 @@ class Phase(Form):
     simulation: Simulation = Field(_ABSENT, description="the controller and the episode-level conditions")
     phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
-    bodies: Unbuilt = Field(None, description="bodies")
+    bodies: Bodies = Field(_ABSENT, description="incarnations of agents in environments; replaces inherited ones whole")
+
+
+Names = Annotated[Any, Expect("a name or a list of names", _are_names, _ONE_OR_MORE)]
+Numbers = Annotated[Any, Expect("an integer or a list of integers", _are_numbers, _ONE_OR_MORE)]
+
+
+class Match(Form):
+    """Say which bodies a rule meets: a key that is missing means any, a list any of these."""
+
+    agent: Names = Field(_ABSENT, description="name")
+    environment: Names = Field(_ABSENT, description="uid")
+    body: Numbers = Field(_ABSENT, description="number within agent and environment")
+
+
+class BodyReward(Form):
+    """Change the rewards of bodies: `scale`, then `offset`, then `clip`."""
+
+    scale: Number = Field(_ABSENT, description="what a reward is multiplied by")
+    offset: Number = Field(_ABSENT, description="what is added then")
+    clip: list[Number] = Field(_ABSENT, description="[low, high]")
+    name: Unbuilt = Field(None, description="a reward plugin for one body")
+    params: Unbuilt = Field(None, description="a reward plugin for one body")
+
+
+class Decision(Form):
+    """Say before which steps of an episode a body decides, and what is applied between."""
+
+    period: Count = Field(_ABSENT, description="steps from decision to decision")
+    phase: Seed = Field(_ABSENT, description="the first step that a decision is made for, less than the period")
+    between: Literal["repeat", "noop", "zero"] = Field(_ABSENT, description="what is applied in other steps")
+
+
+class Rule(Form):
+    """Say something of the bodies that are met; a later rule overrides key by key."""
+
+    match: Match = Field(_ABSENT, description="which bodies; default: all")
+    reward: BodyReward = Field(_ABSENT, description="what becomes of their rewards")
+    decision: Decision = Field(_ABSENT, description="when they decide")
+    learn: Flag = Field(_ABSENT, description="whether the brain hears of their decisions")
+    policy: Literal["latest"] = Field("latest", description="`latest`: the current model")
+    role: TextOrNull = Field(_ABSENT, description="a tag")
+    team: TextOrNull = Field(_ABSENT, description="a tag")
+    group: TextOrNull = Field(_ABSENT, description="a tag")
+
+
+class Bodies(Form):
+    """Say which agents have how many bodies in which environments."""
+
+    product: Literal["outer", "inner", "custom"] = Field("outer", description="which pairs there are")
+    num: Any = Field(1, description="a count, a list of one per environment, a map per pair, or with `custom` a list")
+    rules: list[Rule] = Field([], description="what holds of some bodies, in order")
+    dynamic: Unbuilt = Field(None, description="bodies that an environment spawns")
+    idle: list[Name] = Field([], description="agents and environments that deliberately have no body")
 
 
 class RunConfig(Form):
@@ -322,7 +416,7 @@ class Document(Form):
     seed: Seed = Field(description="the one source of randomness")
     version: Version = Field(_ABSENT, description="the version of Ganglion for which the document was written")
     schedule: list[dict[str, Phase]] = Field(description="phases in order, by name")
-    run_config: RunConfig = Field(description="phase-level conditions")
+    run_config: RunConfig = Field(_ABSENT, description="phase-level conditions; phases with bodies can do without")
     cascade: Literal["merge", "replace"] = Field("merge", description="what a phase does to what it inherits")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from ganglion.run.plan import NO_BRAIN, AgentPlan, EnvironmentPlan, PhasePlan, PluginPlan, Recovery
+from ganglion.run.plan import NO_BRAIN, AgentPlan, BodyPlan, EnvironmentPlan, PhasePlan, PluginPlan, Recovery
 
 
 def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
@@ -34,8 +35,10 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
     simulation = outline_plugin(phase.controller)
     simulation["conditions"] = [outline_plugin(c) for c in phase.episode_conditions]
+    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies)}
     return {
-        "environments": [_entry(e) for e in phase.environments],
+        **bodies,
+        "environments": [_entry(e, phase.bodies is not None) for e in phase.environments],
         "agents": [_agent(a) for a in phase.agents],
         "simulation": simulation,
         "phase_config": config,
@@ -43,7 +46,33 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
 
 
-def _entry(environment: EnvironmentPlan) -> dict[str, Any]:
+def _bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
+    """Return the section that gives exactly these bodies: a list, and a rule for each."""
+    rules = []
+    for body in bodies:
+        reward: dict[str, Any] = {"scale": body.scale, "offset": body.shift}
+        if body.low is not None and body.high is not None:
+            reward["clip"] = [body.low, body.high]
+        decision = {"period": body.period, "phase": body.offset, "between": body.between}
+        match = {"agent": body.agent, "environment": body.environment, "body": body.b}
+        tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}
+        rules.append({"match": match, "reward": reward, "decision": decision, **tags})
+    return {"product": "custom", "num": [[body.agent, body.environment, body.b] for body in bodies], "rules": rules}
+
+
+def _timeline(environment: EnvironmentPlan) -> dict[str, Any]:
+    named = environment.episode_end in ("all", "any", "each", "environment")
+    budget = {"steps": environment.budget_steps, "episodes": environment.budget_episodes}
+    given = {key: value for key, value in budget.items() if value is not None}
+    return {
+        "clock": {"period": environment.period, "phase": environment.offset},
+        **({"budget": given} if given else {}),
+        "max_steps": environment.max_steps,
+        "episode_end": environment.episode_end if named else {"body": environment.episode_end},
+    }
+
+
+def _entry(environment: EnvironmentPlan, bodies: bool = False) -> dict[str, Any]:
     definition: dict[str, Any] = {"uid": environment.uid}
     if environment.plugin is not None:
         definition["name"] = environment.plugin.name
@@ -55,7 +84,7 @@ def _entry(environment: EnvironmentPlan) -> dict[str, Any]:
         entry["reward"] = outline_plugin(environment.reward)
     if environment.transformer is not None:
         entry["state_transformer"] = outline_plugin(environment.transformer)
-    return {**entry, **_own(environment.recovery)}
+    return {**entry, **(_timeline(environment) if bodies else {}), **_own(environment.recovery)}
 
 
 def _agent(agent: AgentPlan) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             yield plugin.at, text, "warning"
         else:
             yield from _warnings(plugin, condition, {**document, "part": part})
-    if not enders or None in enders:
+    if not enders or None in enders or phase.bodies is not None:
         return
     at = phase.phase_conditions[0].at
     if phase.episodes is None and all("episodes" in condition.reads for condition in enders):

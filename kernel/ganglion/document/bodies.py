@@ -1,0 +1,284 @@
+"""Bodies: which agents have how many bodies in which environments, and what a document says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from ganglion.document.fault import nearest
+from ganglion.document.marks import Node
+from ganglion.limits import BODIES_PER_PHASE
+from ganglion.run.plan import BodyPlan
+
+Body: TypeAlias = tuple[int, int, int]
+"""Places of agent and environment in the phase, and the number within the pair."""
+Wrong: TypeAlias = tuple[tuple[str | int, ...], str]
+"""Where something is wrong, below `bodies`, and what."""
+Tell: TypeAlias = Callable[[Node, str], None]
+"""What takes a node and what is wrong with it."""
+
+
+def resolve(
+    agents: Sequence[str], environments: Sequence[str], product: str = "outer", num: Any = 1, idle: Sequence[str] = ()
+) -> tuple[list[Body], list[Wrong]]:
+    """Return the bodies of a phase, sorted, and all that is wrong with what was asked for.
+
+    Args:
+        agents: Names, in document order.
+        environments: Uids, likewise.
+        product: `outer` is every pair, `inner` the i-th agent with the i-th environment, `custom` what `num` lists.
+        num: A count for each pair, a list of one per environment, a map agent -> environment -> count, or with
+            `custom` a list of `[agent, environment, b]`.
+        idle: Agents and environments that deliberately have no body.
+    """
+    asked = _Asked(agents, environments, idle)
+    if product == "custom":
+        found = asked.custom(num)
+    elif product == "inner" and len(agents) != len(environments):
+        asked.wrong.append((("product",), f"inner: {len(agents)} agents, {len(environments)} environments"))
+        return [], asked.wrong
+    else:
+        pairs = [(a, e) for a in range(len(agents)) for e in range(len(environments)) if product == "outer" or a == e]
+        found = asked.counted(num, pairs)
+    if not asked.wrong:
+        asked.missing(found)
+    if len(found) > BODIES_PER_PHASE:
+        text = f"expected at most {BODIES_PER_PHASE} bodies, found {len(found)} (limit bodies_per_phase)"
+        asked.wrong.append((("num",), text))
+    return ([] if asked.wrong else sorted(found)), asked.wrong
+
+
+class _Asked:
+    def __init__(self, agents: Sequence[str], environments: Sequence[str], idle: Sequence[str]) -> None:
+        self._agents, self._environments = list(agents), list(environments)
+        self._idle = set(idle)
+        self.wrong: list[Wrong] = []
+        for i, name in enumerate(idle):
+            if name not in self._agents and name not in self._environments:
+                known = [*self._agents, *self._environments]
+                text = f"there is no agent or environment `{name}`{nearest(name, known)}"
+                self.wrong.append((("idle", i), text))
+
+    def counted(self, num: Any, pairs: Sequence[tuple[int, int]]) -> list[Body]:
+        """Return the bodies of pairs by counts."""
+        if isinstance(num, dict):
+            counts = self._map(num, pairs)
+        elif isinstance(num, list):
+            counts = self._list(num, pairs)
+        else:
+            self._count(num, ("num",), "")
+            counts = {pair: num if _is_count(num) else 0 for pair in pairs}
+        return [(a, e, b) for (a, e), count in counts.items() for b in range(count)]
+
+    def _list(self, num: list[Any], pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        for e, uid in enumerate(self._environments):
+            if e >= len(num):
+                self.wrong.append((("num",), f"no count for `{uid}`"))
+            else:
+                self._count(num[e], ("num", e), uid)
+        for i, extra in enumerate(num[len(self._environments) :], len(self._environments)):
+            self.wrong.append(
+                (("num", i), f"surplus count {extra!r}: there are {len(self._environments)} environments")
+            )
+        return {(a, e): num[e] if e < len(num) and _is_count(num[e]) else 0 for a, e in pairs}
+
+    def _map(self, num: dict[Any, Any], pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        found = dict(self._pairs(num))
+        for pair in pairs:
+            if pair not in found:
+                agent, uid = self._agents[pair[0]], self._environments[pair[1]]
+                self.wrong.append((("num",), f"no count for `{agent}` in `{uid}`"))
+        for a, e in found:
+            if (a, e) not in pairs:
+                place = ("num", self._agents[a], self._environments[e])
+                self.wrong.append(
+                    (place, f"`{self._agents[a]}` and `{self._environments[e]}` are no pair of this product")
+                )
+        return found
+
+    def _pairs(self, num: Mapping[Any, Any]) -> Iterator[tuple[tuple[int, int], int]]:
+        for agent, row in num.items():
+            if agent not in self._agents:
+                self.wrong.append((("num", agent), f"there is no agent `{agent}`{nearest(str(agent), self._agents)}"))
+                continue
+            if not isinstance(row, dict):
+                self.wrong.append((("num", agent), f"expected a map environment -> count, found {row!r}"))
+                continue
+            for uid, count in row.items():
+                if uid not in self._environments:
+                    like = nearest(str(uid), self._environments)
+                    self.wrong.append((("num", agent, uid), f"there is no environment `{uid}`{like}"))
+                    continue
+                self._count(count, ("num", agent, uid), f"{agent}/{uid}")
+                yield (self._agents.index(agent), self._environments.index(uid)), count if _is_count(count) else 0
+
+    def _count(self, count: Any, place: tuple[str | int, ...], whose: str) -> None:
+        if type(count) is not int:
+            of = f" for `{whose}`" if whose else ""
+            self.wrong.append((place, f"expected a count{of}, found {count!r}"))
+        elif count < 1:
+            of = f" (`{whose}`)" if whose else ""
+            self.wrong.append((place, f"a count is at least 1{of}: leave a pair out by `custom`"))
+
+    def custom(self, num: Any) -> list[Body]:
+        """Return the bodies of a list, or of a map of those pairs that exist."""
+        if isinstance(num, dict) and num:
+            return [(a, e, b) for (a, e), count in self._pairs(num) for b in range(count)]
+        if not isinstance(num, list) or not num:
+            words = "a map agent -> environment -> count, or a list of [agent, environment, b]"
+            self.wrong.append((("num",), f"custom: expected {words}, found {num!r}"))
+            return []
+        found: list[Body] = []
+        for i, row in enumerate(num):
+            if not (isinstance(row, list) and len(row) == 3 and type(row[2]) is int and row[2] >= 0):
+                self.wrong.append((("num", i), f"expected [agent, environment, b], found {row!r}"))
+                continue
+            agent, uid, b = row
+            known = ((agent, self._agents, "agent"), (uid, self._environments, "environment"))
+            strange = [(name, names, kind) for name, names, kind in known if name not in names]
+            for name, names, kind in strange:
+                self.wrong.append((("num", i), f"there is no {kind} `{name}`{nearest(str(name), names)}"))
+            if strange:
+                continue
+            body = (self._agents.index(agent), self._environments.index(uid), b)
+            if body in found:
+                self.wrong.append((("num", i), f"`{agent}/{uid}/{b}` is listed twice"))
+            found.append(body)
+        self._gaps(set(found))
+        return found
+
+    def _gaps(self, found: set[Body]) -> None:
+        most: dict[tuple[int, int], int] = {}
+        for a, e, b in found:
+            most[a, e] = max(most.get((a, e), 0), b)
+        for (a, e), last in sorted(most.items()):
+            for b in range(last):
+                if (a, e, b) not in found:
+                    name = f"{self._agents[a]}/{self._environments[e]}/{b}"
+                    self.wrong.append((("num",), f"gap: `{name}` is missing"))
+
+    def missing(self, found: Sequence[Body]) -> None:
+        """Find agents and environments without a body that are not said to be idle."""
+        for kind, names, place in (("agent", self._agents, 0), ("environment", self._environments, 1)):
+            there = {body[place] for body in found}
+            for i, name in enumerate(names):
+                if i not in there and name not in self._idle:
+                    self.wrong.append((("num",), f"{kind} `{name}` has no body: name it in `idle` if that is meant"))
+
+
+def _is_count(count: Any) -> bool:
+    return type(count) is int and count >= 1
+
+
+def bodies_of(
+    section: Node | None, agents: Sequence[str], environments: Sequence[str], tell: Tell, mark: Node
+) -> list[BodyPlan]:
+    """Return the bodies that a phase's section describes, each with the rules that meet it; faults are told.
+
+    `section` None is one body for each pair; `mark` is where the phase stands.
+    """
+    plain = {} if section is None or not isinstance(section.value, dict) else section.plain()
+    product, num = plain.get("product", "outer"), plain.get("num", 1)
+    idle = plain.get("idle") or []
+    if product not in ("outer", "inner", "custom") or not isinstance(idle, list):
+        return []  # a fault of form
+    found, wrong = resolve(agents, environments, product, num, [str(name) for name in idle])
+    for place, text in wrong:
+        tell(_at(section or mark, place), text)
+    plans = [BodyPlan(agents[a], environments[e], b) for a, e, b in found]
+    rules = [] if section is None else section.entries("rules")
+    for rule in rules:
+        met = [i for i, body in enumerate(plans) if _meets(rule, body)]
+        if not met and not wrong:
+            tell(rule, "this rule meets no body")
+        for i in met:
+            plans[i] = _ruled(plans[i], rule)
+    return plans
+
+
+def _at(node: Node, place: Sequence[str | int]) -> Node:
+    """Return the deepest node on a way that there is."""
+    for part in place:
+        if isinstance(part, int) and part < len(node.items):
+            node = node.items[part]
+        elif isinstance(part, str) and part in node.map:
+            node = node.map[part]
+        else:
+            break
+    return node
+
+
+def _meets(rule: Node, body: BodyPlan) -> bool:
+    match = rule.map.get("match")
+    if match is None or not isinstance(match.value, dict):
+        return match is None or match.value is None
+    values = {"agent": body.agent, "environment": body.environment, "body": body.b}
+    for key, wanted in match.plain().items():
+        if wanted is not None and values.get(key) not in (wanted if isinstance(wanted, list) else [wanted]):
+            return False
+    return True
+
+
+def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
+    """Return a body as a rule has it, which overrides what was said before key by key."""
+    said = rule.plain()
+    reward, decision = said.get("reward") or {}, said.get("decision") or {}
+    changed: dict[str, Any] = {key: said[key] for key in ("learn", "role", "team", "group") if key in said}
+    if isinstance(reward, dict):
+        changed |= {
+            name: float(reward[key]) for key, name in (("scale", "scale"), ("offset", "shift")) if key in reward
+        }
+        clip = reward.get("clip")
+        if isinstance(clip, list) and len(clip) == 2:
+            changed |= {"low": float(clip[0]), "high": float(clip[1])}
+    if isinstance(decision, dict):
+        names = (("period", "period"), ("phase", "offset"), ("between", "between"))
+        changed |= {name: decision[key] for key, name in names if key in decision}
+    return replace(body, **changed)
+
+
+def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell: Tell) -> None:
+    """Refuse clocks, budgets and rules of ends that cannot be."""
+    for uid, entry in entries.items():
+        clock, end = entry.get("clock"), entry.get("episode_end")
+        _check_phase(clock, tell)
+        if end is not None and isinstance(end.value, dict):
+            named = end.text("body") or ""
+            known = [f"{body.agent}/{body.b}" for body in plans if body.environment == uid]
+            if named not in known:
+                tell(end, f"environment `{uid}` has no body `{named}`{nearest(named, known)}")
+        budget = entry.get("budget")
+        if budget is not None and budget.get("steps") and budget.get("episodes"):
+            tell(budget, "expected one of `steps` and `episodes`, found both")
+
+
+def check_rules(section: Node | None, tell: Tell) -> None:
+    """Refuse decisions that cannot be, and what is not built."""
+    for rule in [] if section is None else section.entries("rules"):
+        _check_phase(rule.get("decision"), tell)
+        reward = rule.get("reward")
+        clip = None if reward is None else reward.get("clip")
+        if clip is not None:
+            values = clip.plain()
+            sound = isinstance(values, list) and len(values) == 2 and all(type(v) in (int, float) for v in values)
+            if not sound or not values[0] <= values[1]:
+                tell(clip, f"expected [low, high] with low <= high, found {clip.found()}")
+
+
+def _check_phase(clock: Node | None, tell: Tell) -> None:
+    if clock is None or not isinstance(clock.value, dict):
+        return
+    period, phase = (clock.map.get(key) for key in ("period", "phase"))
+    length = 1 if period is None else period.value
+    if phase is not None and type(phase.value) is int and type(length) is int and length >= 1:
+        if not 0 <= phase.value < length:
+            tell(phase, f"expected a phase from 0 to {length - 1}, less than the period, found {phase.value}")
+
+
+def ends(entries: Mapping[str, Node], end: Any, episodes: int | None) -> bool:
+    """Say whether spent budgets end a phase."""
+    budgets = {uid: entry.get("budget") is not None or episodes is not None for uid, entry in entries.items()}
+    if isinstance(end, dict):
+        return budgets.get(str(end.get("environment")), False)
+    return any(budgets.values()) if end == "any" else all(budgets.values())
