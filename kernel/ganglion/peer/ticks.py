@@ -38,6 +38,7 @@ from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 
 _ROWS_OPEN_MAX = 250
 _ROWS_OPEN_BYTES = 256 * 1024
+_ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of another kind
 _ROW_BYTES = 32  # of numbers and flags beside the values
 _NUMBER = np.dtype("<u2")
 _PHASE_END = "truncated: phase end"
@@ -416,8 +417,12 @@ class Ticks:
             ends, agent.ends = agent.ends, []
             places = np.concatenate([*(end[0] for end in ends), places])
             flags = np.concatenate([*(end[1] for end in ends), flags])
-            readings = [np.concatenate(runs) for runs in zip(*(end[2] for end in ends), readings, strict=True)]
-            earned = [np.concatenate(runs) for runs in zip(*(end[3] for end in ends), earned, strict=True)]
+            order = np.argsort(places, kind="stable")  # in agent view; an end stands before what begins anew
+            places, flags = places[order], flags[order]
+            readings, earned = (
+                [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
+                for place, now in ((2, readings), (3, earned))
+            )
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
         blocks, rewards = _blocks(readings), _blocks(earned)
         if not agent.actor.blocks:
@@ -904,7 +909,7 @@ class Ticks:
             return
         setup = self.phase.setup
         record = [kind, setup.phase, setup.mode, setup.worker, name, part.entries]
-        self.phase.records.add(record, part.weight, part.size_bytes)
+        self.phase.records.add(record, 1 + part.weight // _ROWS_PER_WEIGHT, part.size_bytes)
         part.entries, part.weight, part.size_bytes = [], 0, 0
 
 

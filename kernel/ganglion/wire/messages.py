@@ -610,7 +610,7 @@ class Act(Message):
     With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
-    and begun anew has two entries, the end before; all ends stand before all others. `decide`, `terminated`,
+    and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
     `truncated` and `closing` say nothing then.
     """
 

@@ -84,3 +84,18 @@ class Rare(Brain):
         """Return the count with every 64th decision."""
         self.heard += 1
         return None if self.heard % LEARN_EVERY else self.heard
+
+
+class Upright(Muscle):
+    """Push carts to the side to which their poles fall."""
+
+    batched = True
+
+    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
+        """Refuse: decisions are made by `propose_batch`."""
+        raise NotImplementedError
+
+    def propose_batch(self, batch: Batch) -> Any:
+        """Return one row per body."""
+        seen = batch.observations
+        return (seen[:, 2:3] + 0.5 * seen[:, 3:4] > 0).astype(np.int64)
