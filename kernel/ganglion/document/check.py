@@ -43,7 +43,9 @@ def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
     name = CONTROLLER if phase.simulation is None else phase.simulation.text("name") or CONTROLLER
     if name == CONTROLLER:
         return False
-    return lookup("bodies", name) is None or (phase.bodies is not None and (":" in name or "." in name))
+    if ":" in name or "." in name:  # a path: nobody says what is there
+        return phase.bodies is not None
+    return lookup("bodies", name) is None
 
 
 # Keys of `load` and `replay` that name something else than a phase of this run.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ganglion.errors import CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
+from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
@@ -437,6 +437,10 @@ class ControllerHost:
             **identity(setup.stream),
         }
         made: Controller = phase.hooks("__init__", lambda: self._loader.make("controller", plugin, attributes))
+        if made.multiplicity != (setup.bodies is not None):
+            says = "has bodies, its" if setup.bodies is not None else "has no bodies, its"
+            text = f"the phase {says} controller {type(made).__name__} says multiplicity = {made.multiplicity}"
+            raise phase.hooks.blame("__init__", AuthorError(text))
         return made
 
     def _condition(self, phase: Phase, condition: dict[str, Any]) -> Any:

@@ -331,11 +331,10 @@ class Ticks:
         """Record which bodies there are, and which rewards."""
         records, setup = self.phase.records, self.phase.setup
         self.phase.declare_rewards(agent.actor for agent in self.agents)
-        if setup.worker == 0 and not setup.evaluation:
-            keys = ("agent", "environment", "b", "role", "team", "group", "learn")
-            each = [self.worlds[e].each for e in self.core.environment.tolist()]
-            table = zip(setup.bodies or [], each, strict=True)
-            records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
+        keys = ("agent", "environment", "b", "role", "team", "group", "learn")
+        each = [self.worlds[e].each for e in self.core.environment.tolist()]
+        table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
+        records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
 
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:

@@ -798,4 +798,6 @@ def _phase_reason(issuer: str, reason: str) -> str:
     kind, _, name = issuer.partition(":")
     if kind == "condition":
         return reason or name
+    if issuer == "controller" and reason == "budget":
+        return reason
     return kind if not reason else f"{kind}: {reason}"
