@@ -41,6 +41,7 @@ _ROWS_OPEN_BYTES = 256 * 1024
 _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of another kind
 _ROW_BYTES = 32  # of numbers and flags beside the values
 _NUMBER = np.dtype("<u2")
+_NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
 
 Runs = list[Array]
@@ -278,6 +279,8 @@ class Ticks:
         self._ending: Ending | None = None
         self._closed = False
         self._tolerated = 0
+        self._untold, self._news_s = [0, 0], 0.0  # episodes and steps that were not told of yet, and when they may be
+        self._newest: dict[str, Any] = {}
         # Ends are told at once where somebody reads the means of episodes; where the rows of several workers come
         # together in one round of a brain, they are told with the next decisions: their order must not vary.
         learning = any(agent.brain is not None for agent in self.agents)
@@ -802,6 +805,7 @@ class Ticks:
             self._close(world, reason)
         self._tell_ends()
         self._ending, self._closed = ending, True
+        self._tell_news(now=True)
         self.hand_on()
 
     def cut(self, reason: str) -> None:
@@ -869,7 +873,24 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
-            self._reports.append({**told, **flags, "agents": self._means(one)})
+            means = self._means(one)
+            self._reports.append({**told, **flags, "agents": means})
+            returns = {name: agent["sum"] for name, agent in means.items()}
+            self._newest = {**told, "returns": returns, "reason": one.reason}
+            self._untold[0] += 1
+            self._untold[1] += one.steps
+        self._tell_news(now=False)
+
+    def _tell_news(self, now: bool) -> None:
+        """Tell those who look on of the newest episode, and how many it stands for; a few times a second at most."""
+        now_s = self.phase.participant.clock()
+        if not self._untold[0] or not (now or now_s >= self._news_s):
+            return
+        episodes, steps = self._untold
+        self._untold, self._news_s = [0, 0], now_s + _NEWS_S
+        setup, newest = self.phase.setup, self._newest
+        fields = {"phase": setup.phase, "worker": setup.worker, **newest, "episodes": episodes, "steps": steps}
+        self.phase.participant.tell_event("episode.ended", fields)
 
     def _means(self, over: Over) -> dict[str, Any]:
         """Return what the bodies of an episode got, per agent, and count anew."""

@@ -24,7 +24,16 @@ from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.child import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.connection import Connection, write_private
-from ganglion.supervisor.event import EXCUSED, PHASE_PAUSED, PHASE_RESUMED, PHASE_STARTED, STEPS_TAKEN, WAITING, WARNING
+from ganglion.supervisor.event import (
+    EPISODE_ENDED,
+    EXCUSED,
+    PHASE_PAUSED,
+    PHASE_RESUMED,
+    PHASE_STARTED,
+    STEPS_TAKEN,
+    WAITING,
+    WARNING,
+)
 from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launcher import CREDENTIALS, Launcher, Process
 from ganglion.supervisor.linux import PRIVATE, User, users_of
@@ -447,6 +456,8 @@ class Run:
             count = news.fields.get("count")
             self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
             return None
+        if news.event == EPISODE_ENDED:
+            return self._episode_of(peer, news)
         known, said = news.event in (WAITING, WARNING, STEPS_TAKEN), (peer, news.event)
         if not known or now_s - self._heard_s.get(said, -math.inf) < _HEARD_SPAN_S:
             return None
@@ -463,6 +474,18 @@ class Run:
             return None
         mode = {"mode": "evaluate"} if member.place.evaluation else {}
         fields = {"phase": self.phase, **mode, "worker": member.place.worker, **counts}
+        return RunEvent(news.event, fields, news.time_s, news.topic)
+
+    def _episode_of(self, peer: str, news: RunEvent) -> RunEvent | None:
+        """Return the newest episode of a timeline, and for how many it stands; None if no controller tells of one."""
+        member, given = self.members.get(peer), news.fields
+        numbers = {name: given.get(name) for name in ("episode", "episodes", "steps")}
+        if member is None or member.place.role is not Role.CONTROLLER or {*map(type, numbers.values())} != {int}:
+            return None
+        words = {name: printable(str(given.get(name) or ""))[:_HEARD_CHARACTERS] for name in ("environment", "reason")}
+        sums = given.get("returns")
+        returns = {str(k): v for k, v in sums.items() if type(v) in (int, float)} if isinstance(sums, dict) else {}
+        fields = {"phase": self.phase, "worker": member.place.worker, **numbers, "returns": returns, **words}
         return RunEvent(news.event, fields, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------
