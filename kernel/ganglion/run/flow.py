@@ -424,6 +424,7 @@ class Flow(Stateful):
         """End the phase for good: after the running episodes, or at the next boundary."""
         self._draining = True
         self.reason = self.reason or "interrupted"
+        now = now or self.phase.bodies is not None  # timelines do not end together: a tick is what is waited for
         if not now:
             return self.steer(FlowSignal(Signal.CONTINUE.name, "interrupted")) if self._paused else []
         wish = FlowSignal(Signal.SHUTDOWN.name, "interrupted")
