@@ -1,0 +1,215 @@
+"""Phases with bodies on the bus in memory: the golden tables, whatever the schedule, and after losses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulation import Disturbance, Outcome, Simulation, read, simulate
+
+AGENTS = "[{name: ada, brain: log, muscle: echo}]"
+THREE = (
+    "[{name: ada, brain: log, muscle: echo}, {name: bob, brain: log, muscle: echo}, "
+    "{name: cyd, brain: log, muscle: echo}]"
+)
+
+
+def document(
+    environments: list[str], agents: str = AGENTS, bodies: str = "", params: str = "", config: str = ""
+) -> str:
+    """Return a document of one phase; each environment is `uid: params ; keys of its entry`."""
+    entries = []
+    for text in environments:
+        uid, _, rest = text.partition(": ")
+        given, _, keys = rest.partition("; ")
+        entries.append(f"{{environment: {{uid: {uid}, name: counting, params: {{{given}}}}}, {keys}}}")
+    lines = [
+        "uid: bodies",
+        "seed: 7",
+        'version: "0.1"',
+        "schedule:",
+        "  - train:",
+        f"      environments: [{', '.join(entries)}]",
+        f"      agents: {agents}",
+        f"      simulation: {{name: aeb, params: {{{params}}}}}",
+        *([f"      bodies: {bodies}"] if bodies else []),
+        *([f"      phase_config: {config}"] if config else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def rows(outcome: Outcome, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table of a run that has finished."""
+    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
+    found: list[dict[str, Any]] = outcome.tables[table]
+    return found
+
+
+VERIFIED = "length: 4, verify: true; budget: {episodes: 1}"
+
+
+TRIPLES = (
+    "{product: custom, num: [[cyd, moor, 1], [ada, lake, 0], [bob, moor, 0], [cyd, moor, 0], [ada, moor, 0], "
+    "[cyd, lake, 0]]}"
+)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "count"),
+    [
+        ("{num: [2, 1]}", 36),
+        ("{product: custom, num: {ada: {lake: 2}, bob: {moor: 1}, cyd: {lake: 1, moor: 3}}}", 28),
+        (TRIPLES, 24),
+    ],
+)  # fmt: skip
+def test_every_body_decides_in_every_step(bodies: str, count: int, results: Path) -> None:
+    """Each body has an action per step of its environment, and every answer reaches the body that gave it."""
+    outcome = simulate(document([f"lake: {VERIFIED}", f"moor: {VERIFIED}"], THREE, bodies), 1, results)
+
+    assert (count, 8) == (len(rows(outcome, "actions")), len(rows(outcome, "steps")))
+
+
+CLOCKS = [
+    "north: length: 3, verify: true; clock: {period: 2, phase: 0}, budget: {episodes: 3}",
+    "east: length: 4, verify: true; clock: {period: 3, phase: 1}, budget: {episodes: 2}",
+    "west: length: 2, verify: true; clock: {period: 4, phase: 2}, budget: {episodes: 4}",
+]
+OPEN = ("east", 1, 2, False, "truncated: phase end")
+
+
+@pytest.mark.parametrize(
+    ("end", "steps", "episodes"), [("all", [9, 8, 8], 9), ("any", [9, 6, 4], 7), ("{environment: east}", [9, 8, 6], 8)]
+)
+def test_timelines_step_end_and_begin_by_themselves(end: str, steps: list[int], episodes: int, results: Path) -> None:
+    """Three environments with clocks and budgets of their own make the golden steps and episodes."""
+    outcome = simulate(document(CLOCKS, params=f"end: {end}"), 2, results)
+    ticks = Counter(row["environment"] for row in rows(outcome, "steps"))
+    ended = [
+        (row["environment"], row["episode"], row["steps"], row["terminated"], row["reason"])
+        for row in rows(outcome, "episodes")
+    ]
+
+    assert (steps, episodes) == ([ticks[uid] for uid in ("north", "east", "west")], len(ended))
+    assert (OPEN in ended) == (end == "any")
+
+
+@pytest.mark.parametrize(
+    ("rule", "batches", "truncated"), [("all", [4, 3, 3, 3, 1, 1, 1], []), ("any", [4], [0, 2, 3])]
+)
+def test_bodies_end_one_after_the_other(rule: str, batches: list[int], truncated: list[int], results: Path) -> None:
+    """A body that has ended acts no more until the next reset; who lives when the episode ends is truncated."""
+    world = f"lake: length: [4, 1, 7, 4], verify: true; budget: {{episodes: 1}}, episode_end: {rule}"
+    outcome = simulate(document([world], bodies="{num: 4}"), 3, results)
+
+    assert batches == [len(row["sensors"]) for row in rows(outcome, "steps")]
+    assert truncated == [row["body"] for row in rows(outcome, "actions") if row["truncated"]]
+    assert [(batches and len(batches), True)] == [(r["steps"], r["terminated"]) for r in rows(outcome, "episodes")]
+
+
+RULES = (
+    "{num: 4, rules: [{match: {body: 1}, decision: {period: 3, phase: 2, between: noop}}, "
+    "{match: {body: 2}, decision: {period: 4}}, {match: {body: 3}, decision: {period: 4, phase: 1, between: zero}}]}"
+)
+
+
+def test_what_is_applied_between_decisions(results: Path) -> None:
+    """Repeat, no-op and zero are applied between decisions, and a transition has the sum of its rewards."""
+    outcome = simulate(document(["lake: length: 9; budget: {episodes: 1}"], bodies=RULES), 4, results)
+    decided = {(row["body"], row["step"]): next(iter(row["setpoints"].values())) for row in rows(outcome, "actions")}
+    sums = {(row["body"], row["step"]): round(row["objective"], 6) for row in rows(outcome, "actions")}
+    applied = [[row["setpoints"][f"lake.answer[ada/{body}]"] for row in rows(outcome, "steps")] for body in range(4)]
+    d = decided
+    expected = [
+        [d[0, step] for step in range(9)],
+        [-1, -1, d[1, 0], -1, -1, d[1, 1], -1, -1, d[1, 2]],
+        [d[2, 0]] * 4 + [d[2, 1]] * 4 + [d[2, 2]],
+        [0, d[3, 0], 0, 0, 0, d[3, 1], 0, 0, 0],
+    ]
+
+    assert expected == applied
+    golden = {(1, 0): 3.012, (1, 1): 3.021, (1, 2): 1.009, (2, 0): 8.010, (2, 1): 8.026, (2, 2): 2.009}
+    assert golden | {(3, 0): 12.014, (3, 1): 12.030} == {key: sums[key] for key in sums if key[0]}
+
+
+def test_opposite_rewards_sum_to_nothing(results: Path) -> None:
+    """The rewards of two bodies with scales 1 and -1 cancel out in each step; `learn: false` is stored all the same."""
+    bodies = "{num: 2, rules: [{match: {body: 1}, reward: {scale: -1}, learn: false}]}"
+    world = "lake: length: 4, anonymous: true; budget: {episodes: 5}"
+    outcome = simulate(document([world], bodies=bodies), 5, results)
+    sums = Counter[tuple[int, int]]()
+    for row in rows(outcome, "actions"):
+        sums[row["episode"], row["step"]] += row["objective"]
+
+    assert ({0.0}, 20) == (set(sums.values()), len(sums))
+
+
+def test_bodies_in_one_environment_are_those_of_copies(results: Path) -> None:
+    """Three bodies in one environment have the decisions of one body in each of three copies, also with `each`."""
+    world = "length: 5, anonymous: true; budget: {episodes: 2}"
+    found = []
+    for environments, bodies in (
+        ([f"a: {world}"], "{num: 3}"),
+        ([f"a: {world}, episode_end: each"], "{num: 3}"),
+        ([f"{uid}: {world}" for uid in "abc"], "{num: 1}"),
+    ):
+        outcome = simulate(document(environments, bodies=bodies), 6, results)
+        names = ("episode", "step", "objective", "terminated", "truncated")
+        found.append(
+            Counter(
+                (*(row[name] for name in names), *next(iter(row["sensors"].values())), *row["setpoints"].values())
+                for row in rows(outcome, "actions")
+            )
+        )
+
+    assert found[0] == found[1] == found[2]
+
+
+MANY = document(
+    ["lake: length: [4, 2, 7, 3]; budget: {episodes: 4}, clock: {period: 2}",
+     "moor: length: 9; budget: {steps: 20}, episode_end: each, max_steps: 5"],
+    "[{name: ada, brain: log, muscle: echo}, {name: bob, brain: log, muscle: random}]",
+    "{num: 2}",
+    config="{worker: 2}",
+)  # fmt: skip
+
+
+def _kill(role: str) -> Any:
+    def kill(simulation: Simulation) -> None:
+        names = sorted(p.name for p in simulation.processes[1:] if p.lives and p.name.split("/")[1] == role)
+        if names:
+            simulation.kill(simulation.schedule.random.choice(names))
+
+    return kill
+
+
+def _tables(outcome: Outcome) -> dict[str, list[Any]]:
+    return {name: rows(outcome, name) for name in ("episodes", "steps", "actions", "bodies", "returns")}
+
+
+ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
+
+
+def survives(role: str, share: float, results: Path) -> None:
+    """Assert that a kill of this role changes no table."""
+    plan = read(MANY)
+    calm = Simulation(plan, 11, results).carry_out()
+    disturbance = Disturbance([(int(share * calm.events), _kill(role))])
+    disturbed = Simulation(plan, 12, results, disturbance).carry_out()
+
+    assert _tables(calm) == _tables(disturbed)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_loss_leaves_the_undisturbed_tables(role: str, results: Path) -> None:
+    """Whoever of a run with bodies and two workers is killed: its tables are those of a run in peace."""
+    survives(role, 0.6, results)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.45, 0.75, 0.9])
+def test_losses_at_any_moment_leave_the_undisturbed_tables(role: str, share: float, results: Path) -> None:
+    """The same at other moments."""
+    survives(role, share, results)
