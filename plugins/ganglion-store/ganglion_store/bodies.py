@@ -150,12 +150,12 @@ def step_rows(
         episode, step, tick, ticks, timestamp, bodies, *_, flags, terminated, truncated, state = entry[:13]
         taken = [[next(one) for _ in range(count)] for one in lists]
         each = _seats(bodies, count, len(seats), "record body_steps", environment)
-        expected = bytes if environment in table.each else int
-        if type(episode) is not expected:
-            what = "an episode of each body" if expected is bytes else "one episode"
+        own = environment in table.each
+        if type(episode) is not (bytes if own else int):
+            what = "an episode of each body" if own else "one episode"
             raise StoreError(f"record body_steps: expected {what} of {environment}, found {episode!r:.40}")
         marks = _numbers(flags, "u1", count, "record body_steps, flags")
-        if expected is int:
+        if type(episode) is int:
             values = [one.joined(found) for one, found in zip(columns, taken, strict=True)]
             yield (episode, environment, (step, tick, ticks, timestamp, *values, terminated, truncated, state, bodies))
             continue

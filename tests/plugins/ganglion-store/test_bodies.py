@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
@@ -151,6 +152,18 @@ def test_actions_and_returns_are_of_bodies(opened: SqlWriter, read: Read) -> Non
     )
 
 
+def test_ids_of_a_run_without_bodies_stay(opened: SqlWriter, uri: str) -> None:
+    """Beside a run with bodies, one whose environment has the same name shows the ids that it declared."""
+    with SqlWriter(uri, "plain-1") as writer:
+        writer.apply("g", begin()[:-1])
+
+    with SqlReader(uri) as reader:
+        columns = reader.columns("steps", wide=True)
+        alone = reader.columns("steps", ["plain-1"], wide=True)
+    assert {"rewards.lake.reward", "rewards.lake.reward[ada/0]"} <= {*columns}
+    assert ["rewards.lake.reward", "rewards.moor.reward"] == [name for name in alone if name.startswith("rewards")]
+
+
 def test_a_table_tells_the_bodies(opened: SqlWriter, read: Read) -> None:
     """They are told once, in their order; the same again changes nothing, others are another run."""
     opened.apply("g", [begin()[-1]])
@@ -193,8 +206,6 @@ def test_what_is_written_can_be_verified(uri: str, own: bool) -> None:
         assert writer.heads()
     with SqlReader(uri) as reader:
         assert [] == list(reader.verify(RUN))
-    import sqlite3
-
     path = uri.removeprefix("sqlite:///")
     changes = [
         "UPDATE stored_steps SET bodies = x'0100' WHERE length(bodies) = 2",
