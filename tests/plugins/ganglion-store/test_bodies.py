@@ -195,6 +195,19 @@ def test_bodies_with_episodes_of_their_own(each: SqlWriter, read: Read) -> None:
     ]
 
 
+def test_rows_of_bodies_have_an_order_of_their_own(uri: str, read: Read) -> None:
+    """Whichever ends first: steps of equal number stand in the order of the environment, by numbers, not as text."""
+    table, rows = [["ada", "lake", b, None, None, None, True, True] for b in range(300)], tuple(range(300))
+    zeros, ones = numbers(*[0] * 300), numbers(*[1] * 300)
+    ends = [seal(f"lake[ada/{b}]", 0, 1) for b in (2, 10, 1, 299, 256, 0, 255)]
+    with SqlWriter(uri, RUN) as writer:
+        writer.apply("g", [*begin()[:-1], ["bodies", 0, table]])
+        writer.apply("c", [["body_steps", 0, "train", 0, "lake", [step(1, rows, zeros, at=ones)]], *ends])
+
+    expected = [f"lake.reward[ada/{b}]" for b in (0, 1, 2, 10, 255, 256, 299)]
+    assert expected == [name for row in read("steps") for name in row["rewards"]]
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_what_is_written_can_be_verified(uri: str, own: bool) -> None:
     """Nothing is damaged; a changed value, body or table of bodies is found."""
