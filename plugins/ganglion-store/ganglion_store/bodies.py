@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import ge
 from typing import Any
 
 import msgpack
@@ -88,6 +89,8 @@ class Columns:
 
     def lists(self, blobs: Sequence[Any], counts: Sequence[int], what: str) -> list[bytes]:
         """Return the value list of each body of each entry, one behind the other."""
+        if not blobs:
+            return []
         matrices = [self.matrix(blob, count, what) for blob, count in zip(blobs, counts, strict=True)]
         whole = matrices[0] if len(matrices) == 1 else self._np.concatenate(matrices)
         return lists_of_matrix(whole, self._declared)
@@ -106,6 +109,16 @@ def _numbers(column: Any, kind: str, count: int, what: str) -> list[int]:
     if type(column) is not bytes or len(column) != count * np.dtype(kind).itemsize:
         raise StoreError(f"{what}: expected {count} numbers of {kind}, found {column!r:.40}")
     found: list[int] = np.frombuffer(column, kind).tolist()
+    return found
+
+
+def _seats(column: Any, count: int, known: int, what: str, owner: str) -> list[int]:
+    """Return numbers of bodies, checked: of these that are known, in ascending order, none of them twice."""
+    found = _numbers(column, "<u2", count, f"{what}, bodies")
+    if any(map(ge, found, found[1:])):
+        raise StoreError(f"{what}: expected numbers of bodies in ascending order, found {found!r:.60}")
+    if found and found[-1] >= known:
+        raise StoreError(f"{what}: {owner} has {known} bodies, found number {found[-1]}")
     return found
 
 
@@ -136,16 +149,18 @@ def step_rows(
     for entry, count in zip(entries, counts, strict=True):
         episode, step, tick, ticks, timestamp, bodies, *_, flags, terminated, truncated, state = entry[:13]
         taken = [[next(one) for _ in range(count)] for one in lists]
-        each = _numbers(bodies, "<u2", count, "record body_steps, bodies")
-        if each and max(each) >= len(seats):
-            raise StoreError(f"record body_steps: {environment} has {len(seats)} bodies, found number {max(each)}")
+        each = _seats(bodies, count, len(seats), "record body_steps", environment)
+        own = environment in table.each
+        if type(episode) is not (bytes if own else int):
+            what = "an episode of each body" if own else "one episode"
+            raise StoreError(f"record body_steps: expected {what} of {environment}, found {episode!r:.40}")
+        marks = _numbers(flags, "u1", count, "record body_steps, flags")
         if type(episode) is int:
             values = [one.joined(found) for one, found in zip(columns, taken, strict=True)]
             yield (episode, environment, (step, tick, ticks, timestamp, *values, terminated, truncated, state, bodies))
             continue
         episodes = _numbers(episode, "<i4", count, "record body_steps, episode")
         steps = _numbers(step, "<i4", count, "record body_steps, step")
-        marks = _numbers(flags, "u1", count, "record body_steps, flags")
         for i, seat in enumerate(each):
             over = [bool(marks[i] & flag) for flag in _FLAGS]
             values = [found[i] for found in taken]
@@ -165,18 +180,19 @@ def action_rows(
         for name, place, kind in kinds
     }
     for entry, count in zip(entries, counts, strict=True):
-        bodies, episodes, steps, ticks = (
-            _numbers(column, kind, count, "record body_actions")
-            for column, kind in zip(entry[:4], ("<u2", "<i4", "<i4", "<i4"), strict=True)
+        bodies = _seats(entry[0], count, len(places), "record body_actions", agent)
+        episodes, steps, ticks = (
+            _numbers(column, "<i4", count, f"record body_actions, {name}")
+            for column, name in zip(entry[1:4], ("episodes", "steps", "ticks"), strict=True)
         )
-        if bodies and max(bodies) >= len(places):
-            raise StoreError(f"record body_actions: {agent} has {len(places)} bodies, found number {max(bodies)}")
         proposed: list[Any] = [None] * count
         if entry[6] is not None:
             proposed = Columns(declared["actuator"]).lists([entry[6]], [count], "record body_actions, proposed")
         objectives = _numbers(entry[8], "<f8", count, "record body_actions, objectives")
         marks = _numbers(entry[9], "u1", count, "record body_actions, flags")
-        noted = entry[10] or [None] * count
+        noted = [None] * count if entry[10] is None else entry[10]
+        if type(noted) not in (list, tuple) or len(noted) != count:
+            raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
         for i, place in enumerate(bodies):
             environment, body = places[place]
             objective = None if objectives[i] != objectives[i] else objectives[i]
@@ -185,3 +201,21 @@ def action_rows(
             over = [bool(marks[i] & flag) for flag in _FLAGS]
             row = (body, steps[i], ticks[i], *values, objective, *over, statistics)
             yield episodes[i], table.timeline(agent, environment, body), body, row
+
+
+def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable, name: str) -> set[tuple[str, int]]:
+    """Return timeline and episode of all rows in a record `body_steps` or `body_actions` that was taken before."""
+    if kind == "body_steps" and name not in table.each:
+        return {(name, entry[0]) for entry in entries}
+    if kind == "body_steps":
+        whose = [f"{name}[{seat}]" for seat in table.seats(name)]
+        pairs = ((entry[5], entry[0]) for entry in entries)
+    else:
+        whose = [table.timeline(name, environment, b) for environment, b in table.places(name)]
+        pairs = ((entry[0], entry[1]) for entry in entries)
+    found: set[tuple[str, int]] = set()
+    for bodies, episodes in pairs:
+        count = len(bodies) // 2
+        numbers = zip(_numbers(bodies, "<u2", count, kind), _numbers(episodes, "<i4", count, kind), strict=True)
+        found.update((whose[body], episode) for body, episode in numbers)
+    return found

@@ -221,6 +221,7 @@ def _migrate(settings: Settings) -> None:
 # and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
 _TABLES = ("phases", "episodes", "steps", "actions", "signals", "evaluations", "brains", "bodies", "opponents",
            "ratings")  # fmt: skip
+_LATER = ("bodies", "opponents", "ratings")  # a run without such rows has the digest from before there were any
 _IGNORED = {"evaluations": {"run", "completed", "brain"}, "brains": {"run", "created", "path", "bytes"}}
 
 
@@ -261,7 +262,8 @@ def results_digest(reader: StoreReader, run: str) -> str:
     """
     digest = hashlib.sha256()
     for table, ignored in _digested(reader):
-        digest.update(canonical({"table": table}) + b"\n")
+        if table not in _LATER or reader.count(table, [run]):
+            digest.update(canonical({"table": table}) + b"\n")
         for row in reader.rows(table, [run]):
             counted = {column: value for column, value in row.items() if column not in ignored}
             digest.update(canonical(counted) + b"\n")

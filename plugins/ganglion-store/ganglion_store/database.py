@@ -149,12 +149,22 @@ def _prepare_there(path: Path, connection: sqlite3.Connection, writing: bool) ->
 
 
 def _prepare_reading(path: Path, connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
-    _check_revision(path, connection, writing=False)
+    if _check_revision(path, connection, writing=False) < sql.REVISION:
+        _pretend_bodies(connection)
+    connection.execute("PRAGMA query_only = ON")
     connection.set_authorizer(_authorize)
+
+
+def _pretend_bodies(connection: sqlite3.Connection) -> None:
+    """Let queries of today find in an older store, in which no phase had bodies, what it lacks; the file stays."""
+    columns = [row[1] for row in connection.execute("PRAGMA main.table_info(stored_steps)")]
+    if columns and "bodies" not in columns:
+        connection.execute("CREATE TEMP VIEW stored_steps AS SELECT *, NULL AS bodies FROM main.stored_steps")
+        made = next(text for text in sql.CREATE if text.startswith("CREATE TABLE stored_bodies"))
+        connection.execute(made.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
 
 
 def _harden(connection: sqlite3.Connection) -> None:
@@ -210,7 +220,8 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
     return found[0] == 0
 
 
-def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -> None:
+def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -> int:
+    """Return the revision of a store; StoreError if it is none of ours, or too old to be written."""
     try:
         row = connection.execute(sql.SELECT_REVISION).fetchone()
     except sqlite3.OperationalError as error:
@@ -230,6 +241,7 @@ def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -
         raise StoreError(
             f"{path}: expected a store of revision {sql.REVISION}, found {found}; run: ganglion store migrate"
         )
+    return found
 
 
 def check_schema(path: Path, connection: sqlite3.Connection, writing: bool) -> None:
@@ -381,6 +393,7 @@ def _give_bodies(connection: sqlite3.Connection) -> None:
     for name, (kind, _) in ours.items():
         if kind == "VIEW" and name in there:
             connection.execute(f"DROP VIEW {name}")
+    connection.execute("PRAGMA legacy_alter_table = ON")  # views of others that read the table go on doing so
     connection.execute("ALTER TABLE stored_steps RENAME TO stored_steps_before")
     connection.execute(ours["stored_steps"][1])
     connection.execute("INSERT INTO stored_steps SELECT *, NULL FROM stored_steps_before")

@@ -166,20 +166,21 @@ class SqlReader(StoreReader):
     def _ids(self, shown: Shown, runs: Sequence[int]) -> dict[str, list[str]]:
         """Return the ids in each column of value lists, of some runs or of all: in declared order, each once."""
         d = schema.declarations.c
-        seats: dict[str, list[str]] = {}
+        seats: dict[tuple[int, int, str], list[str]] = {}
         if shown.bodies is not None:
             b = schema.bodies.c
-            asked = select(b.environment, b.agent, b.body).order_by(b.run, b.phase, b.position)
-            for environment, agent, body in self._execute(asked.where(b.run.in_(runs)) if runs else asked):
-                seats.setdefault(environment, []).append(f"[{agent}/{body}]")
-        query = select(d.kind, d.id, d.environment).where(
+            asked = select(b.run, b.phase, b.environment, b.agent, b.body).order_by(b.run, b.phase, b.position)
+            for *place, agent, body in self._execute(asked.where(b.run.in_(runs)) if runs else asked):
+                seats.setdefault((place[0], place[1], place[2]), []).append(f"[{agent}/{body}]")
+        query = select(d.kind, d.id, d.run, d.phase, d.environment).where(
             (d.environment if shown.member_kind == "environment" else d.agent) != ""
         )
         if runs:
             query = query.where(d.run.in_(runs))
         found: dict[str, dict[str, None]] = {}
-        for kind, name, environment in self._execute(query.order_by(d.number)):
-            found.setdefault(kind, {}).update(dict.fromkeys(f"{name}{seat}" for seat in seats.get(environment, [""])))
+        for kind, name, *of in self._execute(query.order_by(d.number)):
+            bodies = seats.get((of[0], of[1], of[2]), [""])
+            found.setdefault(kind, {}).update(dict.fromkeys(f"{name}{seat}" for seat in bodies))
         return {column: list(found.get(kind, ())) for column, kind in shown.decoded.items()}
 
     # -- runs ---------------------------------------------------------------------------------------------------------

@@ -256,6 +256,9 @@ _EPISODE_ORDER = (
     episodes.c.episode,
 )
 
+# Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first.
+_BODY_ORDER = (sa.func.substr(steps.c.bodies, 2, 1), sa.func.substr(steps.c.bodies, 1, 1))
+
 SHOWN: dict[str, Shown] = {
     "runs": Shown(
         runs,
@@ -285,7 +288,7 @@ SHOWN: dict[str, Shown] = {
             steps,
             "step tick simtime_ticks simtime_timestamp sensors setpoints rewards terminated truncated world_state",
         ),
-        (*_EPISODE_ORDER, steps.c.step),
+        (*_EPISODE_ORDER, steps.c.step, *_BODY_ORDER),
         decoded=VALUES,
         packed=frozenset({"world_state"}),
         member=members.c.name,
@@ -298,7 +301,7 @@ SHOWN: dict[str, Shown] = {
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
         | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)},
-        (*_EPISODE_ORDER, actions.c.step, actions.c.body),
+        (*_EPISODE_ORDER, actions.c.step, actions.c.body, episodes.c.environment),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),
         member=members.c.name,
@@ -353,7 +356,7 @@ SHOWN: dict[str, Shown] = {
     "returns": Shown(
         _of_segments(returns),
         _agents(returns) | _columns(returns, "steps return objective"),
-        (*_EPISODE_ORDER, returns.c.body),
+        (*_EPISODE_ORDER, returns.c.body, episodes.c.environment),
     ),
     "points": Shown(
         points.outerjoin(runs, points.c.run == runs.c.run),

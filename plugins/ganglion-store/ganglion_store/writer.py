@@ -25,7 +25,7 @@ from ganglion.sdk.store import (
     StoreWriter,
 )
 from ganglion_store import statements as sql
-from ganglion_store.bodies import BodyTable, Row, action_rows, step_rows, table_of
+from ganglion_store.bodies import BodyTable, Row, action_rows, step_rows, table_of, timelines_of
 from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
 from ganglion_store.records import ACTIONS, BODY_STEPS, STEPS, RowKind, fields_of, to_json
@@ -451,7 +451,15 @@ class SqlWriter(StoreWriter):
 
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether rows belong to an episode that is not sealed; see `StoreWriter.is_open`."""
-        phase, mode, worker, name, number, *_ = fields_of(record)
+        phase, mode, worker, name, number, *_ = fields = fields_of(record)
+        if record[0] in ("body_steps", "body_actions"):
+            table = self._bodies.get(phase, BodyTable())
+            newest = self._books.newest
+            return any(
+                Episode(phase, mode, worker, episode, timeline) in self._open
+                and episode > newest.get(((phase, mode, worker), timeline), -1)  # else heard again, in parts
+                for timeline, episode in timelines_of(record[0], fields[-1], table, name)
+            )
         return (record[0], name, None) in self._open.get(Episode(phase, mode, worker, number), ())
 
     def withdraw(self, phase: int = 0) -> int:

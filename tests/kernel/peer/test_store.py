@@ -43,7 +43,8 @@ class FakeWriter:
 
     def is_open(self, record: list[Any]) -> bool:
         """Say whether rows are still needed."""
-        return record[5] in self.open_episodes
+        episode = record[5] if type(record[5]) is int else record[5][0][0]
+        return episode in self.open_episodes
 
     def withdraw_behind(self, phase: int, episodes: Any, evaluations: Any) -> int:
         """Take back what comes behind."""
@@ -338,6 +339,22 @@ def test_a_long_journal_is_begun_anew(journaled: Taped, monkeypatch: pytest.Monk
     assert (ONE, 109) in [(peer, ack.number) for peer, ack in journaled.link.told("record.ack")[sent:]]
     assert (ONE, steps(4)) == journaled.rows[-1]
     assert (ONE, ["again"]) not in journaled.rows
+
+
+@pytest.mark.parametrize("kind", ["body_steps", "body_actions"])
+def test_columns_of_bodies_are_kept_while_they_are_open(journaled: Taped, kind: str) -> None:
+    """A journal that is begun anew has those of open episodes alone."""
+    record = [kind, 0, "train", 0, "w", [[0, bytes(1000)]]]
+    over = [kind, 0, "train", 0, "w", [[1, bytes(1000)]]]
+    journaled.open_episodes |= {0, 1}
+    journaled.batch(ONE, 1, [record, over])
+    journaled.open_episodes -= {1}
+    journaled.host._shorten_at_bytes = 1
+    journaled.batch(ONE, 2, [["phase", 0, "p", "train", "running", None]])
+    journaled.begin()
+
+    assert (ONE, record) in journaled.rows
+    assert (ONE, over) not in journaled.rows
 
 
 def test_a_journal_that_is_needed_is_kept(journaled: Taped) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from commandline import ganglion as ganglion
 from commandline import write_run as write_run
 
+from ganglion_store import statements as sql
 from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
 
@@ -62,6 +64,28 @@ class Teller:
         """Return all records of an episode."""
         rows = [self.steps(episode, 1, steps, worker, **key), self.actions(episode, 0, steps, worker, **key)]
         return [*rows, self.seal(episode, steps, worker, **key)]
+
+
+@pytest.fixture
+def age() -> Callable[[Path, int], None]:
+    """Return a function that makes a store one of an earlier revision, before there were bodies."""
+
+    def change(path: Path, revision: int) -> None:
+        steps = next(text for text in sql.CREATE if text.startswith("CREATE TABLE stored_steps"))
+        connection = sqlite3.connect(path, isolation_level=None)
+        for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
+            connection.execute(f"DROP VIEW {view}")
+        connection.execute("DROP TABLE stored_bodies")
+        connection.execute("ALTER TABLE stored_steps RENAME TO newer")
+        connection.execute(steps.replace(", bodies BLOB", ""))
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(stored_steps)")]
+        connection.execute(f"INSERT INTO stored_steps SELECT {', '.join(columns)} FROM newer")
+        connection.execute("DROP TABLE newer")
+        connection.execute("CREATE VIEW steps AS SELECT segment, step, sensors FROM stored_steps")
+        connection.execute("UPDATE ganglion_store SET revision = ?", (revision,))
+        connection.close()
+
+    return change
 
 
 @pytest.fixture

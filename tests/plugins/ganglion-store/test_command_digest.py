@@ -86,3 +86,24 @@ def test_bytes_and_keys_that_json_lacks_are_kept_apart() -> None:
     assert len({canonical(v) for v in (b"a", "a", {"1": 2}, {b"1": 2}, {None: 2}, [1, 2])}) == 6
     with pytest.raises(StoreError, match="expected a plain value in a row, found object"):
         canonical({"a": object()})
+
+
+class NewerReader(FakeReader):
+    """Give a table of bodies, too."""
+
+    def tables(self) -> dict[str, list[str]]:
+        """Return the tables."""
+        return {**super().tables(), "bodies": []}
+
+    def count(self, table: str, runs: Sequence[str]) -> int:
+        """Return how many rows a run has."""
+        return len(self._runs[runs[0]].get(table, []))
+
+
+def test_a_run_without_bodies_keeps_its_digest() -> None:
+    """A store that has a table of bodies gives the digest that one gave before it; bodies count where there are any."""
+    run: Rows = {"steps": [{"step": 1, "sensors": {}}]}
+    older: Any = FakeReader(a=run)
+    newer: Any = NewerReader(a=run, b={**run, "bodies": [{"agent": "ada"}]})
+
+    assert results_digest(older, "a") == results_digest(newer, "a") != results_digest(newer, "b")

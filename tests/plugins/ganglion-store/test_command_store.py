@@ -1,28 +1,27 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 Command = Callable[..., tuple[int, str, str]]
 
 
-def test_an_older_store_is_migrated(ganglion: Command, write_run: Callable[..., str], tmp_path: Path) -> None:
+def test_an_older_store_is_migrated(
+    ganglion: Command, write_run: Callable[..., str], tmp_path: Path, age: Callable[[Path, int], None]
+) -> None:
     """Its rows can be read before and after; a copy lies beside it; a second time there is nothing to do."""
     write_run("demo-1")
-    with closing(sqlite3.connect(tmp_path / "ganglion.db", isolation_level=None)) as connection:
-        connection.execute("UPDATE ganglion_store SET revision = 1")
+    age(tmp_path / "ganglion.db", 1)
     before = ganglion("runs", "--json")
 
     uri = f"sqlite:///{tmp_path}/ganglion.db"
-    assert (0, f"{uri}: revision 1, now 3\n", "") == ganglion("store", "migrate")
+    assert (0, f"{uri}: revision 1, now 4\n", "") == ganglion("store", "migrate")
     assert before == ganglion("runs", "--json")
     assert (tmp_path / "ganglion.db.revision-1").is_file()
-    assert (0, f"{uri}: is of revision 3 already\n", "") == ganglion("store", "migrate")
+    assert (0, f"{uri}: is of revision 4 already\n", "") == ganglion("store", "migrate")
     status, out, _ = ganglion("store", "migrate", "--json")
-    assert (0, {"before": 3, "after": 3}) == (status, json.loads(out))
+    assert (0, {"before": 4, "after": 4}) == (status, json.loads(out))
 
 
 def test_no_store_is_not_migrated(ganglion: Command, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,12 @@ def revision_of(path: Path) -> int:
 
 
 @pytest.fixture
-def older(writer: SqlWriter, tell: Any, uri: str) -> Path:
+def older(writer: SqlWriter, tell: Any, uri: str, age: Callable[[Path, int], None]) -> Path:
     """Return the file of a store of revision 1 with a run that has ended."""
     writer.apply("c", [*tell.whole(0), ["end", "finished", "completed", "now"]])
     writer.close()
     path = Path(uri.removeprefix("sqlite:///"))
-    change(path, "UPDATE ganglion_store SET revision = 1")
+    age(path, 1)
     return path
 
 
@@ -43,6 +44,8 @@ def test_an_older_store_is_read_and_verified_as_it_is(older: Path, uri: str) -> 
     """Its rows are there, nothing is damaged; only writing asks for migration."""
     with SqlReader(uri) as reader:
         assert ["demo-1"] == [row["run"] for row in reader.rows("runs")]
+        assert [0.0, 1.0, 2.0] == [row["sensors"]["grid.a"] - 1 for row in reader.rows("steps")]
+        assert [] == list(reader.rows("bodies"))
         assert [] == list(reader.verify("demo-1"))
         assert reader.heads("demo-1") is not None
     with pytest.raises(StoreError, match="found 1; run: ganglion store migrate"):
@@ -51,12 +54,18 @@ def test_an_older_store_is_read_and_verified_as_it_is(older: Path, uri: str) -> 
 
 def test_a_store_is_migrated_after_a_copy(older: Path, uri: str, tell: Any) -> None:
     """It is as one that is made today, its run is whole, and it takes others; the copy is as it was."""
+    change(older, "CREATE VIEW mine AS SELECT step FROM stored_steps")
     before = older.read_bytes()
+    with SqlReader(uri) as reader:
+        rows, heads = list(reader.rows("steps")), reader.heads("demo-1")
 
     assert (1, sql.REVISION) == migrate(uri)
     assert (sql.REVISION, sql.REVISION) == migrate(uri)
     with SqlReader(uri) as reader:
         assert [] == list(reader.verify("demo-1"))
+        assert rows == list(reader.rows("steps"))
+        assert heads == reader.heads("demo-1")
+        assert [(1,), (2,), (3,)] == list(reader.query("SELECT step FROM mine")[1])
     with SqlWriter(uri, "demo-2") as writer:
         writer.apply("g", tell.begin())
     copy = older.with_name(f"{older.name}.revision-1")
