@@ -149,7 +149,6 @@ class _Search:
         ):
             picked = self._pick(ids or whole, places if ids else [], known, f"{name}: {what}", self._unknown)
             rows[what] = self._of_one_body(agent, what, uids, picked)
-        at = agent.rewards_at[0] if agent.rewards_at else ""
         return ResolvedAgent(
             agent,
             rows["sensors"] if len(uids) != 1 else full_ids(uids[0], rows["sensors"]),
@@ -158,7 +157,7 @@ class _Search:
             {
                 "sensors": [row["id"] for row in rows["sensors"]],
                 "actuators": [row["id"] for row in rows["actuators"]],
-                "rewards": self._rewards_of_one_body(agent, uids, at),
+                "rewards": self._rewards_of_one_body(agent, uids),
             },
         )
 
@@ -182,24 +181,28 @@ class _Search:
                 self.faults.append((place, f"{text}, found {_ids(first)} and {_ids(found[uid])}"))
         return first
 
-    def _rewards_of_one_body(self, agent: AgentPlan, uids: Sequence[str], at: str) -> list[str] | None:
-        if agent.rewards is None:
-            return None
+    def _rewards_of_one_body(self, agent: AgentPlan, uids: Sequence[str]) -> list[str] | None:
+        """Return the local ids of rewards that hold in each of these environments; None are all that there are."""
         found: dict[str, list[str]] = {uid: [] for uid in uids}
-        for full in agent.rewards:
-            uid = next((uid for uid in uids if full == uid or full.startswith(f"{uid}.")), None)
-            if uid is None:
+        for i, full in enumerate(uids if agent.rewards is None else agent.rewards):
+            at = agent.rewards_at[i] if agent.rewards is not None and i < len(agent.rewards_at) else ""
+            owner = next((uid for uid in uids if full == uid or full.startswith(f"{uid}.")), None)
+            uid = self._rewards[full][0] if full in self._rewards else owner
+            if uid not in found:
                 text = f"agent {agent.name}: rewards: {full!r} is of no environment in which the agent has a body"
                 self.faults.append((at, text))
             elif full == uid:
                 found[uid] += [row["id"] for row in self._declarations[uid].get("rewards") or ()]
             else:
+                self._pick([full], [at], self._rewards, f"agent {agent.name}: rewards", self._late)
                 found[uid].append(full[len(uid) + 1 :])
         different = next((uid for uid in uids[1:] if found[uid] != found[uids[0]]), None)
-        if different is not None:
+        if different is not None and not self._late.intersection(uids):
+            both = " and ".join(", ".join(found[uid]) or "none" for uid in (uids[0], different))
             text = f"agent {agent.name}: rewards differ between environments {uids[0]} and {different}"
-            self.faults.append((at, text))
-        return found[uids[0]] if uids else []
+            text = f"{text}; bodies of several kinds in one agent are not built yet: expected equal ids in order"
+            self.faults.append((agent.rewards_at[0] if agent.rewards_at else "", f"{text}, found {both}"))
+        return None if agent.rewards is None else found[uids[0]] if uids else []
 
     def _pick(
         self, ids: Sequence[str], places: Sequence[str], known: _Known, what: str, late: Collection[str]
