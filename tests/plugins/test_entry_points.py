@@ -13,8 +13,8 @@ from ganglion.sdk.part import parameters_of
 
 ROOT = Path(__file__).parents[2]
 GROUPS = {
-    "aliases", "brains", "commands", "conditions", "controllers", "designs", "documents", "environments", "filters",
-    "muscles", "objectives", "observers", "replays", "rewards", "schemas", "stores", "transformers",
+    "aliases", "bodies", "brains", "commands", "conditions", "controllers", "designs", "documents", "environments",
+    "filters", "muscles", "objectives", "observers", "replays", "rewards", "schemas", "stores", "transformers",
 }  # fmt: skip
 MADE = {  # whose classes are made with `params` of a document
     f"ganglion.{kind}s"

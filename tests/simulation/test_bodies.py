@@ -1,0 +1,123 @@
+"""Documents with bodies: what ends their phases, in one worker and in two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulation import Outcome, simulate
+
+DOCUMENT = """
+uid: two
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - environment: {{uid: lake, name: counting, params: {{length: 4}}}}
+          clock: {{period: 2}}
+          budget: {{episodes: {lake}}}
+        - environment: {{uid: moor, name: counting, params: {{length: 6}}}}
+          budget: {{episodes: {moor}}}
+          episode_end: {end}
+      agents:
+        - {{name: ada, brain: {brain}, muscle: echo, objective: aggregate_rewards}}
+        - {{name: bob, brain: none, muscle: echo, objective: aggregate_rewards}}
+      bodies: {{num: [2, 1]}}
+      phase_config: {{mode: train, worker: {workers}, conditions: {conditions}}}
+      simulation: {{name: aeb}}
+"""
+AVERAGE = "[{{name: agent_objective, params: {{ada: {{phase_avg{n}: {least}}}}}}}]"
+FEW = {"brain": "none", "workers": 1, "lake": 60, "moor": 90, "end": "all", "conditions": "[]"}
+
+
+def run(tmp_path: Path, **given: Any) -> Outcome:
+    """Run the document and check that it finished as it should."""
+    tmp_path.mkdir(exist_ok=True)
+    outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, tmp_path)
+    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects)
+    keys = ("worker", "environment", "episode")
+    found = [tuple(row[key] for key in keys) for row in outcome.tables["episodes"]]
+    counts = Counter(place[:2] for place in found)
+    assert sorted(found) == sorted((*place, number) for place, count in counts.items() for number in range(count))
+    return outcome
+
+
+def episodes(outcome: Outcome, worker: int) -> list[tuple[Any, ...]]:
+    """Return environment, number, steps and reason of a worker's episodes, in the order of their ends."""
+    keys = ("environment", "episode", "steps", "reason")
+    return [tuple(row[key] for key in keys) for row in outcome.tables["episodes"] if row["worker"] == worker]
+
+
+ENDED = "terminated"
+CUT = "truncated: phase end"
+# moor's episodes of 6 steps end at ticks 5, 11, 17; lake's of 4 at ticks 6, 14.
+FIRST = [("moor", 0, 6, ENDED), ("lake", 0, 4, ENDED), ("moor", 1, 6, ENDED)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("count", "least", "rows"),
+    [
+        (1, 9, [("moor", 0, 6, ENDED), ("lake", 0, 3, CUT)]),
+        (2, 5, [*FIRST[:2], ("moor", 1, 1, CUT)]),
+        (3, 6, [*FIRST, ("lake", 1, 2, CUT)]),
+    ],
+)
+def test_mean_of_episodes_ends_a_phase_where_they_ended(
+    tmp_path: Path, workers: int, count: int, least: float, rows: list[Any]
+) -> None:
+    """One mean per ended episode of an environment counts; in no worker a tick more is made."""
+    outcome = run(tmp_path, workers=workers, conditions=AVERAGE.format(n=count, least=least))
+    [signal] = outcome.tables["signals"]
+
+    assert [sorted(rows)] * workers == [sorted(episodes(outcome, worker)) for worker in range(workers)]
+    assert ("STOP_PHASE", "condition:agent_objective", None) == tuple(signal[k] for k in ("signal", "issuer", "worker"))
+    assert signal["reason"] == outcome.tables["phases"][0]["reason"]
+
+
+def test_a_brain_alone_changes_nothing(tmp_path: Path) -> None:
+    """A single worker whose brain learns ends at the same tick."""
+    given = {"conditions": AVERAGE.format(n=3, least=6)}
+    plain, learning = (run(tmp_path / brain, brain=brain, **given) for brain in ("none", "log"))
+
+    assert episodes(plain, 0) == episodes(learning, 0)
+
+
+def test_conditions_that_are_never_met_leave_it_to_the_budgets(tmp_path: Path) -> None:
+    """Then the phase's reason is `budget`, and each worker's end is recorded once."""
+    outcome = run(tmp_path, workers=2, lake=2, moor=3, conditions=AVERAGE.format(n=2, least=10**6))
+    keys = ("worker", "signal", "issuer", "reason")
+
+    assert "budget" == outcome.tables["phases"][0]["reason"]
+    assert [(worker, "STOP_SIMULATION", "controller", "budget") for worker in (0, 1)] == [
+        tuple(row[key] for key in keys) for row in outcome.tables["signals"]
+    ]
+    assert {ENDED} == {row["reason"] for row in outcome.tables["episodes"]}
+
+
+def test_end_of_an_environment_ends_a_phase(tmp_path: Path) -> None:
+    """The condition `environment` of a phase is not about single episodes: it is asked beside budgets."""
+    outcome = run(tmp_path, conditions="[{name: environment, params: {when: [lake]}}]")
+
+    assert "environment" == outcome.tables["phases"][0]["reason"]
+    assert sorted([*FIRST[:2], ("moor", 1, 1, CUT)]) == sorted(episodes(outcome, 0))
+
+
+@pytest.mark.parametrize("conditions", ["[max_episodes]", "[vanilla]", "[{name: max_steps, params: {steps: 99}}]"])
+def test_limits_add_nothing_to_budgets(tmp_path: Path, conditions: str) -> None:
+    """Of conditions that budgets replace, nobody is asked."""
+    outcome = run(tmp_path, lake=1, moor=2, conditions=conditions)
+
+    assert "budget" == outcome.tables["phases"][0]["reason"]
+    assert sorted(FIRST) == sorted(episodes(outcome, 0))
+
+
+def test_episodes_of_bodies_count_each(tmp_path: Path) -> None:
+    """With `each` two agents' bodies in moor end at one tick, in two episodes."""
+    outcome = run(tmp_path, end="each", conditions=AVERAGE.format(n=1, least=9))
+    rows = [("lake", 0, 3, CUT), ("moor[ada/0]", 0, 6, ENDED), ("moor[bob/0]", 0, 6, ENDED)]
+
+    assert rows == sorted(episodes(outcome, 0))
