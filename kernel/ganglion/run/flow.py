@@ -433,7 +433,8 @@ class Flow(Stateful):
         """End the phase for good: after the running episodes, or at the next boundary."""
         self._draining = True
         self.reason = self.reason or "interrupted"
-        if not now and self.phase.bodies is None:  # timelines have no common end of episodes to wait for
+        now = now or self.phase.bodies is not None  # timelines do not end together: a tick is what is waited for
+        if not now:
             return self.steer(FlowSignal(Signal.CONTINUE.name, "interrupted")) if self._paused else []
         wish = FlowSignal(Signal.SHUTDOWN.name, "interrupted")
         return self.steer(wish) if self.common else [self._steer(w, wish) for w in sorted(self.active)]
