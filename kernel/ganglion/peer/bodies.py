@@ -77,6 +77,24 @@ class Bodies:
             return self._begin_batch(self._all, self._own_seeds(self._all))
         return self._begin_batch(self._all, [_seed(derive(stream, "body", *body)) for body in self._rows])
 
+    def begin_again(self, stream: bytes, baseline: EnvironmentBaseline) -> Field:
+        """Return the first readings of all bodies after a reset; with `each` zeros stand for those that are over."""
+        if self._each is None:
+            return self.begin(stream, baseline)
+        self.episodes[self._unspent()] += 1
+        fresh = self._unspent()
+        self.steps[fresh] = 0
+        fresh.flags.writeable = False
+        found = [np.zeros((self.count, run.width), run.dtype) for run in self._sensors.runs]
+        blocks = self._begin_batch(fresh, self._own_seeds(fresh)) if len(fresh) else []
+        for whole, run, block in zip(found, self._sensors.runs, blocks, strict=False):
+            whole[fresh] = run.matrix(block, len(fresh))
+        return [whole.tobytes() for whole in found]
+
+    def _unspent(self, rows: Array | None = None) -> Array:
+        rows = self._all if rows is None else rows
+        return rows[(self.episodes[rows] < self._budget_episodes) & (self.made[rows] < self._budget_steps)]
+
     def _own_seeds(self, rows: Array) -> list[int]:
         stream, episodes = self._start.stream, self.episodes
         paths = [("body", *self._rows[row], "episode", int(episodes[row])) for row in rows.tolist()]
@@ -138,7 +156,7 @@ class Bodies:
             return None, None
         ended = rows[flags != 0]
         self.episodes[ended] += 1
-        fresh = ended[(self.episodes[ended] < self._budget_episodes) & (self.made[ended] < self._budget_steps)]
+        fresh = self._unspent(ended)
         if not len(fresh):
             return None, None
         self.steps[fresh] = 0

@@ -186,12 +186,12 @@ class EnvironmentHost(Host):
         bodies = self._bodies
         if bodies is not None and environment.batched:
             ticks, timestamp = self._pass_time(None)
-            return ticks, timestamp, bodies.begin(reset.stream, EnvironmentBaseline([], []))
+            return ticks, timestamp, bodies.begin_again(reset.stream, EnvironmentBaseline([], []))
         seed = integer_from_words(reset.stream) if reset.stream else reset.seed
         result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
         baseline = self._judgement.baseline(self._baseline(result))
         if bodies is not None:
-            readings = self._read(bodies.begin, reset.stream, baseline)
+            readings = self._read(bodies.begin_again, reset.stream, baseline)
             baseline = self._of_one_body(bodies, baseline)
             self._same_declarations(baseline)
             return *self._pass_time(baseline.simtime), readings

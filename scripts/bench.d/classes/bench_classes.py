@@ -99,3 +99,24 @@ class Upright(Muscle):
         """Return one row per body."""
         seen = batch.observations
         return (seen[:, 2:3] + 0.5 * seen[:, 3:4] > 0).astype(np.int64)
+
+
+class Deaf(Brain):
+    """Take every round as arrays, and learn nothing."""
+
+    batched = True
+
+    def setup(self) -> None:
+        """Keep no rows."""
+        self.memory.size_limit = 0
+
+    def initial_update(self, muscle_id: str) -> None:
+        """Give nothing to a muscle that joins."""
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> None:
+        """Refuse: rounds come as arrays."""
+        raise NotImplementedError
+
+    def learn(self, batch: Any) -> None:
+        """Look at the rewards."""
+        self.total = float(batch.rewards.sum())

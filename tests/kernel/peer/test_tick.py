@@ -1,0 +1,159 @@
+"""Timelines: clocks, budgets, rules of ends, decisions, on index arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ganglion.peer.step.tick import Clock, Over, Timelines, closed_flags
+from ganglion.wire.messages import TERMINATED, TRUNCATED
+
+NONE = np.zeros(0, np.int64)
+
+
+def timelines(*clocks: Clock, bodies: list[int] | None = None, end: str = "all", **decisions: Any) -> Timelines:
+    """Return timelines of environments, with one body each or with bodies in those of these numbers."""
+    environment = np.array(range(len(clocks)) if bodies is None else bodies)
+    ones = np.ones(len(environment), np.int64)
+    period, offset = (np.array(decisions.get(key, ones * default)) for key, default in (("period", 1), ("offset", 0)))
+    found = Timelines(clocks, environment, period, offset, end)
+    for number in range(len(clocks)):
+        found.begin(number)
+    return found
+
+
+def play(core: Timelines, lengths: list[int]) -> tuple[dict[str, list[int]], list[Over]]:
+    """Make ticks until the phase is over; bodies terminate after so many steps. Return ticks and episodes."""
+    ticks: dict[str, list[int]] = {clock.uid: [] for clock in core.clocks}
+    over: list[Over] = []
+    while not core.finished:
+        for number in core.due():
+            ticks[core.clocks[number].uid].append(core.tick)
+            rows = core.rows[number][core.living(number)]
+            ends = np.array([lengths[row] for row in rows.tolist()])
+            flags = np.where(core.step[rows] + 1 >= ends, TERMINATED, 0).astype(np.uint8)
+            begun = rows[flags != 0] if core.clocks[number].end == "each" else NONE
+            over += core.take(number, rows, flags, 0, begun)
+        if not core.finished:
+            core.tick += 1
+            for number, clock in enumerate(core.clocks):
+                if not core.spent[number] and not core.open(number) and clock.end != "each":
+                    core.begin(number)
+    for number in range(len(core.clocks)):
+        over += core.close(number, "truncated: phase end")
+    return ticks, over
+
+
+NORTH = Clock("north", 2, 0, budget_episodes=3)
+EAST = Clock("east", 3, 1, budget_episodes=2)
+WEST = Clock("west", 4, 2, budget_episodes=4)
+N, E, W = [*range(0, 17, 2)], [*range(1, 23, 3)], [*range(2, 31, 4)]
+
+
+@pytest.mark.parametrize(
+    ("end", "last", "steps"), [("all", 30, (9, 8, 8)), ("any", 16, (9, 6, 4)), ("east", 22, (9, 8, 6))]
+)
+def test_clocks_step_as_the_golden_table_says(end: str, last: int, steps: tuple[int, ...]) -> None:
+    """An environment steps at the ticks of its clock until its budget is spent; the last tick is completed."""
+    ticks, _ = play(timelines(NORTH, EAST, WEST, end=end), [3, 4, 2])
+
+    expected = {"north": N[: steps[0]], "east": E[: steps[1]], "west": W[: steps[2]]}
+    assert (expected, last) == (ticks, max(tick for found in ticks.values() for tick in found))
+
+
+@pytest.mark.parametrize(
+    ("length", "clock", "expected"),
+    [
+        (3, Clock("e", budget_episodes=2), ["3 terminated", "3 terminated"]),
+        (3, Clock("e", budget_episodes=1), ["3 terminated"]),
+        (3, Clock("e", budget_steps=7), ["3 terminated", "3 terminated", "1 truncated: budget"]),
+        (4, Clock("e", budget_steps=6), ["4 terminated", "2 truncated: budget"]),
+        (50, Clock("e", budget_episodes=1, max_steps=4), ["4 truncated: max_steps 4"]),
+        (4, Clock("e", budget_episodes=1, max_steps=4), ["4 terminated"]),
+    ],
+)
+def test_budgets_and_caps_are_exact(length: int, clock: Clock, expected: list[str]) -> None:
+    """A budget of n steps makes n steps, one of n episodes n episodes, and a cap truncates where nothing terminates."""
+    _, over = play(timelines(clock), [length])
+
+    assert expected == [f"{one.steps} {one.reason}" for one in over]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"), [("all", [(7, True, [])]), ("any", [(1, True, [0, 2, 3])]), (3, [(4, True, [2])])]
+)
+def test_a_rule_ends_an_episode_and_closes_who_lives(end: Any, expected: list[tuple[int, bool, list[int]]]) -> None:
+    """Four bodies of length 4, 1, 7, 4: the rule says whose end ends the episode; the others are closed."""
+    core = timelines(Clock("e", budget_episodes=1, end=end), bodies=[0, 0, 0, 0])
+    _, over = play(core, [4, 1, 7, 4])
+
+    assert expected == [(one.steps, one.terminated, one.closed.tolist()) for one in over]
+
+
+def test_with_each_every_body_has_the_episodes_of_a_copy() -> None:
+    """Bodies that begin anew within the step count their own episodes; the environment is spent with the last."""
+    core = timelines(Clock("e", budget_steps=5, end="each"), bodies=[0, 0])
+    found = []
+    for lengths in ([2, 3],) * 5:
+        rows = core.rows[0][core.living(0)]
+        flags = np.where(core.step[rows] + 1 >= np.array(lengths), TERMINATED, 0).astype(np.uint8)
+        found += core.take(0, rows, flags, 0, rows[flags != 0])
+
+    expected = [(0, 0, 2), (1, 0, 3), (0, 1, 2)]
+    assert expected == [(one.row, one.episode, one.steps) for one in found]
+
+
+@given(period=st.integers(1, 5), offset=st.integers(0, 4), steps=st.integers(1, 20))
+@settings(max_examples=60, deadline=None)
+def test_a_body_decides_before_the_steps_of_its_clock(period: int, offset: int, steps: int) -> None:
+    """A body decides before step n where n is at least its offset and as many periods behind it as are whole."""
+    offset %= period
+    core = timelines(Clock("e"), period=[period], offset=[offset])
+    decided = []
+    for step in range(steps):
+        decided += [step] * len(core.deciding(core.due()))
+        core.take(0, np.array([0]), np.zeros(1, np.uint8), 0, NONE)
+
+    assert [n for n in range(steps) if n >= offset and (n - offset) % period == 0] == decided
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.sampled_from(["all", "any", "each"]), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_a_restored_state_goes_on_as_the_one_that_was_taken(lengths: list[int], end: str, ticks: int) -> None:
+    """What `restore` is given makes the same of all further steps."""
+    bodies = [0] * len(lengths)
+    one, other = (timelines(Clock("e", budget_episodes=5, end=end), bodies=bodies) for _ in range(2))
+    other.restore(one.state())
+    for _ in range(ticks):
+        rows = one.rows[0][one.living(0)]
+        flags = np.array([TERMINATED * (lengths[row] <= 1) for row in rows.tolist()], np.uint8)
+        for core in (one, other):
+            core.take(0, rows, flags, 0, NONE)
+
+    states = [[np.asarray(value).tolist() for value in core.state().values()] for core in (one, other)]
+    assert states[0] == states[1]
+
+
+def test_who_was_closed_is_truncated() -> None:
+    """The flags of bodies that lived until the end of their episode get the bit of truncation."""
+    over = Over(0, None, 0, 3, True, "terminated", np.array([5, 7]))
+
+    found = closed_flags(np.array([TERMINATED, 0, 0], np.uint8), np.array([4, 5, 7]), [over])
+    assert [TERMINATED, TRUNCATED, TRUNCATED] == found.tolist()
+
+
+def test_an_episode_that_made_no_step_is_none() -> None:
+    """What is closed from outside before its first step leaves no episode."""
+    assert [] == timelines(Clock("e")).close(0, "truncated: phase end")
+
+
+def test_ticks_without_anybody_due_are_left_out() -> None:
+    """The next tick is that of the first environment that steps."""
+    core = timelines(Clock("e", 7, 3))
+    core.skip()
+
+    assert (3, [0]) == (core.tick, core.due())
