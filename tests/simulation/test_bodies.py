@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulation import Outcome, simulate
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from simulation import Disturbance, Outcome, Simulation, read, simulate
 
 DOCUMENT = """
 uid: two
@@ -121,3 +123,50 @@ def test_episodes_of_bodies_count_each(tmp_path: Path) -> None:
     rows = [("lake", 0, 3, CUT), ("moor[ada/0]", 0, 6, ENDED), ("moor[bob/0]", 0, 6, ENDED)]
 
     assert rows == sorted(episodes(outcome, 0))
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+TABLES = ("phases", "signals", "episodes", "steps", "actions", "bodies")
+SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
+DRAWN = {
+    "workers": st.integers(1, 2),
+    "brain": st.sampled_from(["none", "log"]),
+    "end": st.sampled_from(["all", "each"]),
+    "seed": st.integers(0, 2**32),
+    "share": st.floats(0.0, 1.0),
+}
+
+
+def kill_one(simulation: Simulation) -> None:
+    """Kill any process but the supervisor, by the schedule's own dice."""
+    names = sorted(process.name for process in simulation.processes[1:] if process.lives)
+    if names:
+        simulation.kill(simulation.schedule.random.choice(names))
+
+
+def survives_a_loss(results: Path, seed: int, share: float, **given: Any) -> None:
+    """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
+    text = DOCUMENT.format(**{**FEW, **given, "conditions": AVERAGE.format(n=3, least=6)})
+    plain = simulate(text, seed, results)
+    moment = int(share * plain.events)
+    lossy = Simulation(read(text), seed, results, Disturbance([(moment, kill_one)])).carry_out()
+
+    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
+    for name in TABLES:
+        # Which worker's rows come first is not said.
+        assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
+
+
+@settings(max_examples=4, **SLOW)
+@given(**DRAWN)
+def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
+    """Whoever is killed at whatever moment: the phase ends at the same tick, and its rows are equal."""
+    survives_a_loss(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(**DRAWN)
+def test_many_losses_do_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    survives_a_loss(results, **drawn)
