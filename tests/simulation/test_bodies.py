@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Disturbance, Outcome, Simulation, read, simulate
+from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
 
 DOCUMENT = """
 uid: two
@@ -170,3 +171,61 @@ def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **
 def test_many_losses_do_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
     """The same for more runs."""
     survives_a_loss(results, **drawn)
+
+
+# -- orders -----------------------------------------------------------------------------------------------------------
+LATER = 300  # events that a pause lasts, at least
+ORDERS = st.lists(
+    st.tuples(
+        st.floats(0.0, 1.0),
+        st.sampled_from(["RESET", "RESTART", "PAUSE", "STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN"]),
+        st.sampled_from([None, None, 0, 1]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def send(signal: str, worker: int | None, simulation: Simulation) -> None:
+    """Send an operator's signal."""
+    simulation.keeper.signal(signal, worker)
+
+
+def obeys(results: Path, seed: int, orders: Any, **given: Any) -> None:
+    """Assert that a run ends whatever operators signal, and that its episodes are whole."""
+    plan = read(DOCUMENT.format(**{**FEW, "lake": 4, "moor": 5, **given}))
+    length = Simulation(plan, seed, results, stored=False).carry_out().events
+    acts: list[tuple[int, Act]] = []
+    for share, signal, worker in orders:
+        acts.append((int(share * length), partial(send, signal, worker)))
+        if signal == "PAUSE":
+            acts.append((int(share * length) + LATER, partial(send, "CONTINUE", None)))
+    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
+    acts.sort(key=lambda act: act[0])
+    outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
+
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
+    steps = Counter((row["worker"], row["environment"], row["episode"]) for row in outcome.tables["steps"])
+    if given["end"] == "all":
+        assert {
+            (row["worker"], row["environment"], row["episode"]): row["steps"] for row in outcome.tables["episodes"]
+        } == steps
+    assert all(row["terminated"] != row["truncated"] for row in outcome.tables["episodes"])
+
+
+CONDITIONS = st.sampled_from(["[]", AVERAGE.format(n=3, least=6), AVERAGE.format(n=99, least=6)])
+
+
+@settings(max_examples=6, **SLOW)
+@given(conditions=CONDITIONS, orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
+def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
+    """Whatever operators signal at whatever moment, the run ends in order."""
+    obeys(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(conditions=CONDITIONS, orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
+def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    obeys(results, **drawn)

@@ -157,6 +157,8 @@ def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, worke
         return f"the running phase is {phase.index} ({phase.name})"
     if wish.worker is not None and wish.worker not in workers:
         return f"no worker {wish.worker} is running; there are {workers}"
+    if phase.bodies is not None and Signal[wish.signal].effect.rebuilds:
+        return f"{wish.signal} in a phase with bodies is not built yet; RESET begins all episodes anew"
     if wish.steps is not None and (wish.steps < 1 or wish.signal != Signal.CONTINUE.name):
         return f"steps: expected CONTINUE for at least one, found {wish.signal} for {wish.steps}"
     return ""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
-from ganglion.run.flow import Flow
+from ganglion.run.flow import Flow, refusal
 from ganglion.run.plan import BodyPlan, EnvironmentPlan, PluginPlan
 from ganglion.sdk.condition import EpisodeView, PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
@@ -390,6 +390,17 @@ def test_an_operator_stops_a_phase_whose_episodes_are_counted_still(kit: Any) ->
     assert ([1, 1], "operator") == (play.outcome[0], play.flow.reason)
     assert 4 == play.flow.tally.episodes()
     assert [] == play.signals
+
+
+def test_restart_is_refused(kit: Any) -> None:
+    """An operator who asks for new objects is told so, instead of a run that fails."""
+    phase = phase_of(kit, 1)
+
+    assert "RESTART in a phase with bodies is not built yet" in refusal(
+        FlowSignal("RESTART", "operator"), None, phase, [0]
+    )
+    assert "" == refusal(FlowSignal("RESET", "operator"), None, phase, [0])
+    assert "" == refusal(FlowSignal("RESTART", "operator"), None, kit.phase(), [0])
 
 
 # -- any order, any successor -----------------------------------------------------------------------------------------
