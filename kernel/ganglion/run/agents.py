@@ -140,6 +140,8 @@ class _Search:
         """Return an agent with the declarations of one of its bodies, which must be equal in all environments."""
         where = {body.environment for body in self._bodies if body.agent == agent.name}
         uids = [uid for uid in self._order if uid in where]
+        if not uids:  # idle: its ids are for other phases
+            return ResolvedAgent(agent, [], [], [], {"sensors": [], "actuators": [], "rewards": None})
         whole = [f"{uid}.*" for uid in uids]
         name = f"agent {agent.name}"
         rows: dict[str, list[dict[str, Any]]] = {}
@@ -149,16 +151,15 @@ class _Search:
         ):
             picked = self._pick(ids or whole, places if ids else [], known, f"{name}: {what}", self._unknown)
             rows[what] = self._of_one_body(agent, what, uids, picked)
-        at = agent.rewards_at[0] if agent.rewards_at else ""
         return ResolvedAgent(
             agent,
-            rows["sensors"] if len(uids) != 1 else full_ids(uids[0], rows["sensors"]),
-            rows["actuators"] if len(uids) != 1 else full_ids(uids[0], rows["actuators"]),
+            rows["sensors"] if len(uids) > 1 else full_ids(uids[0], rows["sensors"]),
+            rows["actuators"] if len(uids) > 1 else full_ids(uids[0], rows["actuators"]),
             uids,
             {
                 "sensors": [row["id"] for row in rows["sensors"]],
                 "actuators": [row["id"] for row in rows["actuators"]],
-                "rewards": self._rewards_of_one_body(agent, uids, at),
+                "rewards": self._rewards_of_one_body(agent, uids),
             },
         )
 
@@ -173,33 +174,37 @@ class _Search:
             text = f"agent {agent.name}: {what}: {strange!r} is of an environment in which the agent has no body"
             self.faults.append((place, text))
         found = {uid: [{**row, "id": row["id"][len(uid) + 1 :]} for own, row in picked if own == uid] for uid in uids}
-        first = found[uids[0]] if uids else []
+        first = found[uids[0]]
         for uid in uids[1:]:
             mine, other = ([(row["id"], row["space"]) for row in rows] for rows in (first, found[uid]))
             if mine != other:
                 text = "bodies of several kinds in one agent are not built yet: expected equal ids and spaces in order"
                 text = f"agent {agent.name}: {what} differ between environments {uids[0]} and {uid}; {text}"
-                self.faults.append((place, f"{text}, found {_ids(first)} and {_ids(found[uid])}"))
+                self.faults.append((place, f"{text}, found {_ids(first, found[uid])} and {_ids(found[uid], first)}"))
         return first
 
-    def _rewards_of_one_body(self, agent: AgentPlan, uids: Sequence[str], at: str) -> list[str] | None:
-        if agent.rewards is None:
-            return None
+    def _rewards_of_one_body(self, agent: AgentPlan, uids: Sequence[str]) -> list[str] | None:
+        """Return the local ids of rewards that hold in each of these environments; None are all that there are."""
         found: dict[str, list[str]] = {uid: [] for uid in uids}
-        for full in agent.rewards:
-            uid = next((uid for uid in uids if full == uid or full.startswith(f"{uid}.")), None)
-            if uid is None:
+        for i, full in enumerate(uids if agent.rewards is None else agent.rewards):
+            at = agent.rewards_at[i] if agent.rewards is not None and i < len(agent.rewards_at) else ""
+            owner = next((uid for uid in uids if full == uid or full.startswith(f"{uid}.")), None)
+            uid = self._rewards[full][0] if full in self._rewards else owner
+            if uid not in found:
                 text = f"agent {agent.name}: rewards: {full!r} is of no environment in which the agent has a body"
                 self.faults.append((at, text))
             elif full == uid:
                 found[uid] += [row["id"] for row in self._declarations[uid].get("rewards") or ()]
             else:
+                self._pick([full], [at], self._rewards, f"agent {agent.name}: rewards", self._late)
                 found[uid].append(full[len(uid) + 1 :])
         different = next((uid for uid in uids[1:] if found[uid] != found[uids[0]]), None)
-        if different is not None:
+        if different is not None and not self._late.intersection(uids):
+            both = " and ".join(", ".join(found[uid]) or "none" for uid in (uids[0], different))
             text = f"agent {agent.name}: rewards differ between environments {uids[0]} and {different}"
-            self.faults.append((at, text))
-        return found[uids[0]] if uids else []
+            text = f"{text}; bodies of several kinds in one agent are not built yet: expected equal ids in order"
+            self.faults.append((agent.rewards_at[0] if agent.rewards_at else "", f"{text}, found {both}"))
+        return None if agent.rewards is None else found[uids[0]]
 
     def _pick(
         self, ids: Sequence[str], places: Sequence[str], known: _Known, what: str, late: Collection[str]
@@ -235,5 +240,9 @@ def replaying(phase: PhasePlan) -> list[AgentPlan]:
     return [agent for agent in phase.agents if agent.replay and agent.brain is not None]
 
 
-def _ids(rows: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{row['id']} {row['space'].get('kind', '')}".strip() for row in rows) or "none"
+def _ids(rows: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> str:
+    """Return the ids of declarations in which they differ from others; with their spaces where these differ."""
+    if [row["id"] for row in rows] != [row["id"] for row in other]:
+        return ", ".join(row["id"] for row in rows) or "none"
+    different = [row for row, second in zip(rows, other, strict=True) if row["space"] != second["space"]]
+    return ", ".join(f"{row['id']} {row['space']!s:.120}" for row in different)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, ClassVar
 
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
@@ -156,6 +157,8 @@ def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, worke
         return f"the running phase is {phase.index} ({phase.name})"
     if wish.worker is not None and wish.worker not in workers:
         return f"no worker {wish.worker} is running; there are {workers}"
+    if phase.bodies is not None and Signal[wish.signal].effect.rebuilds:
+        return f"{wish.signal} in a phase with bodies is not built yet; RESET begins all episodes anew"
     if wish.steps is not None and (wish.steps < 1 or wish.signal != Signal.CONTINUE.name):
         return f"steps: expected CONTINUE for at least one, found {wish.signal} for {wish.steps}"
     return ""
@@ -216,8 +219,8 @@ class Tally(Stateful):
         """Take in finished episodes of environments, or of bodies."""
         for one in ended:
             means = {name: a["mean"] for name, a in one["agents"].items() if a.get("mean") is not None}
-            cut, whose = one["reason"] == f"truncated: {_PHASE_END}", (one["environment"], one["body"] or "")
-            self._finished[worker].append(EpisodeMeans(one["episode"], one["steps"], means, cut, *whose))
+            whose = (one["environment"], one["body"] or "")
+            self._finished[worker].append(EpisodeMeans(one["episode"], one["steps"], means, _is_cut(one), *whose))
 
     def episodes(self) -> int:
         """Return how many episodes have ended in all."""
@@ -238,20 +241,29 @@ class Tally(Stateful):
                 if signal.effect.stops and not cause.get("known"):
                     judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
         judgement.issued.clear()  # they are recorded with their episodes
-        self.ask(self._view(reports, active), judgement)
+        if self._plan.bodies is None:
+            self.ask(self._view(reports, active), judgement)
+            return
+        closed = {worker: report.closed or () for worker, report in reports.items()}
+        if not all(map(_is_cut, chain(*closed.values()))):  # of all others is known already
+            self.judge_timelines(closed, active, judgement)
 
     def judge_timelines(
         self, ended: Mapping[int, Sequence[Mapping[str, Any]]], active: Collection[int], judgement: Judgement
     ) -> None:
         """Ask the conditions about a boundary where episodes of environments or bodies ended, by worker."""
-        uids = {one["environment"] for found in ended.values() for one in found}
         workers = [
-            WorkerView(worker, tuple(finished), worker in active, {}, _own(ended.get(worker, ())))
+            WorkerView(worker, tuple(finished), worker in active, {}, self._own(ended.get(worker, ())))
             for worker, finished in enumerate(self._finished)
         ]
-        whole = {environment.uid: environment.uid in uids for environment in self._plan.environments}
-        plan = self._plan
+        plan, own = self._plan, {uid for worker in workers for uid in worker.ended}
+        whole = {environment.uid: environment.uid in own for environment in plan.environments}
         self.ask(PhaseView(Mode(plan.mode), workers, tuple(sorted(ended)), whole, (), plan.episodes), judgement)
+
+    def _own(self, ended: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Return the environments whose episodes ended by themselves, or those of their bodies, in document order."""
+        found = {one["environment"] for one in ended if one["reason"] in ("terminated", "truncated: environment")}
+        return tuple(environment.uid for environment in self._plan.environments if environment.uid in found)
 
     def ask(self, view: PhaseView, judgement: Judgement) -> None:
         """Add to a judgement what the conditions say of a view."""
@@ -283,10 +295,9 @@ class Tally(Stateful):
         )
 
 
-def _own(ended: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the environments whose episodes ended by themselves, or those of their bodies."""
-    reasons = ("terminated", "truncated: environment")
-    return tuple(dict.fromkeys(one["environment"] for one in ended if one["reason"] in reasons))
+def _is_cut(ended: Mapping[str, Any]) -> bool:
+    """Say whether an episode of an environment, or of a body, was cut by the end of the phase."""
+    return bool(ended["reason"] == f"truncated: {_PHASE_END}")
 
 
 def _fired(report: EpisodeEnded | None) -> dict[str, str]:
@@ -329,7 +340,7 @@ class Flow(Stateful):
         self.shut_down = False
         self.evaluating = False
         self.standing: dict[int, tuple[int, int]] = {}
-        self._judged = Judgement()  # of the boundary whose verdicts wait for an evaluation
+        self._judged = Judgement()  # of the boundary whose verdicts wait: for an evaluation, or for ends of bodies
         self._halted: set[int] = set()  # workers that were told to stand while it runs
         self._due = 0  # evaluations that were due so far, those included that fell together
         self._left: int | None = None  # boundaries to go before the next PAUSE
@@ -473,7 +484,11 @@ class Flow(Stateful):
             return []
         self._resumed = False
         self.standing = {}
-        effects, judged = self._judge_timelines()
+        effects: list[Effect] = []
+        judged = Judgement()
+        if self.phase.bodies is not None:
+            self._judged = judged
+            effects = self._judge_timelines(judged)
         stop = self._greatest_stop() or self._stop_of(judged)
         mild = [w for w in self._wished if Signal[w.signal].effect.scope == "worker"]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
@@ -482,29 +497,29 @@ class Flow(Stateful):
         for worker, (_, report) in sorted(self._stood.items()):
             wish = wished.get(worker, wished.get(None))
             go = stop or (None if wish is None else Go(wish.signal, wish.issuer, wish.reason))
-            if go is None and worker in judged.workers:
-                signal, issuer, reason = judged.workers[worker]
-                go = Go(signal.name, issuer, reason)
+            signal, issuer, reason = judged.workers.get(worker, (Signal.CONTINUE, "", ""))
+            if go is None and signal.effect.ends_episode:
+                go = Go(signal.name, _PHASE_END if signal.effect.stops else issuer, reason)
             if go is not None and self.phase.bodies is not None and not Signal[go.signal].effect.stops:
                 self._mild[worker], go = go, None  # the worker goes on, with new episodes
             if go is not None or report.ending:
                 self._queue.append((worker, go or Go()))
         return effects + (self._next_in_queue() if self._queue or self._ended else self._release())
 
-    def _judge_timelines(self) -> tuple[list[Effect], Judgement]:
+    def _judge_timelines(self, judgement: Judgement) -> list[Effect]:
         """Count the episodes that ended in this round within the parts of workers, and ask the conditions."""
-        stood = {w: report for w, (_, report) in sorted(self._stood.items()) if report.ended}
-        judgement = Judgement()
-        if not stood or self._stopping:
-            return [], judgement
-        for worker, report in stood.items():
-            self.tally.count_timelines(worker, report.ended or ())
-        self.tally.judge_timelines({w: report.ended or () for w, report in stood.items()}, self.active, judgement)
-        position = max(report.round for report in stood.values())
+        reports = {w: report for w, (_, report) in sorted(self._stood.items()) if report.ended}
+        ended = {w: report.ended or () for w, report in reports.items()}
+        for worker, found in ended.items():
+            self.tally.count_timelines(worker, found)
+        if not ended or self._stopping:
+            return []
+        self.tally.judge_timelines(ended, self.active, judgement)
+        position = max(report.round for report in reports.values())
         return [
             self._record_signal(worker, signal, issuer, reason, position)
             for worker, signal, issuer, reason in judgement.issued
-        ], judgement
+        ]
 
     def _stop_of(self, judged: Judgement) -> Go | None:
         """Return what ends the whole phase by what conditions said of a round, None if nothing does."""
@@ -558,7 +573,7 @@ class Flow(Stateful):
         """Count what ended at this boundary, ask the conditions, give the verdicts or hold them for an evaluation."""
         fresh = self._count()
         effects: list[Effect] = []
-        judgement = Judgement()
+        judgement = Judgement() if self.phase.bodies is None else self._judged
         if fresh and not self._stopping:
             self.tally.judge(fresh, self.active, judgement)
             effects += self._record_judgement(judgement, fresh)
@@ -698,7 +713,8 @@ class Flow(Stateful):
         """Return what comes after an episode, and why the worker stops if it does."""
         if self._stopping or self._draining:
             return (Signal.SHUTDOWN if self.shut_down else Signal.STOP_PHASE), self.reason
-        wishes = [(Signal[c["signal"]], str(c["issuer"]), str(c["reason"])) for c in report.causes]
+        said = [c for c in report.causes if c["issuer"] != _PHASE_END]
+        wishes = [(Signal[c["signal"]], str(c["issuer"]), str(c["reason"])) for c in said]
         if worker in judgement.workers:
             wishes.append(judgement.workers[worker])
         signal, issuer, reason = max(wishes, key=lambda wish: wish[0], default=(Signal.RESET, "", ""))
@@ -778,7 +794,7 @@ def episode_ended(
 
 def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]]) -> bool:
     """Say whether the outcome could depend on which worker is faster, so that all must stand after each round."""
-    if phase.bodies is not None and any(place == "phase" for _, _, place in conditions):
+    if phase.bodies is not None and any(c.has_phase_part() and place == "phase" for _, c, place in conditions):
         return True  # whoever counts episodes has to hear of them
     if phase.workers == 1 or phase.sync == "async":
         return False

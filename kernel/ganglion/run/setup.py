@@ -242,14 +242,22 @@ Conditions = list[tuple[str, TerminationCondition, str]]
 
 
 def conditions_of(phase: PhasePlan, conditions: Conditions) -> Conditions:
-    """Return the conditions that are asked: with bodies, budgets and caps take the place of those that count."""
+    """Return the conditions that are asked: with bodies, clocks say when episodes are over and budgets replace limits.
+
+    What ends a phase by the ends of its environments stays.
+    """
     if phase.bodies is None:
         return conditions
-    return [
-        (name, condition, place)
-        for name, condition, place in conditions
-        if not ({"episodes", "ended"} & condition.reads) and cap_of(condition) is None
-    ]
+    return [(name, c, place) for name, c, place in conditions if not _is_replaced(c, place)]
+
+
+def _is_replaced(condition: TerminationCondition, place: str) -> bool:
+    """Say whether budgets, caps and ends of episodes say all that a condition would, in a phase with bodies."""
+    if "episodes" in condition.reads:
+        return True
+    if place == "phase" and condition.has_phase_part():
+        return False
+    return "ended" in condition.reads or cap_of(condition) is not None
 
 
 def cap_of(condition: TerminationCondition) -> int | None:

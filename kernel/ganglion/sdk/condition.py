@@ -101,10 +101,13 @@ class EvaluationView:
 class PhaseView:
     """Show a phase at a boundary where episodes ended or an evaluation came in.
 
+    In a phase with bodies these are episodes of environments, or of bodies; workers whose episodes end go on by
+    themselves, and what is said stops them, or with RESET begins all their episodes anew.
+
     Args:
         mode: Of the phase.
         workers: All of them, by number.
-        asked: The workers whose episodes ended at this boundary, ascending; a verdict is given for each.
+        asked: The workers whose episodes ended at this boundary, ascending.
         environments_ended: Environment -> whether it has ended by itself at this boundary in any worker.
         evaluations: Those of this phase, oldest first.
         episodes: The document's limit per worker; None is none.

@@ -64,9 +64,12 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             spans[-1][environment.uid], error = _longest(plan, environment, worker)
             if error and environment.plugin is not None:
                 yield environment.plugin.at, error, "warning"
+    if phase.bodies is not None:  # how its ticks are meant is in the params of its controller
+        _, error = _made(plan, "controller", phase.controller, phase)
+        yield from [(phase.controller.at, error, "error")] if error else []
     listed = [("episode", plugin) for plugin in phase.episode_conditions]
     listed += [("phase", plugin) for plugin in phase.phase_conditions]
-    made = [(part, plugin, *_condition(plan, plugin, phase)) for part, plugin in listed]
+    made = [(part, plugin, *_made(plan, "condition", plugin, phase)) for part, plugin in listed]
     enders = [condition for part, _, condition, _ in made if part == "phase"]
     limits = any(condition is not None and "episodes" in condition.reads for condition in enders)
     document = {
@@ -127,13 +130,13 @@ def _longest_of_all(conditions: Sequence[Any], spans: Sequence[Mapping[str, int 
     return longest or None
 
 
-def _condition(plan: Plan, plugin: PluginPlan, phase: PhasePlan) -> tuple[Any, str]:
-    """Return a condition as the run will make it, or None and why it cannot be made."""
+def _made(plan: Plan, kind: str, plugin: PluginPlan, phase: PhasePlan) -> tuple[Any, str]:
+    """Return a condition or a controller as the run will make it, or None and why it cannot be made."""
     from ganglion.sdk.flow import Mode
     from ganglion.sdk.part import construct  # likewise
     from ganglion.sdk.seed import generator_from_words, integer_from_words, words
 
-    stream = words(int(plan.seed), ["phase", phase.name, "condition", plugin.name])
+    stream = words(int(plan.seed), ["phase", phase.name, kind, plugin.name])
     seed, mode, params = integer_from_words(stream), Mode(phase.mode), plugin.params
     attributes = {
         "name": plugin.name,
@@ -143,12 +146,12 @@ def _condition(plan: Plan, plugin: PluginPlan, phase: PhasePlan) -> tuple[Any, s
         "params": params,
     }
     try:
-        cls = registry.load("condition", plugin.name, plan.folder, plan.allow)
+        cls = registry.load(kind, plugin.name, plan.folder, plan.allow)
         return construct(cls, params, {"uid": "", "seed": seed, "broker_uri": ""}, attributes), ""
     except PluginInvalid:
         return None, ""
     except Exception as error:  # noqa: BLE001 - likewise
-        return None, f"condition `{plugin.name}`: {_text(error)}"
+        return None, f"{kind} `{plugin.name}`: {_text(error)}"
 
 
 def _warnings(plugin: PluginPlan, condition: Any, document: Mapping[str, Any]) -> Iterator[_Advice]:

@@ -17,19 +17,23 @@ class AEB(Controller):
     ended begins anew. The bus carries out the ticks; this class says how they are meant.
 
     Params:
-        mode: `barrier`: one tick for all; each waits for all that were asked.
-        end: Which spent budgets end the phase: `all`, `any`, or `{environment: <uid>}`.
+        mode: `barrier`, the default: one tick for all; each waits for all that were asked.
+        end: Which spent budgets end the phase: `all` (default), `any`, or `{environment: <uid>}`.
+        lead: Of the mode `free`, which is not built yet: no number is taken (default None).
     """
 
     multiplicity: ClassVar[bool] = True
 
-    def __init__(self, mode: str = "barrier", end: str | Mapping[str, Any] = "all") -> None:
+    def __init__(self, mode: str = "barrier", end: str | Mapping[str, Any] = "all", lead: int | None = None) -> None:
         super().__init__()
         if mode == "free":
             raise ValueError("mode: free is not built yet, expected barrier")
         if mode != "barrier":
             raise ValueError(f"mode: expected barrier, found {mode!r}")
-        named = isinstance(end, Mapping) and list(end) == ["environment"] and isinstance(end["environment"], str)
+        if lead is not None:
+            raise ValueError(f"lead: not built yet: it belongs to mode free, found {lead!r}")
+        uid = end.get("environment") if isinstance(end, Mapping) and len(end) == 1 else None
+        named = isinstance(uid, str) and bool(uid)
         if end not in ("all", "any") and not named:
             raise ValueError(f"end: expected all, any or {{environment: <uid>}}, found {end!r}")
         self.end = end

@@ -106,6 +106,20 @@ def test_pause_of_one_worker_makes_all_wait(kit: Any) -> None:
     assert [] == both([wish])
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_greatest_of_several_wishes_decides_about_a_worker(kit: Any, turned: bool) -> None:
+    """Whoever wished it first: the worker stops, and its reason is that of the greatest signal."""
+    flow = flow_of(kit)
+    causes = [
+        {"signal": "RESET", "issuer": "condition:environment", "reason": "terminated"},
+        {"signal": "STOP_SIMULATION", "issuer": "brain:ada", "reason": "enough"},
+    ]
+    ended = (1, 0, 3, True, False, "terminated", {}, causes[::-1] if turned else causes, ["hill"], ["ada"])
+    [(token, verdict)] = answers(flow.episode("end 1", EpisodeEnded(*ended)))
+
+    assert ("end 1", "STOP_SIMULATION", "brain: enough") == (token, verdict.signal, verdict.reason)
+
+
 # -- lost episodes ----------------------------------------------------------------------------------------------------
 def lose(flow: Flow, worker: int, episode: int = 0, round_: int = 1) -> list[Any]:
     """Let a worker say that its episode is lost."""

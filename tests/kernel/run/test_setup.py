@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
+import pytest
+
 from ganglion.run.agents import resolve
-from ganglion.run.plan import PluginPlan
-from ganglion.run.setup import Cast, Setup
+from ganglion.run.plan import BodyPlan, EnvironmentPlan, PluginPlan
+from ganglion.run.setup import Cast, Setup, conditions_of
+from ganglion.sdk.condition import EpisodeView, PhaseView, TerminationCondition
+from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Verdict
 
 
@@ -41,3 +47,174 @@ def test_filters_have_streams_by_their_number(kit: Any) -> None:
     later = setup.episode_seeds(phase, 1, 4)["hill"]
     assert b"phase/phase 0/train/environment/hill/worker/1/episode/4" == later["stream"]
     assert len(later["stream"]) == later["seed"]
+
+
+# -- bodies -----------------------------------------------------------------------------------------------------------
+class Cap(TerminationCondition):
+    """End episodes after so many steps."""
+
+    def __init__(self, steps: int = 3) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def episode(self, view: EpisodeView) -> Signal:
+        """Go on; only how long episodes are at most matters here."""
+        return Signal.CONTINUE
+
+    def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
+        """Return the cap."""
+        return self.steps
+
+
+class CapOfPhase(Cap):
+    """Have a phase part besides."""
+
+    def phase(self, view: PhaseView) -> Signal:
+        """Go on."""
+        return Signal.CONTINUE
+
+
+class Ended(CapOfPhase):
+    """Look at which environments have ended: how long they take is not known."""
+
+    reads = frozenset({"ended"})
+
+    def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
+        """Return nothing."""
+        return None
+
+
+class Limit(CapOfPhase):
+    """Look at the document's limit of episodes."""
+
+    reads = frozenset({"episodes"})
+
+
+class Objective(Ended):
+    """Look at what agents have got."""
+
+    reads = frozenset({"objectives"})
+
+
+class Given(Paths):
+    """Give conditions too."""
+
+    def __init__(self, *conditions: tuple[str, TerminationCondition, str]) -> None:
+        self._conditions = conditions
+
+    def conditions(self, phase: Any) -> Any:
+        """Return what the test has given."""
+        return list(self._conditions)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "asked"),
+    [
+        (Cap, "episode", False),
+        (Cap, "phase", False),
+        (CapOfPhase, "episode", False),
+        (CapOfPhase, "phase", True),
+        (Ended, "episode", False),
+        (Ended, "phase", True),
+        (Limit, "phase", False),
+        (Objective, "episode", True),
+        (Objective, "phase", True),
+    ],
+)
+def test_timelines_take_the_place_of_conditions(kit: Any, kind: Any, place: str, asked: bool) -> None:
+    """Clocks end episodes and budgets replace limits; without bodies every condition is asked."""
+    given = [("it", kind(), place)]
+
+    assert (given if asked else []) == conditions_of(kit.phase(bodies=[]), given)
+    assert given == conditions_of(kit.phase(), given)
+
+
+def bodies_phase(kit: Any, **more: Any) -> Any:
+    """Return a phase of two workers with three bodies of ada in two environments and one of bob in the second."""
+    environments = [
+        EnvironmentPlan("lake", PluginPlan("counting"), period=2, offset=1, budget_episodes=3),
+        EnvironmentPlan("moor", PluginPlan("counting"), budget_steps=9, max_steps=4, episode_end="bob/0"),
+    ]
+    bodies = [
+        BodyPlan("ada", "lake", 0),
+        BodyPlan("ada", "lake", 1, learn=False, scale=-1.0, high=2.0),
+        BodyPlan("ada", "moor", 0, period=5, offset=1, between="zero", role="fast", team="red", group="herd"),
+        BodyPlan("bob", "moor", 0, shift=0.5),
+    ]
+    agents = [kit.agent(brain="log", sensors=[], actuators=[]), kit.agent("bob", sensors=[], actuators=[])]
+    given = {"mode": "train", "workers": 2, "end": "moor", **more}
+    return kit.phase(environments=environments, bodies=bodies, agents=agents, **given)
+
+
+def test_controllers_are_told_of_clocks_and_bodies(kit: Any) -> None:
+    """Environments have their clocks, bodies all that the document says of them and the places of their agents."""
+    phase = bodies_phase(kit)
+    message = Setup("farm-1", kit.plan(phase), None, "/results", Given()).controller(phase, 1, [], {})
+    keys = ("period", "offset", "budget_steps", "budget_episodes", "max_steps", "episode_end")
+    assert message.bodies is not None
+
+    assert [(2, 1, None, 3, None, "all"), (1, 0, 9, None, 4, "bob/0")] == [
+        tuple(row[key] for key in keys) for row in message.environments
+    ]
+    assert [("ada", "lake", 0, 0), ("ada", "lake", 1, 0), ("ada", "moor", 0, 0), ("bob", "moor", 0, 1)] == [
+        tuple(row[key] for key in ("agent", "environment", "b", "a")) for row in message.bodies
+    ]
+    assert [asdict(body) for body in phase.bodies] == [
+        {key: value for key, value in row.items() if key != "a"} for row in message.bodies
+    ]
+    assert ("moor", False) == (message.end, message.mends)
+
+
+def test_controllers_of_other_phases_hear_of_no_bodies(kit: Any) -> None:
+    """Neither their message nor their environments have keys of timelines."""
+    phase = kit.phase()
+    message = Setup("farm-1", kit.plan(phase), None, "/results", Given()).controller(phase, 0, [], {})
+
+    assert (None, None) == (message.bodies, message.end)
+    assert not {"period", "episode_end", "max_steps"} & message.environments[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "caps"),
+    [
+        ([], [None, 4]),
+        ([("max_steps", Cap(7), "episode")], [7, 4]),
+        ([("max_steps", Cap(7), "episode"), ("max_steps", Cap(2), "phase"), ("it", Objective(), "episode")], [2, 4]),
+    ],
+)
+def test_caps_of_conditions_are_for_environments_without_their_own(kit: Any, conditions: Any, caps: Any) -> None:
+    """The least of several counts."""
+    phase = bodies_phase(kit)
+    message = Setup("farm-1", kit.plan(phase), None, "/results", Given(*conditions)).controller(phase, 0, [], {})
+
+    assert caps == [row["max_steps"] for row in message.environments]
+
+
+def test_bodies_have_streams_by_their_coordinates(kit: Any) -> None:
+    """Those of an agent are in its order, each with its stream; a brain knows which of them teach it."""
+    phase = bodies_phase(kit)
+    setup = Setup("farm-1", kit.plan(phase), None, "/results", Given())
+    agents = resolve(phase, {"lake": kit.declared, "moor": kit.declared})
+    start = setup.start(phase, 1, Cast([], {}, agents, {}, {}, False), Verdict("RESET"))
+    ada, bob = start.agents
+    path = "phase/phase 0/train/agent/{}/muscle/worker/1/body/{}"
+    streams = [path.format("ada", at) for at in ("lake/0", "lake/1", "moor/0")]
+
+    assert [["lake", 0, True], ["lake", 1, False], ["moor", 0, True]] == [row[:3] for row in ada["bodies"]]
+    assert streams == [row[3].decode() for row in ada["bodies"]]
+    assert [["moor", 0, True, path.format("bob", "moor/0").encode()]] == bob["bodies"]
+    assert (["0"], ["moor.0"]) == ([r["id"] for r in ada["sensors"]], [r["id"] for r in bob["sensors"]])
+    assert {"sensors": ["0"], "actuators": ["0"], "rewards": None} == ada["locals"] == bob["locals"]
+    assert [["lake", 0, True], ["lake", 1, False], ["moor", 0, True]] == setup.brain(phase, agents[0], {}, {}).bodies
+    assert ["ada/0", "ada/1"] == setup.brain(phase, agents[0], {}, {}).muscles
+
+
+def test_agents_of_other_phases_have_no_bodies(kit: Any) -> None:
+    """Their messages are what they were."""
+    phase = kit.phase(agents=[kit.agent(brain="dummy")], mode="train")
+    setup = Setup("farm-1", kit.plan(phase), None, "/results", Given())
+    agents = resolve(phase, {"hill": kit.declared})
+    [ada] = setup.start(phase, 0, Cast([], {}, agents, {}, {}, False), Verdict("RESET")).agents
+
+    assert not {"bodies", "locals"} & ada.keys()
+    assert setup.brain(phase, agents[0], {}, {}).bodies is None

@@ -68,6 +68,21 @@ def test_parameters_that_a_constructor_refuses_are_faults(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [({}, ""), ({"mode": "free"}, "mode: free is not built yet, expected barrier"), ({"mood": 1}, "")],
+)
+def test_controllers_of_bodies_are_made(tmp_path: Path, params: dict[str, Any], text: str) -> None:
+    """What one says of its parameters is a fault; one whose phase has no bodies is not made, nor one not taken."""
+    tree = _plan(tmp_path, PluginPlan("max_steps", {"steps": 3}, at="x.yml:5:3: c"))
+    [phase] = tree["phases"]
+    phase["controller"] |= {"name": "aeb", "params": params, "at": "x.yml:9:3: simulation.name"}
+    assert [] == _said(advise(tree))
+    phase["bodies"] = []
+
+    assert ([("error", 9, f"controller `aeb`: {text}")] if text else []) == _said(advise(tree))
+
+
 def test_what_signatures_tell_is_told_once(tmp_path: Path) -> None:
     """Unknown parameters and missing plugins are the registry's business, not told here again."""
     for plugin in (PluginPlan("max_steps", {"stps": 1}), PluginPlan("no_such_thing")):

@@ -1,0 +1,231 @@
+"""Documents with bodies: what ends their phases, in one worker and in two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
+
+DOCUMENT = """
+uid: two
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - environment: {{uid: lake, name: counting, params: {{length: 4}}}}
+          clock: {{period: 2}}
+          budget: {{episodes: {lake}}}
+        - environment: {{uid: moor, name: counting, params: {{length: 6}}}}
+          budget: {{episodes: {moor}}}
+          episode_end: {end}
+      agents:
+        - {{name: ada, brain: {brain}, muscle: echo, objective: aggregate_rewards}}
+        - {{name: bob, brain: none, muscle: echo, objective: aggregate_rewards}}
+      bodies: {{num: [2, 1]}}
+      phase_config: {{mode: train, worker: {workers}, conditions: {conditions}}}
+      simulation: {{name: aeb}}
+"""
+AVERAGE = "[{{name: agent_objective, params: {{ada: {{phase_avg{n}: {least}}}}}}}]"
+FEW = {"brain": "none", "workers": 1, "lake": 60, "moor": 90, "end": "all", "conditions": "[]"}
+
+
+def run(tmp_path: Path, **given: Any) -> Outcome:
+    """Run the document and check that it finished as it should."""
+    tmp_path.mkdir(exist_ok=True)
+    outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, tmp_path)
+    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects)
+    keys = ("worker", "environment", "episode")
+    found = [tuple(row[key] for key in keys) for row in outcome.tables["episodes"]]
+    counts = Counter(place[:2] for place in found)
+    assert sorted(found) == sorted((*place, number) for place, count in counts.items() for number in range(count))
+    return outcome
+
+
+def episodes(outcome: Outcome, worker: int) -> list[tuple[Any, ...]]:
+    """Return environment, number, steps and reason of a worker's episodes, in the order of their ends."""
+    keys = ("environment", "episode", "steps", "reason")
+    return [tuple(row[key] for key in keys) for row in outcome.tables["episodes"] if row["worker"] == worker]
+
+
+ENDED = "terminated"
+CUT = "truncated: phase end"
+# moor's episodes of 6 steps end at ticks 5, 11, 17; lake's of 4 at ticks 6, 14.
+FIRST = [("moor", 0, 6, ENDED), ("lake", 0, 4, ENDED), ("moor", 1, 6, ENDED)]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("count", "least", "rows"),
+    [
+        (1, 9, [("moor", 0, 6, ENDED), ("lake", 0, 3, CUT)]),
+        (2, 5, [*FIRST[:2], ("moor", 1, 1, CUT)]),
+        (3, 6, [*FIRST, ("lake", 1, 2, CUT)]),
+    ],
+)
+def test_mean_of_episodes_ends_a_phase_where_they_ended(
+    tmp_path: Path, workers: int, count: int, least: float, rows: list[Any]
+) -> None:
+    """One mean per ended episode of an environment counts; in no worker a tick more is made."""
+    outcome = run(tmp_path, workers=workers, conditions=AVERAGE.format(n=count, least=least))
+    [signal] = outcome.tables["signals"]
+
+    assert [sorted(rows)] * workers == [sorted(episodes(outcome, worker)) for worker in range(workers)]
+    assert ("STOP_PHASE", "condition:agent_objective", None) == tuple(signal[k] for k in ("signal", "issuer", "worker"))
+    assert signal["reason"] == outcome.tables["phases"][0]["reason"]
+
+
+def test_a_brain_alone_changes_nothing(tmp_path: Path) -> None:
+    """A single worker whose brain learns ends at the same tick."""
+    given = {"conditions": AVERAGE.format(n=3, least=6)}
+    plain, learning = (run(tmp_path / brain, brain=brain, **given) for brain in ("none", "log"))
+
+    assert episodes(plain, 0) == episodes(learning, 0)
+
+
+def test_conditions_that_are_never_met_leave_it_to_the_budgets(tmp_path: Path) -> None:
+    """Then the phase's reason is `budget`, and each worker's end is recorded once."""
+    outcome = run(tmp_path, workers=2, lake=2, moor=3, conditions=AVERAGE.format(n=2, least=10**6))
+    keys = ("worker", "signal", "issuer", "reason")
+
+    assert "budget" == outcome.tables["phases"][0]["reason"]
+    assert [(worker, "STOP_SIMULATION", "controller", "budget") for worker in (0, 1)] == [
+        tuple(row[key] for key in keys) for row in outcome.tables["signals"]
+    ]
+    assert {ENDED} == {row["reason"] for row in outcome.tables["episodes"]}
+
+
+def test_end_of_an_environment_ends_a_phase(tmp_path: Path) -> None:
+    """The condition `environment` of a phase is not about single episodes: it is asked beside budgets."""
+    outcome = run(tmp_path, conditions="[{name: environment, params: {when: [lake]}}]")
+
+    assert "environment" == outcome.tables["phases"][0]["reason"]
+    assert sorted([*FIRST[:2], ("moor", 1, 1, CUT)]) == sorted(episodes(outcome, 0))
+
+
+@pytest.mark.parametrize("conditions", ["[max_episodes]", "[vanilla]", "[{name: max_steps, params: {steps: 99}}]"])
+def test_limits_add_nothing_to_budgets(tmp_path: Path, conditions: str) -> None:
+    """Of conditions that budgets replace, nobody is asked."""
+    outcome = run(tmp_path, lake=1, moor=2, conditions=conditions)
+
+    assert "budget" == outcome.tables["phases"][0]["reason"]
+    assert sorted(FIRST) == sorted(episodes(outcome, 0))
+
+
+def test_episodes_of_bodies_count_each(tmp_path: Path) -> None:
+    """With `each` two agents' bodies in moor end at one tick, in two episodes."""
+    outcome = run(tmp_path, end="each", conditions=AVERAGE.format(n=1, least=9))
+    rows = [("lake", 0, 3, CUT), ("moor[ada/0]", 0, 6, ENDED), ("moor[bob/0]", 0, 6, ENDED)]
+
+    assert rows == sorted(episodes(outcome, 0))
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+TABLES = ("phases", "signals", "episodes", "steps", "actions", "bodies")
+SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
+DRAWN = {
+    "workers": st.integers(1, 2),
+    "brain": st.sampled_from(["none", "log"]),
+    "end": st.sampled_from(["all", "each"]),
+    "seed": st.integers(0, 2**32),
+    "share": st.floats(0.0, 1.0),
+}
+
+
+def kill_one(simulation: Simulation) -> None:
+    """Kill any process but the supervisor, by the schedule's own dice."""
+    names = sorted(process.name for process in simulation.processes[1:] if process.lives)
+    if names:
+        simulation.kill(simulation.schedule.random.choice(names))
+
+
+def survives_a_loss(results: Path, seed: int, share: float, **given: Any) -> None:
+    """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
+    text = DOCUMENT.format(**{**FEW, **given, "conditions": AVERAGE.format(n=3, least=6)})
+    plain = simulate(text, seed, results)
+    moment = int(share * plain.events)
+    lossy = Simulation(read(text), seed, results, Disturbance([(moment, kill_one)])).carry_out()
+
+    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
+    for name in TABLES:
+        # Which worker's rows come first is not said.
+        assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
+
+
+@settings(max_examples=4, **SLOW)
+@given(**DRAWN)
+def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
+    """Whoever is killed at whatever moment: the phase ends at the same tick, and its rows are equal."""
+    survives_a_loss(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(**DRAWN)
+def test_many_losses_do_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    survives_a_loss(results, **drawn)
+
+
+# -- orders -----------------------------------------------------------------------------------------------------------
+LATER = 300  # events that a pause lasts, at least
+ORDERS = st.lists(
+    st.tuples(
+        st.floats(0.0, 1.0),
+        st.sampled_from(["RESET", "RESTART", "PAUSE", "STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN"]),
+        st.sampled_from([None, None, 0, 1]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def send(signal: str, worker: int | None, simulation: Simulation) -> None:
+    """Send an operator's signal."""
+    simulation.keeper.signal(signal, worker)
+
+
+def obeys(results: Path, seed: int, orders: Any, **given: Any) -> None:
+    """Assert that a run ends whatever operators signal, and that its episodes are whole."""
+    plan = read(DOCUMENT.format(**{**FEW, "lake": 4, "moor": 5, **given}))
+    length = Simulation(plan, seed, results, stored=False).carry_out().events
+    acts: list[tuple[int, Act]] = []
+    for share, signal, worker in orders:
+        acts.append((int(share * length), partial(send, signal, worker)))
+        if signal == "PAUSE":
+            acts.append((int(share * length) + LATER, partial(send, "CONTINUE", None)))
+    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
+    acts.sort(key=lambda act: act[0])
+    outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
+
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
+    steps = Counter((row["worker"], row["environment"], row["episode"]) for row in outcome.tables["steps"])
+    if given["end"] == "all":
+        assert {
+            (row["worker"], row["environment"], row["episode"]): row["steps"] for row in outcome.tables["episodes"]
+        } == steps
+    assert all(row["terminated"] != row["truncated"] for row in outcome.tables["episodes"])
+
+
+CONDITIONS = st.sampled_from(["[]", AVERAGE.format(n=3, least=6), AVERAGE.format(n=99, least=6)])
+
+
+@settings(max_examples=6, **SLOW)
+@given(conditions=CONDITIONS, orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
+def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
+    """Whatever operators signal at whatever moment, the run ends in order."""
+    obeys(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(conditions=CONDITIONS, orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
+def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    obeys(results, **drawn)
