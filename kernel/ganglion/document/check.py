@@ -58,6 +58,9 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     What would only be the shadow of a fault of form (a key that is missing because it is misspelt) is left out.
     """
     faults = [*_schedule(root), *recovery_faults([root.map.get("recovery")])]
+    if "run_config" not in root.map and not (phases and all(has_bodies(phase, lookup) for phase in phases)):
+        if root.map.keys() <= {*model.Document.model_fields}:  # else it may be a misspelling
+            faults.append(root.fault("missing key `run_config`"))
     names = [phase.name for phase in phases]
     entries, unclear = root.entries("schedule"), False
     sound = next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
@@ -192,8 +195,6 @@ class _Phase:
         if not phase.many:
             for node in given:
                 self._wrong(node, "this needs a controller of phases with bodies, such as `simulation: {name: aeb}`")
-            if self.root.map.get("run_config") is None and phase.setting("conditions") is None:
-                self._wrong(self.root, "missing key `run_config`")
             return
         if self.unclear:
             return
@@ -221,6 +222,12 @@ class _Phase:
         every = phase.setting("evaluate_every")
         if every is not None:
             self._wrong(every, "not built yet: evaluations in a phase with bodies")
+        params = None if phase.simulation is None else phase.simulation.get("params")
+        mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
+        if mode is not None and mode.value == "free":
+            self._wrong(mode, "not built yet: `mode: free`")
+        if lead is not None:
+            self._wrong(lead, "not built yet: `lead`")
         for agent in phase.agents.values():
             for key in ("filters", "replay"):
                 if agent.entries(key):

@@ -338,17 +338,6 @@ class PhaseConfig(Form):
     store_raw_actuators: Any = Field(None, description="without effect: proposals are always stored")
 
 
-class Phase(Form):
-    """Give what a phase adds to, or changes of, the phase before it."""
-
-    environments: list[Entry] = Field(_ABSENT, description="merged with those of the phase before by uid")
-    agents: list[Agent] = Field(_ABSENT, description="merged with those of the phase before by name")
-    simulation: Simulation = Field(_ABSENT, description="the controller and the episode-level conditions")
-    phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
-    recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
-    bodies: Bodies = Field(_ABSENT, description="incarnations of agents in environments; replaces inherited ones whole")
-
-
 Names = Annotated[Any, Expect("a name or a list of names", _are_names, _ONE_OR_MORE)]
 Numbers = Annotated[Any, Expect("an integer or a list of integers", _are_numbers, _ONE_OR_MORE)]
 
@@ -400,6 +389,17 @@ class Bodies(Form):
     rules: list[Rule] = Field([], description="what holds of some bodies, in order")
     dynamic: Unbuilt = Field(None, description="bodies that an environment spawns")
     idle: list[Name] = Field([], description="agents and environments that deliberately have no body")
+
+
+class Phase(Form):
+    """Give what a phase adds to, or changes of, the phase before it."""
+
+    environments: list[Entry] = Field(_ABSENT, description="merged with those of the phase before by uid")
+    agents: list[Agent] = Field(_ABSENT, description="merged with those of the phase before by name")
+    simulation: Simulation = Field(_ABSENT, description="the controller and the episode-level conditions")
+    phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
+    recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
+    bodies: Bodies = Field(_ABSENT, description="incarnations of agents in environments; replaces inherited ones whole")
 
 
 class RunConfig(Form):

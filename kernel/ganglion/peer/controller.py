@@ -368,7 +368,7 @@ class ControllerHost:
         for i, world in enumerate(phase.worlds):
             e = world.setup
             own = {name: e[name] for name in _OF_ENVIRONMENTS}
-            if setup.bodies is not None:
+            if setup.bodies is not None and any(body["environment"] == world.uid for body in setup.bodies):
                 own |= {**_bodies_of(setup.bodies, e), "index": i}
             message = EnvironmentStart(**place, uid=world.uid, **own)
             messages.append(message)

@@ -295,7 +295,7 @@ class Ticks:
     def _agent(self, actor: Actor, first: int, table: list[Mapping[str, Any]]) -> _Agent:
         local = actor.setup["locals"]
         worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[first : first + len(table)].tolist())]
-        rewards = list(local["rewards"] or worlds[0].rewards.ids)
+        rewards = list(worlds[0].rewards.ids if local["rewards"] is None else local["rewards"])
         for world in worlds:
             for uid in rewards:
                 if uid not in world.rewards.index:
@@ -368,12 +368,13 @@ class Ticks:
     def begin(self) -> None:
         """Take the first readings of all environments, which have been started."""
         for world in self.worlds:
-            self._begin(world)
+            if world.count:
+                self._begin(world)
 
     def tick(self) -> bool:
         """Make one tick; say whether the worker's part goes on."""
-        phase, core = self.phase, self.core
-        if not phase.common:
+        core = self.core
+        if not self._several:  # else workers go from tick to tick together
             core.skip()
         due = core.due()
         deciding = core.deciding(due)

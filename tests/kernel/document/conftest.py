@@ -63,8 +63,10 @@ def faults_of(load: Callable[..., tuple[Plan, list[Fault]]]) -> Callable[..., li
 class AnyPlugin:
     """Know every plugin, and no names of other projects."""
 
-    def locate(self, *asked: object, **more: object) -> None:
-        """Return nothing: there is such a plugin."""
+    def locate(self, kind: str, name: str, **more: object) -> None:
+        """Return nothing: there is such a plugin; one controller alone has phases with bodies."""
+        if kind == "bodies" and name != "aeb":
+            raise PluginInvalid(f"there is no {kind} `{name}`", plugin=name)
 
     def alias(self, kind: str, name: str) -> None:
         """Return nothing: there is no such name."""

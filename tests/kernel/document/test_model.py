@@ -22,7 +22,7 @@ def said(text: str) -> list[str]:
 WHOLE = "uid: u\nseed: 1\nrun_config: {condition: c}\nschedule: [one: {%s}]"
 
 CASES = [
-    ("{}", ["1:1: missing key `uid`", "1:1: missing key `seed`", "1:1: missing key `schedule`", "1:1: missing key `run_config`"]),
+    ("{}", ["1:1: missing key `uid`", "1:1: missing key `seed`", "1:1: missing key `schedule`"]),
     ("uid: u\nseed: 1\nrun_confg: {}\nschedule: []", ["3:1: run_confg: unknown key; did you mean `run_config`?"]),
     (WHOLE % "foo: 1", ["4:18: schedule.one.foo: unknown key"]),
     (WHOLE % "phase_config: {wrkers: 1}", ["4:33: schedule.one.phase_config.wrkers: unknown key; did you mean `workers`?"]),
@@ -47,8 +47,11 @@ CASES = [
     (WHOLE % "recovery: {deadlines_s: {act: ~, update: 0.5}}", []),
     ("uid: u\nseed: -1\nrun_config: {condition: c}\nschedule: x", ["2:7: seed: expected an integer >= 0, found the number -1", "4:11: schedule: expected a list, found the text 'x'"]),
     ("uid: u\nseed: 123456789012345678901234567890\nrun_config: {condition: c}\nschedule: []\nversion: [1]", ["5:10: version: expected text, found a list"]),
-    (WHOLE % "bodies: {num: 2}", ["4:26: schedule.one.bodies: not built yet: bodies"]),
-    (WHOLE % "environments: [{environment: {uid: e}, clock: {period: 2}, budget: [], max_steps: ~}]", ["4:64: schedule.one.environments.e.clock: not built yet: a clock of an environment"]),
+    (WHOLE % "bodies: {num: 2}", []),
+    (WHOLE % "bodies: {dynamic: [{agent: a}]}", ["4:36: schedule.one.bodies.dynamic: not built yet: bodies that an environment spawns"]),
+    (WHOLE % "bodies: {rules: [{match: {body: x}, policy: pool}]}", ["4:50: schedule.one.bodies.rules.0.match.body: expected an integer or a list of integers, found the text 'x'", "4:62: schedule.one.bodies.rules.0.policy: expected one of latest, found the text 'pool'"]),
+    (WHOLE % "environments: [{environment: {uid: e}, clock: {period: 0}}]", ["4:73: schedule.one.environments.e.clock.period: expected an integer >= 1, found the number 0"]),
+    (WHOLE % "environments: [{environment: {uid: e}, episode_end: none, max_steps: ~}]", ["4:70: schedule.one.environments.e.episode_end: expected all, any, each, environment or {body: <agent>/<b>}, found the text 'none'"]),
     (WHOLE % "agents: [{name: a, replay: [{}, {path: a.h5}, {table: x}]}]", ["4:57: schedule.one.agents.a.replay.1.path: not built yet: pre-training out of files", "4:72: schedule.one.agents.a.replay.2.table: not built yet: pre-training out of tables"]),
     ("uid: u\nseed: 1\nrun_config: {}\nschedule: []", ["3:13: run_config: missing key `conditions`"]),
 ]  # fmt: skip

@@ -82,7 +82,7 @@ class Timelines:
         count = len(environment)
         self.alive, self.fresh = np.zeros(count, bool), np.zeros(count, bool)
         self.step, self.episode, self._made = (np.zeros(count, np.int64) for _ in range(3))
-        self.spent = [False] * len(clocks)
+        self.spent = [len(rows) == 0 for rows in self.rows]  # an environment without bodies has no part in the phase
         self.steps, self.episodes, self._steps_made = ([0] * len(clocks) for _ in range(3))
 
     STATE = ("tick", "alive", "fresh", "step", "episode", "_made", "spent", "steps", "episodes", "_steps_made")
@@ -244,7 +244,7 @@ class Timelines:
     def finished(self) -> bool:
         """Say whether the spent budgets end the phase."""
         if self.end == "any":
-            return any(self.spent)
+            return any(spent and len(rows) for spent, rows in zip(self.spent, self.rows, strict=True))
         if self.end == "all":
             return all(self.spent)
         return next(spent for spent, clock in zip(self.spent, self.clocks, strict=True) if clock.uid == self.end)
