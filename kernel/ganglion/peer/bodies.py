@@ -20,6 +20,7 @@ from ganglion.wire.messages import TRUNCATED, EnvironmentStart, EnvironmentUpdat
 
 _NUMBER = np.dtype("<u2")
 _MOST = 2**62
+Stepped = tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]
 
 
 class Bodies:
@@ -117,21 +118,16 @@ class Bodies:
         rows.flags.writeable = False
         return rows
 
-    def step(self, update: EnvironmentUpdate) -> tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]:
+    def step(self, rows: Array, setpoints: Field) -> Stepped:
         """Have the author's object make a step; return readings, rewards, flags, time and its own flags."""
-        rows = self.rows_of(update)
-        if not self._actuators.fits(update.setpoints, len(rows)):
+        if not self._actuators.fits(setpoints, len(rows)):
             text = f"update.setpoints: expected blocks of {len(rows)} bodies"
-            raise RemoteProtocolError(f"{text}, found {[len(one) for one in update.setpoints]} bytes")
+            raise RemoteProtocolError(f"{text}, found {[len(one) for one in setpoints]} bytes")
         self.steps[rows] += 1
         self.made[rows] += 1
-        if self._environment.batched:
-            return self._step_batch(rows, update.setpoints)
-        return self._step_objects(rows, update.setpoints)
+        return self._step_batch(rows, setpoints) if self._environment.batched else self._step_objects(rows, setpoints)
 
-    def _step_batch(
-        self, rows: Array, setpoints: Field
-    ) -> tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]:
+    def _step_batch(self, rows: Array, setpoints: Field) -> Stepped:
         environment, hooks = self._environment, self._hooks
         environment.rows = rows
         batch = hooks("update_batch", environment.update_batch, self._actuators.arrays(setpoints, len(rows)))
@@ -180,9 +176,7 @@ class Bodies:
             found += given
         return found
 
-    def _step_objects(
-        self, rows: Array, setpoints: Field
-    ) -> tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]:
+    def _step_objects(self, rows: Array, setpoints: Field) -> Stepped:
         hooks, environment = self._hooks, self._environment
         environment.rows = rows
         template = Template(environment.actuators)

@@ -210,7 +210,7 @@ class EnvironmentHost(Host):
         self._steps += 1
         self._hooks.step = self._steps
         rows = bodies.rows_of(update)
-        readings, earned, flags, simtime, own = bodies.step(update)
+        readings, earned, flags, simtime, own = bodies.step(rows, update.setpoints)
         ticks, timestamp = self._pass_time(simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
         return EnvironmentUpdated(

@@ -106,7 +106,7 @@ class Information:
         return None
 
     def _refuse(self, value: Any) -> SpaceError:
-        where = self.uid if self.body is None else f"{self.uid} of body {self.body[0]}[{self.body[1]}]"
+        where = self.uid if self.body is None else f"{self.uid} of body {self.body[0]}/{self.body[1]}"
         return self.refusal(f"{self.what} {where}: expected a value of {self.space!r:.200}, found {value!r:.200}")
 
     def __repr__(self) -> str:

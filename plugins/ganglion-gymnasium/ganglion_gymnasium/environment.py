@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ganglion.sdk import (
     ActuatorInformation,
@@ -17,6 +19,8 @@ from ganglion.sdk import (
     SensorInformation,
     SimTime,
     Space,
+    SpaceError,
+    StepBatch,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["GymnasiumEnvironment"]
 
 REWARD = Box(-np.inf, np.inf, ())
+Array = NDArray[Any]
 
 
 class GymnasiumEnvironment(Environment):
@@ -38,6 +43,9 @@ class GymnasiumEnvironment(Environment):
     Every episode is begun by `reset(seed=...)` with the seed of the environment or of the episode, so that equal
     documents give equal runs, as far as the environment keeps its own randomness in its generator.
 
+    With several bodies there is one environment of Gymnasium for each, which are stepped together and know nothing of
+    each other. Each body's episodes are begun by seeds of its own; with `episode_end: each` they are begun one by one.
+
     Params:
         id: What `gymnasium.make` knows, such as `CartPole-v1`. An id of the form `module:id`, which would import any
             module, is refused: let the package register itself by Gymnasium's entry points.
@@ -50,10 +58,17 @@ class GymnasiumEnvironment(Environment):
 
         _check_id(id)
         self.id = id
+        self.kwargs = kwargs
         self.world: gymnasium.Env[Any, Any] = gymnasium.make(id, **kwargs)
+        self.worlds = [self.world]  # one for each body
         self.steps = 0
         self._observation_space: Space
         self._action_space: Space
+
+    @property
+    def batched(self) -> bool:  # type: ignore[override]
+        """Whether there are bodies, which are stepped together."""
+        return bool(self.bodies)
 
     @classmethod
     def longest_episode(cls, id: str = "", **params: Any) -> int | None:  # noqa: A002 - as in the constructor
@@ -66,12 +81,17 @@ class GymnasiumEnvironment(Environment):
         return gymnasium.spec(id).max_episode_steps
 
     def start_environment(self) -> EnvironmentBaseline:
-        """Begin the first episode, by the environment's own seed."""
+        """Begin the first episode, by the environment's own seed; those of bodies are begun by `begin_batch`."""
         from ganglion_gymnasium.space import from_gymnasium
 
         self._observation_space = from_gymnasium(self.world.observation_space)
         self._action_space = from_gymnasium(self.world.action_space)
-        return self._begin(self.seed)
+        if not self.bodies:
+            return self._begin(self.seed)
+        import gymnasium
+
+        self.worlds += [gymnasium.make(self.id, **self.kwargs) for _ in self.bodies[len(self.worlds) :]]
+        return self._declare(self._observation_space.default())
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
         """Begin a later episode, by the seed of the request."""
@@ -93,14 +113,39 @@ class GymnasiumEnvironment(Environment):
             simtime=SimTime(simtime_ticks=self.steps),
         )
 
+    def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
+        """Begin an episode of each of these bodies, by its seed."""
+        begun = zip(rows.tolist(), seeds, strict=True)
+        return {"observation": self._observed(rows, [self.worlds[row].reset(seed=seed)[0] for row, seed in begun])}
+
+    def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
+        """Carry out an action of each of the bodies that take part."""
+        from ganglion_gymnasium.space import value_to_gymnasium
+
+        space, answers = self._action_space, []
+        for row, vector in zip(self.rows.tolist(), setpoints["action"].reshape(len(self.rows), -1), strict=True):
+            answers.append(self.worlds[row].step(value_to_gymnasium(space, space.from_vector(vector))))
+        observations, rewards, terminated, truncated, _ = zip(*answers, strict=True)
+        over = np.array(terminated, bool)
+        return StepBatch(
+            readings={"observation": self._observed(self.rows, observations)},
+            rewards={"reward": np.array(rewards, np.float64)},
+            terminated=over,
+            truncated=np.array(truncated, bool) & ~over,
+        )
+
     def shutdown(self) -> bool | None:
-        """Close the environment."""
-        self.world.close()
+        """Close the environment, or those of all bodies."""
+        for world in self.worlds:
+            world.close()
         return None
 
     def _begin(self, seed: int) -> EnvironmentBaseline:
         observation, _ = self.world.reset(seed=seed)
         self.steps = 0
+        return self._declare(observation)
+
+    def _declare(self, observation: Any) -> EnvironmentBaseline:
         no_op = ActuatorInformation(self._action_space.default(), self._action_space, "action")
         return EnvironmentBaseline(
             sensors_available=self._readings(observation),
@@ -113,6 +158,19 @@ class GymnasiumEnvironment(Environment):
         # A copy: environments may write the next observation into the same array, which the bus freezes.
         value = self._observation_space.canonical(observation)
         return [SensorInformation(value, self._observation_space, "observation")]
+
+    def _observed(self, rows: Array, observations: Sequence[Any]) -> Array:
+        """Return copies of the observations of these bodies as one array; refuses one by its body."""
+        space: Any = self._observation_space
+        vectors = []
+        for row, observation in zip(rows.tolist(), observations, strict=True):
+            try:
+                vectors.append(space.to_vector(observation))
+            except SpaceError:
+                body = self.bodies[row]
+                SensorInformation(observation, space, "observation", body=(body.agent, body.b))  # refuses it by name
+                raise
+        return np.stack(vectors).reshape(len(vectors), *getattr(space, "shape", (-1,)))
 
 
 def _check_id(id: str) -> None:  # noqa: A002 - as in the constructor

@@ -135,7 +135,8 @@ class CartPole(Environment):
         rows = self.rows
         _, velocity, angle, spin = self.states[rows].T
         force = np.where(setpoints["action"] == 1, FORCE, -FORCE)
-        cosine, sine = np.cos(angle), np.sin(angle)
+        # Not numpy's, which round otherwise on some processors: a body is to move like a cart alone, bit by bit.
+        cosine, sine = (np.array(list(map(of, angle.tolist()))) for of in (math.cos, math.sin))
         drive = (force + POLE_MOMENT * spin * spin * sine) / TOTAL_MASS
         inertia = POLE_HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * cosine * cosine / TOTAL_MASS)
         spin_rate = (GRAVITY * sine - cosine * drive) / inertia
