@@ -190,13 +190,11 @@ class EnvironmentHost(Host):
         seed = integer_from_words(reset.stream) if reset.stream else reset.seed
         result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
         baseline = self._judgement.baseline(self._baseline(result))
-        if bodies is not None:
-            readings = self._read(bodies.begin_again, reset.stream, baseline)
-            baseline = self._of_one_body(bodies, baseline)
-            self._same_declarations(baseline)
-            return *self._pass_time(baseline.simtime), readings
-        self._same_declarations(baseline)
-        return *self._pass_time(baseline.simtime), self._readings(baseline.sensors_available)
+        self._same_declarations(baseline if bodies is None else self._of_one_body(bodies, baseline))
+        ticks, timestamp = self._pass_time(baseline.simtime)
+        if bodies is None:
+            return ticks, timestamp, self._readings(baseline.sensors_available)
+        return ticks, timestamp, self._read(bodies.begin_again, reset.stream, baseline)
 
     def _of_one_body(self, bodies: Bodies, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
         """Return what is declared for one body."""

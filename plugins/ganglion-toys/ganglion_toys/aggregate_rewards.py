@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,12 @@ from ganglion.sdk import Memory, Objective, Transitions
 
 __all__ = ["AggregateRewards"]
 
+# One number after the other: Python's own sum rounds otherwise from 3.12 on, numpy's from eight numbers on.
 AGGREGATIONS: dict[str, Callable[[list[float]], float]] = {
-    "sum": sum,
+    "sum": lambda values: reduce(add, values, 0.0),
     "min": min,
     "max": max,
-    "mean": lambda values: sum(values) / len(values),
+    "mean": lambda values: reduce(add, values, 0.0) / len(values),
 }
 
 
@@ -66,12 +69,15 @@ class AggregateRewards(Objective):
         if self.rewards is not None:
             chosen = _choose(self.rewards, self.reward_ids)
             rewards = rewards[:, [list(self.reward_ids).index(uid) for uid in chosen]]
-        if not rewards.shape[1]:
-            return np.full(len(batch), np.nan)
-        return np.asarray(self.factor * _COLUMNS[self.aggregation](rewards, axis=1))
-
-
-_COLUMNS: dict[str, Any] = {"sum": np.sum, "min": np.min, "max": np.max, "mean": np.mean}
+        if self.aggregation in ("min", "max"):
+            extreme = np.fmin if self.aggregation == "min" else np.fmax  # which pass over NaN
+            return np.asarray(self.factor * extreme.reduce(rewards, axis=1, initial=np.nan))
+        counts = (~np.isnan(rewards)).sum(axis=1)
+        total = np.zeros(len(rewards))
+        for column in np.nan_to_num(rewards, posinf=np.inf, neginf=-np.inf).T:
+            total += column
+        divisor = np.maximum(counts, 1) if self.aggregation == "mean" else 1
+        return np.where(counts > 0, self.factor * (total / divisor), np.nan)
 
 
 def _choose(wanted: Sequence[str], columns: Sequence[str]) -> list[str]:

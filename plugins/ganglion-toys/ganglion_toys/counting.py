@@ -67,8 +67,9 @@ class CountingEnvironment(Environment):
         self.first = 0  # number of the episode that `start_environment` opened
         self.resets = 0
         self.t = 0
-        # Of many bodies: steps and number of the episode of each, when each ends.
-        self.times = self.numbers = self.ends = self.truncations = np.zeros(0, np.int64)
+        # Of many bodies: steps and number of the episode of each, when each ends, b, and what each is paid for.
+        self.times = self.numbers = self.ends = self.truncations = self.indices = np.zeros(0, np.int64)
+        self.places = np.zeros(0)
 
     @property
     def batched(self) -> bool:  # type: ignore[override]
@@ -92,6 +93,9 @@ class CountingEnvironment(Environment):
                     f"{name}: expected a number or one for each of {count or 1} bodies, found {len(given)}"
                 )
         self.times, self.numbers = np.zeros(count, np.int64), np.full(count, -1)
+        self.indices = np.array([body.b for body in self.bodies], np.int64)
+        shown = 0.0 if self.anonymous else 1.0
+        self.places = np.array([shown * (100 * body.a + 10 * self.index + body.b) for body in self.bodies])
         self.ends = np.broadcast_to(np.array(self.lengths, np.int64), (count,)) if count else self.ends
         cuts = np.array([-1 if cut is None else cut for cut in self.cuts], np.int64)
         self.truncations = np.broadcast_to(cuts, (count,)) if count else self.truncations
@@ -150,11 +154,9 @@ class CountingEnvironment(Environment):
         self.times[rows] += 1
         times = self.times[rows]
         terminated = times >= self.ends[rows]
-        coordinates = [100.0 * body.a + 10.0 * self.index + body.b for body in self.bodies]
-        places = np.array(coordinates)[rows] * (not self.anonymous)
         return StepBatch(
             readings={"observation": self._observations(rows)},
-            rewards={"reward": places + times / 1000},
+            rewards={"reward": self.places[rows] + times / 1000},
             terminated=terminated,
             truncated=~terminated & (times == self.truncations[rows]),
         )
@@ -173,7 +175,7 @@ class CountingEnvironment(Environment):
         found = np.zeros((len(rows), 4), np.int64)
         found[:, 1], found[:, 2] = self.numbers[rows], self.times[rows]
         if not self.anonymous:
-            found[:, 0], found[:, 3] = self.index, np.array([body.b for body in self.bodies])[rows]
+            found[:, 0], found[:, 3] = self.index, self.indices[rows]
         return found
 
     def _verify_batch(self, rows: np.ndarray[Any, Any], answers: np.ndarray[Any, Any]) -> None:

@@ -17,12 +17,14 @@ from ganglion.sdk import (
     Box,
     Discrete,
     Environment,
+    EnvironmentBaseline,
     EnvironmentState,
     Reward,
     RewardInformation,
     SensorInformation,
     SimTime,
     StateTransformer,
+    StepBatch,
 )
 from ganglion.sdk.seed import words
 from ganglion.wire.messages import EnvironmentReset, EnvironmentStart, EnvironmentUpdate, Failure
@@ -214,6 +216,81 @@ def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: A
 
     assert expected[killed:] == successor.script(killed + 1, STEPS)
     assert (1, 0, 0 if killed == 1 else 1) == heard
+
+
+class Flock(Environment):
+    """Move bodies by their seeds and setpoints, each for so many steps as its seed says; it counts what it is asked."""
+
+    batched = True
+    updates = loads = 0
+
+    def start_environment(self) -> Any:
+        self.levels, self.left = np.zeros(len(self.bodies)), np.zeros(len(self.bodies), np.int64)
+        push = [ActuatorInformation(0, Discrete(5), "push")]
+        return EnvironmentBaseline([SensorInformation(0.0, LEVEL, "level")], push, rewards_available=[reward(0.0)])
+
+    def begin_batch(self, rows: Any, seeds: Any) -> Any:
+        self.levels[rows] = np.array(seeds) % 1000 / 1000 + self.rng.random()
+        self.left[rows] = np.array(seeds) % 5 + 1
+        return {"level": self.levels[rows]}
+
+    def update(self, actuators: list[ActuatorInformation]) -> Any:
+        raise NotImplementedError
+
+    def update_batch(self, setpoints: Any) -> StepBatch:
+        type(self).updates += 1
+        self.levels[self.rows] += setpoints["push"] + self.rng.random(len(self.rows))
+        self.left[self.rows] -= 1
+        levels = self.levels[self.rows]
+        return StepBatch({"level": levels}, {"gain": -levels}, self.left[self.rows] == 0)
+
+
+class FlockSays(Flock):
+    """Say what it is."""
+
+    def save_state(self) -> Any:
+        return {"levels": self.levels, "left": self.left}
+
+    def load_state(self, state: Any) -> None:
+        type(self).loads += 1
+        self.levels, self.left = np.array(state["levels"]), np.array(state["left"])
+
+
+class BodiesLife(Life):
+    """Serve an environment whose four bodies have episodes of their own, until the budget of each is spent."""
+
+    def request(self, number: int) -> tuple[str, Any]:
+        if number == 1:
+            self.living = np.arange(4)
+            own = {"name": "own", "params": {}}
+            bodies = [["ada", 0, b, None, None, None] for b in range(4)]
+            limits = {"max_steps": 4, "budget_steps": 50, "budget_episodes": None}
+            named = {"bodies": bodies, "index": 0, "each": limits}
+            return "start", EnvironmentStart("r", 0, "p", "train", 0, "w", {}, 1, 2, STREAM, STREAM, own, **named)
+        rows = np.arange(number % 2, 4)  # not all bodies take part in each step
+        return "update", EnvironmentUpdate([(rows % 5).tobytes()], None, rows.astype("<u2").tobytes())
+
+
+@pytest.mark.parametrize(("cls", "loads"), [(FlockSays, 1), (Flock, 0)])
+@pytest.mark.parametrize("killed", [2, 17, 39])
+def test_bodies_go_on_within_their_episodes(
+    link: Any, clock: Any, loader: Any, often: None, cls: Any, loads: int, killed: int
+) -> None:
+    """A successor has the steps, episodes and budgets of each body; who says nothing is replayed from the start."""
+
+    def live(storage: Any) -> BodiesLife:
+        return BodiesLife(link, clock, loader, storage, {"environment": cls})
+
+    expected = live(None).script(1, 48)
+    storage = MemoryReel()
+    live(storage).script(1, killed)
+    cls.updates = cls.loads = 0
+    successor = live(storage)
+    successor.hear()
+
+    assert (0 if loads else killed - 1, loads) == (cls.updates, cls.loads)
+    assert expected[killed:] == successor.script(killed + 1, 48)
+    assert 40 > len([answer for answer in expected[1:] if answer.first_rows is not None]) > 10
 
 
 class NoMap(Says):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ganglion.sdk import Box, Memory, RewardInformation
+from ganglion.sdk import Box, Memory, RewardInformation, Transitions
 from ganglion_toys.aggregate_rewards import AggregateRewards
 
 SPACE = Box(-np.inf, np.inf, ())
@@ -71,3 +71,33 @@ def test_parameters_of_another_kind_are_refused(make, params, text) -> None:
     """One id is not taken for its letters, nor a text for a number."""
     with pytest.raises(ValueError, match=text):
         make(AggregateRewards, **params)
+
+
+def _batch(rewards) -> Transitions:
+    count = len(rewards)
+    zeros, flags = np.zeros((count, 1)), np.zeros(count, bool)
+    return Transitions(
+        zeros, zeros, zeros[:, 0], rewards, zeros, flags, flags, zeros[:, 0], ["m/0"] * count, [None] * count,
+        np.zeros(count, int), np.zeros(count, int), [None] * count,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("chosen", [None, ["level"], ["lake.level", "moor.level"]])
+@pytest.mark.parametrize("aggregation", ["sum", "min", "max", "mean"])
+def test_many_bodies_have_what_each_would_have(make, aggregation, chosen) -> None:
+    """The numbers of a batch are those of its rows alone, bit by bit; rewards that a row lacks count nothing."""
+    uids = ["lake.level", "lake.cost", "moor.level", *(f"moor.x{i}" for i in range(9))]
+    rewards = np.random.default_rng(2).normal(size=(40, len(uids)))
+    rewards[np.random.default_rng(3).random(rewards.shape) < 0.4] = np.nan
+    rewards[7] = np.nan
+    objective = make(AggregateRewards, rewards=chosen, aggregation=aggregation, factor=0.3)
+    objective.reward_ids = uids
+    alone = [
+        objective.internal_reward(_memory({u: None if v != v else float(v) for u, v in zip(uids, row, strict=True)}))
+        for row in rewards
+    ]
+
+    found = objective.internal_rewards(_batch(rewards)).tolist()
+    assert alone == [None if value != value else value for value in found]
+    assert alone[7] is None
+    assert [] == objective.internal_rewards(_batch(rewards[:0])).tolist()

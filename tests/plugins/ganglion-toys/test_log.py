@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from ganglion.sdk import Box, Memory, RewardInformation, SensorInformation
+from ganglion.sdk import Box, Memory, RewardInformation, SensorInformation, Transitions
 from ganglion_toys.log import LogBrain
 
 SPACE = Box(-np.inf, np.inf, ())
@@ -59,3 +59,38 @@ def test_answers_every_nth_call(make) -> None:
     assert brain.initial_update("ada/1") is None
     with pytest.raises(ValueError, match="at least 0"):
         make(LogBrain, update_every=-1)
+
+
+def _batch(muscles: list[str], body: list[tuple[str, str, int]]) -> Transitions:
+    count = len(muscles)
+    zeros, numbers = np.zeros((count, 1)), np.arange(count)
+    rewards = np.array([[row, np.nan, 0.5] for row in range(count)])
+    over = numbers == 1
+    return Transitions(
+        zeros, zeros, zeros[:, 0], rewards, zeros, over, ~over, zeros[:, 0], muscles, body, numbers + 4, numbers,
+        [None] * count,
+    )  # fmt: skip
+
+
+def test_writes_a_line_for_each_worker_of_a_round(make, tmp_path) -> None:
+    """With bodies whole rounds are learned: each worker's transitions are a line, in the order in which they came."""
+    path = tmp_path / "log.jsonl"
+    brain = _brain(make, path=str(path), update_every=2)
+    brain.bodies = (("ada", "lake", 0), ("ada", "lake", 1), ("ada", "moor", 0))
+    batch = _batch(["ada/0", "ada/0", "ada/1"], [*brain.bodies[:2], brain.bodies[2]])
+    answers = [brain.learn(batch), brain.learn(batch)]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    common = {"agent": "ada", "phase": None}
+
+    assert brain.batched
+    assert [
+        {
+            **common, "worker": 0, "environment": ["lake", "lake"], "body": [0, 1], "episode": [4, 5], "step": [0, 1],
+            "tick": [None, None], "rewards": [0.5, 1.5], "terminated": [False, True], "truncated": [True, False],
+        },
+        {
+            **common, "worker": 1, "environment": ["moor"], "body": [0], "episode": [6], "step": [2], "tick": [None],
+            "rewards": [2.5], "terminated": [False], "truncated": [True],
+        },
+    ] * 2 == lines  # fmt: skip
+    assert [None, 1] == [None if it is None else int(it["version"]) for it in answers]

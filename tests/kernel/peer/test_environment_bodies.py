@@ -1,0 +1,287 @@
+"""Environments with bodies at their host: objects, budgets, resets, declarations; arrays are in `test_bodies`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ganglion.errors import AuthorError, OutOfObservationSpaceError
+from ganglion.peer.author import failure_of
+from ganglion.peer.environment import EnvironmentHost
+from ganglion.sdk import (
+    ActuatorInformation,
+    Box,
+    Discrete,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    Reward,
+    RewardInformation,
+    SensorInformation,
+    SimTime,
+    StepBatch,
+)
+from ganglion.sdk.seed import derive, integer_from_words, words
+from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
+
+STREAM = words(1, ["test"])
+UNIT, TEN, FREE = Box(0.0, 1.0, ()), Discrete(10), Box(-np.inf, np.inf, ())
+BODIES = [["ada", 0, 0, None, None, None], ["ada", 0, 1, None, None, None], ["bob", 1, 0, None, None, None]]
+A0, A1, B0 = ("ada", 0), ("ada", 1), ("bob", 0)
+
+
+def reading(body: Any, value: float = 0.5, uid: str = "half") -> SensorInformation:
+    """Return the reading of a body."""
+    return SensorInformation(value, UNIT, uid, body=body)
+
+
+def earned(body: Any, value: float = 1.0) -> RewardInformation:
+    """Return the reward of a body."""
+    return RewardInformation(value, FREE, "gain", body=body)
+
+
+def baseline(*sensors: SensorInformation, **fields: Any) -> EnvironmentBaseline:
+    """Return declarations; a reward is declared if no other are."""
+    actuators = [ActuatorInformation(0, TEN, "a")]
+    return EnvironmentBaseline(list(sensors), actuators, **{"rewards_available": [earned(None, 0.0)], **fields})
+
+
+class Herd(Environment):
+    """Answer by informations; each test says what."""
+
+    declares: Callable[[], Any]
+    answers: Callable[[list[Any]], Any]
+
+    def start_environment(self) -> Any:
+        return type(self).declares()
+
+    def update(self, actuators: list[ActuatorInformation]) -> Any:
+        return type(self).answers([it.body for it in actuators])
+
+
+class Flock(Environment):
+    """Answer by arrays: of a body's episode the steps made, in hundredths, never ended by itself."""
+
+    batched = True
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[list[int], list[int]]] = []
+        self.counts = np.zeros(3)
+
+    def start_environment(self) -> Any:
+        return baseline(reading(None))
+
+    def update(self, actuators: Any) -> Any:
+        raise NotImplementedError
+
+    def begin_batch(self, rows: Any, seeds: Any) -> Any:
+        self.begun.append((rows.tolist(), seeds))
+        self.counts[rows] = 0.5
+        return {"half": self.counts[rows]}
+
+    def update_batch(self, setpoints: Any) -> StepBatch:
+        self.counts[self.rows] += 0.01
+        over = np.zeros(len(self.rows), bool)
+        return StepBatch({"half": self.counts[self.rows]}, {"gain": np.ones(len(self.rows))}, over)
+
+
+class Pays(Reward):
+    """Pay nothing."""
+
+    def __call__(self, state: EnvironmentState) -> RewardInformation:
+        return earned(None, 0.0)
+
+
+class Stage:
+    """Stand a host of an environment with three bodies, and start it."""
+
+    def __init__(self, hosted: Any, loader: Any, cls: type[Environment], **fields: Any) -> None:
+        self.hosted = hosted(EnvironmentHost(loader(environment=cls, reward=Pays)))
+        place = ("r", 0, "one", "train", 2, "w", {}, 1, 2, STREAM, STREAM, {"name": "own", "params": {}})
+        self.declared = self.hosted.ask("environment.start", EnvironmentStart(*place, bodies=BODIES, index=0, **fields))
+
+    def update(self, *rows: int) -> Any:
+        """Step these bodies."""
+        setpoints, of = np.zeros(len(rows), "<i8").tobytes(), np.array(rows, "<u2").tobytes()
+        return self.hosted.ask("environment.update", EnvironmentUpdate([setpoints], None, of))
+
+    def reset(self, episode: int = 1) -> Any:
+        """Open the next episodes."""
+        return self.hosted.ask("environment.reset", EnvironmentReset(episode, 7, words(2, ["test"])))
+
+    @property
+    def world(self) -> Any:
+        """The author's object."""
+        return self.hosted.host._environment
+
+
+def numbers(block: bytes | None, dtype: str = "<f8") -> list[Any]:
+    """Return the values of a block."""
+    return np.frombuffer(block or b"", dtype).tolist()
+
+
+def whole(bodies: list[Any], **fields: Any) -> EnvironmentState:
+    """Return all that these bodies are to show."""
+    return EnvironmentState([reading(it) for it in bodies], [earned(it) for it in bodies], **fields)
+
+
+@pytest.fixture
+def herd(hosted: Any, loader: Any) -> Callable[..., Stage]:
+    """Return a function that starts bodies that are objects."""
+
+    def start(answers: Any = whole, declares: Any = None, **fields: Any) -> Stage:
+        declares = declares or (lambda: baseline(*map(reading, (A0, A1, B0))))
+        cls = type("Own", (Herd,), {"answers": staticmethod(answers), "declares": staticmethod(declares)})
+        return Stage(hosted, loader, cls, **fields)
+
+    return start
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
+def test_objects_of_living_bodies_only(herd: Any) -> None:
+    """Setpoints, readings, rewards and flags are those of the rows; the order of informations is no matter."""
+
+    def answers(bodies: list[Any]) -> Any:
+        assert [A1, B0] == bodies
+        sensors = [reading(B0, 0.75), reading(A1, 0.25)]
+        flags = {"terminated": {A1: True}, "truncated": {B0: True}}
+        return EnvironmentState(sensors, [earned(A1, 3.0), earned(B0, 4.0)], simtime=SimTime(9, None), **flags)
+
+    found = herd(answers).update(1, 2)
+
+    assert ([0.25, 0.75], [3.0, 4.0]) == (numbers(found.readings[0]), numbers(found.rewards[0]))
+    assert (bytes([TERMINATED, TRUNCATED]), 9) == (found.flags, found.ticks)
+    assert (False, False) == (found.terminated, found.truncated)
+
+
+def test_one_flag_means_all_and_is_the_environments_own(herd: Any) -> None:
+    """A flag that is no map ends all bodies; a tuple of three stands for a state."""
+    own = herd(lambda bodies: whole(bodies, truncated=True)).update(0, 1, 2)
+    short = herd(lambda bodies: ([reading(it) for it in bodies], [earned(it) for it in bodies], True)).update(0, 2)
+
+    assert (bytes([TRUNCATED] * 3), False, True) == (own.flags, own.terminated, own.truncated)
+    assert (bytes([TERMINATED] * 2), True, False) == (short.flags, short.terminated, short.truncated)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "text"),
+    [
+        (lambda bodies: None, AuthorError, "expected an EnvironmentState, found NoneType"),
+        (lambda bodies: whole(bodies[:2]), AuthorError, "sensors: expected those of body bob/0, found none"),
+        (lambda bodies: EnvironmentState([reading(it) for it in bodies], [earned(A0)], False), AuthorError, "ada/1"),
+        (lambda bodies: whole([*bodies, ("eve", 0)]), AuthorError, "'half': expected one of the bodies as body"),
+        (lambda bodies: whole([None]), AuthorError, "expected one of the bodies as body, found None"),
+        (lambda bodies: whole(bodies, terminated={("eve", 0): True}), AuthorError, "there is no body .'eve', 0.*bob/0"),
+        (
+            lambda bodies: whole(bodies, terminated={A1: True}, truncated={A1: True}),
+            AuthorError,
+            "both true of body ada/1",
+        ),
+        (
+            lambda bodies: EnvironmentState(
+                [reading(it) for it in bodies], [earned(it, np.inf) for it in bodies], False
+            ),
+            AuthorError,
+            "body ada/0: expected a finite number",
+        ),
+        (lambda bodies: whole([reading(it, 2.0) for it in bodies]), OutOfObservationSpaceError, "half of body ada/0"),
+        (
+            lambda bodies: EnvironmentState(
+                [it for body in bodies for it in (reading(body), reading(body, uid="more"))], [], False
+            ),
+            AuthorError,
+            "more",
+        ),
+    ],
+)
+def test_a_bad_answer_of_objects_is_refused(herd: Any, answers: Any, kind: type[Exception], text: str) -> None:
+    """What is missing, strange or out of its space is told by its body, and the hook is named."""
+    stage = herd(answers)
+    with pytest.raises(kind, match=text) as caught:
+        stage.update(0, 1, 2)
+
+    assert (failure_of(caught.value).where or "").endswith("hook update")
+
+
+def test_bodies_that_take_no_part_are_refused(herd: Any) -> None:
+    """A body that has ended gives no readings."""
+    with pytest.raises(AuthorError, match="body bob/0 takes no part in this step"):
+        herd(lambda bodies: whole([A0, A1, B0])).update(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("declares", "fields", "text"),
+    [
+        (lambda: baseline(*map(reading, (A0, A1, B0)), rewards_available=None), {}, "rewards at the start"),
+        (lambda: baseline(reading(A0), reading(A1), reading(B0, uid="x")), {}, "ada/0 and bob/0 declare otherwise"),
+        (lambda: baseline(reading(A0), reading(A1), reading(None)), {}, "expected one of the bodies as body"),
+        (None, {"reward": {"name": "own", "params": {}}}, "a reward or state_transformer .* is not built yet"),
+        (None, {"each": {}}, "episode_end: each needs an environment that is batched"),
+    ],
+)
+def test_declarations_that_do_not_fit_bodies_are_refused(herd: Any, declares: Any, fields: Any, text: str) -> None:
+    """All bodies of an environment are declared alike, with their rewards, before anything is decided."""
+    with pytest.raises(AuthorError, match=text):
+        herd(declares=declares, **fields)
+
+
+def test_a_reset_of_objects_gives_all_their_readings(herd: Any) -> None:
+    """Each reset has first readings of all bodies; other declarations than before are an error."""
+    values = iter([0.5, 0.25, 0.25])
+    ids = iter(["half", "half", "other"])
+
+    def declares() -> Any:
+        value, uid = next(values), next(ids)
+        return baseline(*(reading(body, value, uid) for body in (A0, A1, B0)))
+
+    stage = herd(declares=declares)
+    found = stage.reset()
+
+    assert ([0.5] * 3, [0.25] * 3) == (numbers(stage.declared.readings[0]), numbers(found.readings[0]))
+    with pytest.raises(AuthorError, match=r"sensors changed between episodes: .*other"):
+        stage.reset(2)
+
+
+# -- budgets ----------------------------------------------------------------------------------------------------------
+def each(**limits: Any) -> dict[str, Any]:
+    """Return limits of bodies with episodes of their own."""
+    return {"max_steps": None, "budget_steps": None, "budget_episodes": None, **limits}
+
+
+def flow(stage: Stage, *steps: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
+    """Return flags and rows begun anew, of each step of these rows."""
+    answers = [stage.update(*rows) for rows in steps]
+    return [(list(it.flags), numbers(it.first_rows, "<u2")) for it in answers]
+
+
+def test_a_budget_of_steps_is_each_bodys_own(hosted: Any, loader: Any) -> None:
+    """The last step of a body's budget truncates its episode, which nobody begins anew."""
+    stage = Stage(hosted, loader, Flock, each=each(max_steps=2, budget_steps=3))
+    found = flow(stage, (0, 1, 2), (0, 2), (1, 2), (0, 1))
+
+    assert [([0, 0, 0], []), ([2, 2], [0, 2]), ([2, 2], [1]), ([2, 2], [])] == found
+
+
+def test_a_budget_of_episodes_is_each_bodys_own(hosted: Any, loader: Any) -> None:
+    """Seeds are those of body and episode, whoever ended before."""
+    stage = Stage(hosted, loader, Flock, each=each(max_steps=1, budget_episodes=2))
+    found = flow(stage, (0, 1, 2), (1,), (0, 2))
+
+    assert [([2, 2, 2], [0, 1, 2]), ([2], []), ([2, 2], [])] == found
+    [_, (rows, seeds)] = stage.world.begun
+    assert [0, 1, 2] == rows
+    assert [integer_from_words(derive(STREAM, "body", *body, "episode", 1)) for body in (A0, A1, B0)] == seeds
+
+
+def test_a_reset_begins_bodies_that_are_not_over(hosted: Any, loader: Any) -> None:
+    """With `each` a reset closes the open episode of each body, zeros stand for those whose budget is spent."""
+    stage = Stage(hosted, loader, Flock, each=each(max_steps=1, budget_episodes=2))
+    flow(stage, (0, 1), (0,))
+    found = stage.reset()
+
+    assert [0.0, 0.0, 0.5] == numbers(found.readings[0])
+    rows, seeds = stage.world.begun[-1]
+    assert ([2], [integer_from_words(derive(STREAM, "body", *B0, "episode", 1))]) == (rows, seeds)
