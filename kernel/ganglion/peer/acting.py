@@ -12,6 +12,7 @@ from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated
 from ganglion.peer.step.arrays import Readings, batch_field
 from ganglion.peer.step.layout import Array, Field, Layout
+from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode
@@ -178,11 +179,11 @@ class Acting:
         assert self._rewards is not None
         count = len(places)
         return Transitions(
-            observations=self._sensors.side_by_side([run[places] for run in self._seen]),
-            actions=self._actuators.side_by_side([run[places] for run in self._set]),
+            observations=matrix_of(self._sensors, [run[places] for run in self._seen], count),
+            actions=matrix_of(self._actuators, [run[places] for run in self._set], count),
             objectives=np.full(count, np.nan),
-            rewards=self._rewards.side_by_side(rewards),
-            next_observations=self._sensors.side_by_side(readings),
+            rewards=matrix_of(self._rewards, rewards, count),
+            next_observations=matrix_of(self._sensors, readings, count),
             terminated=flags & TERMINATED != 0,
             truncated=flags & TRUNCATED != 0,
             bootstrap=1.0 - (flags & TERMINATED != 0),
@@ -265,7 +266,7 @@ class Acting:
     def _proposed(self, places: Array, fresh: Array) -> Field:
         """Return what the one muscle of all bodies proposes."""
         count, muscle = len(places), self.muscles[0]
-        matrix = self._sensors.side_by_side([run[places] for run in self._seen])
+        matrix = matrix_of(self._sensors, [run[places] for run in self._seen], count)
         fresh.flags.writeable = False
         batch = Batch(
             observations=matrix,

@@ -469,9 +469,9 @@ class Memory:
         kept: dict[str, Any] = {}
         newest = slice(max(0, count - self._limit), count)
         for name, values in columns.items():
-            layout = self._declared.get(name)
+            layout = self._declared.get(name, NOTHING if name in _TABLES else None)
             if layout is None and (_KINDS.get(name) is None or name == "tag"):
-                raise AuthorError(f"memory: {name}: expected the name of a column that was declared")
+                raise AuthorError(f"memory: {name}: expected the name of a column, and no flat one")
             rows: Any = values if name == "additional_data" else np.asarray(values)
             shape = (count,) if layout is None else (count, layout.width)
             found = (len(rows),) if name == "additional_data" else rows.shape
@@ -491,7 +491,7 @@ class Memory:
                 column.write(begin, given or [None] * count, self._capacity, gap)
             else:
                 if isinstance(column, _TableColumn):
-                    given = column.spread(given, self._declared[name])
+                    given = column.spread(given, self._declared.get(name, NOTHING))
                 column.write_rows(begin, given, self._capacity, gap)
         self._grow(count)
 

@@ -369,6 +369,20 @@ def test_objectives_are_one_number_per_body(
     assert "objective of ada (worker 2), class FakeObjectives" in (failure_of(caught.value).where or "")
 
 
+def test_bodies_without_sensors_and_rewards_are_asked(
+    hosted: Any, loader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches have a row per body all the same."""
+    monkeypatch.setattr(FakeObjectives, "internal_rewards", lambda self, batch: np.zeros(len(batch.rewards)))
+    stage = Stage(hosted, loader)
+    stage.setup(sensors=[], rewards=[])
+    stage.muscle.propose_batch = lambda batch: np.full((len(batch.observations), 2), 1)
+    for flags in (BEGIN, GO_ON):
+        acted = stage.act((0, flags, 0, 0), (1, flags, 0, 0), readings=[], rewards=[])
+
+    assert ([[1, 1.0], [1, 1.0]], [0.0, 0.0]) == (stage.setpoints(acted, 2), acted.objective)
+
+
 def test_nan_is_no_objective(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """It travels as null."""
     monkeypatch.setattr(FakeObjectives, "result", staticmethod(lambda values: np.where(values > 1, np.nan, values)))

@@ -247,8 +247,8 @@ def test_rows_that_do_not_fit_are_refused(given: dict[str, Any], match: str) -> 
     [
         ({"readings": [1, 2]}, "readings: expected the name of a column"),
         ({"tag": [0, 0]}, "tag: expected the name of a column"),
-        ({"rewards": [[1.0], [2.0]]}, "rewards: expected the name of a column that was declared"),
-        ({"observations": [[1.0], [2.0]]}, "observations: expected the name of a column that was declared"),
+        ({"rewards": [[1.0], [2.0]]}, r"rewards: expected rows of shape \(2, 0\), found \(2, 1\)"),
+        ({"observations": [[1.0], [2.0]]}, "observations: expected the name of a column, and no flat one"),
         ({"objective": [1.0]}, r"objective: expected rows of shape \(2,\), found \(1,\)"),
         ({"additional_data": [None]}, r"additional_data: expected rows of shape \(2,\), found \(1,\)"),
         ({"sensor_readings": np.zeros((2, 2))}, r"expected rows of shape \(2, 3\), found \(2, 2\)"),
