@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated
 from ganglion.peer.step.arrays import Readings, batch_field
 from ganglion.peer.step.layout import Array, Field, Layout
+from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode
@@ -64,8 +66,8 @@ class Acting:
         self._noops = [run.matrix(block, 1)[0] for run, block in zip(self._actuators.runs, noops, strict=True)]
         self._open, self._began = np.zeros(n, bool), np.zeros(n, bool)
         self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
-        self._data: list[Any] = [None] * n
-        self._array: Array | None = None  # data that came as one array
+        self._data: list[Any] | None = None  # what muscles added to the open decisions, None before any did
+        self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
     STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array")
@@ -177,11 +179,11 @@ class Acting:
         assert self._rewards is not None
         count = len(places)
         return Transitions(
-            observations=self._sensors.side_by_side([run[places] for run in self._seen]),
-            actions=self._actuators.side_by_side([run[places] for run in self._set]),
+            observations=matrix_of(self._sensors, [run[places] for run in self._seen], count),
+            actions=matrix_of(self._actuators, [run[places] for run in self._set], count),
             objectives=np.full(count, np.nan),
-            rewards=self._rewards.side_by_side(rewards),
-            next_observations=self._sensors.side_by_side(readings),
+            rewards=matrix_of(self._rewards, rewards, count),
+            next_observations=matrix_of(self._sensors, readings, count),
             terminated=flags & TERMINATED != 0,
             truncated=flags & TRUNCATED != 0,
             bootstrap=1.0 - (flags & TERMINATED != 0),
@@ -264,7 +266,7 @@ class Acting:
     def _proposed(self, places: Array, fresh: Array) -> Field:
         """Return what the one muscle of all bodies proposes."""
         count, muscle = len(places), self.muscles[0]
-        matrix = self._sensors.side_by_side([run[places] for run in self._seen])
+        matrix = matrix_of(self._sensors, [run[places] for run in self._seen], count)
         fresh.flags.writeable = False
         batch = Batch(
             observations=matrix,
@@ -278,6 +280,7 @@ class Acting:
         try:
             result = self._hooks.tolerate("propose_batch", muscle.propose_batch, batch)
         except Tolerated:
+            self._keep(None, places)
             return _blocks(self._set, places)  # as before
         setpoints, data = result if type(result) is tuple and len(result) == 2 else (result, None)
         hooks = self._hooks
@@ -296,78 +299,102 @@ class Acting:
             blocks: Field = []
             for run in layout.runs:
                 part = matrix[:, run.columns]
-                cast = part.astype(run.dtype, copy=False)
+                with np.errstate(invalid="ignore", over="ignore"):  # what comes of these is refused below
+                    cast = part.astype(run.dtype, copy=False)
                 if part.dtype.kind == "f" and run.dtype.kind != "f" and not (cast == part).all():
                     break
                 blocks.append(cast.tobytes())
             else:
                 if layout.contains(blocks, finite=True, count=count):
                     return blocks
-        values, _ = read_batch_proposal(setpoints, self._declared, count)  # says what is wrong
-        for name, row in zip(names, values, strict=True):
-            infinite = layout.infinite(row)
-            if infinite is not None:
-                raise AuthorError(f"setpoint {infinite} of body {name}: expected a finite number, found {row!r:.80}")
+        if matrix.shape != (count, layout.width):
+            read_batch_proposal(setpoints, self._declared, count)  # says what is wrong
+        values: list[list[Any]] = []
+        for name, vector in zip(names, matrix, strict=True):
+            with _naming(name):
+                (row,), _ = read_batch_proposal(vector[None], self._declared, 1)
+                self._refuse_infinite(row)
+            values.append(row)
         return layout.field(values)
+
+    def _refuse_infinite(self, row: Sequence[Any]) -> None:
+        infinite = self._actuators.infinite(row)
+        if infinite is not None:
+            raise AuthorError(f"setpoint {infinite}: expected a finite number, found {row!r:.80}")
 
     def _keep(self, data: Any, places: Array) -> None:
         """Keep what a muscle adds for the brain, one value per body."""
+        count = len(places)
         if data is None:
-            if self._array is None:
+            if self._array is None and self._data is None:
                 return
-            data = [None] * len(places)
-        if not (isinstance(data, list | tuple | np.ndarray) and len(data) == len(places)):
-            raise AuthorError(
-                f"propose_batch[1]: expected a list of {len(places)} values, one per body, found {data!r:.200}"
-            )
+            data = [None] * count
+        sized = data.ndim > 0 if isinstance(data, np.ndarray) else isinstance(data, list | tuple)
+        if not (sized and len(data) == count):
+            raise AuthorError(f"propose_batch[1]: expected a list of {count} values, one per body, found {data!r:.200}")
         if isinstance(data, np.ndarray) and data.dtype.kind in "biuf":
-            if self._array is None or self._array.shape[1:] != data.shape[1:] or self._array.dtype != data.dtype:
-                self._array = np.zeros((self.count, *data.shape[1:]), data.dtype)
-            self._array[places] = data
-            return
-        self._array = None
-        for place, value in zip(places.tolist(), data, strict=True):
-            self._data[place] = deserialize(serialize(value, None, "propose_batch[1]"), (), "propose_batch[1]")
+            kept = self._array
+            if kept is not None and kept.shape[1:] == data.shape[1:] and kept.dtype == data.dtype:
+                kept[places] = data
+                return
+            if count == self.count or not self._open.any():  # no decision stays open whose data are others
+                self._array, self._data = np.zeros((self.count, *data.shape[1:]), data.dtype), None
+                self._array[places] = data
+                return
+        values = [deserialize(serialize(it, None, "propose_batch[1]"), (), "propose_batch[1]") for it in data]
+        self._keep_each(places, values)
+
+    def _keep_each(self, places: Array, values: Sequence[Any]) -> None:
+        """Keep data of any kind, which the muscle cannot change any more."""
+        if self._data is None:
+            self._data = [None] * self.count if self._array is None else list(self._array)
+            self._array = None
+        for place, value in zip(places.tolist(), values, strict=True):
+            self._data[place] = value
 
     def _data_of(self, place: int) -> Any:
-        return self._data[place] if self._array is None else self._array[place]
+        if self._array is not None:
+            return self._array[place]
+        return None if self._data is None else self._data[place]
 
     def _data_at(self, places: Array) -> Any:
         """Return the data of bodies as they travel: an array of all, a list, or None if there are none."""
         if self._array is not None:
             return serialize(self._array[places], None, "data")
-        found = [self._data[place] for place in places.tolist()]
+        found = [] if self._data is None else [self._data[place] for place in places.tolist()]
         return None if all(value is None for value in found) else [serialize(v, None, "data") for v in found]
 
     def _proposed_by_each(self, places: Array) -> Field:
         """Return what the muscles of these bodies propose, one after the other."""
         count, hooks, layout = len(places), self._hooks, self._actuators
         rows: list[list[Any]] = []
+        told: list[Any] = []
         for place, values in zip(
             places.tolist(), self._sensors.bodies(_blocks(self._seen, places), "act.readings", count), strict=True
         ):
             hooks.step = int(self._decisions[place])
             sensors, offered = self._readings_of.hold(values), self._offered.empty()
             try:
-                result = hooks.tolerate("propose_actions", self.muscles[place].propose_actions, sensors, offered)
+                with _naming(self._names[place]):
+                    result = hooks.tolerate("propose_actions", self.muscles[place].propose_actions, sensors, offered)
+                    row, data = hooks("propose_actions", self._read, result)
             except Tolerated:
                 kept = _blocks(self._set, np.array([place]))
                 rows.append(layout.values(kept, "setpoints"))
+                told.append(None)
                 continue
-            row, data = hooks("propose_actions", self._read, result, self._names[place])
             rows.append(row)
-            self._data[place] = data
+            told.append(data)
+        self._keep_each(places, told)
         return layout.field(rows)
 
-    def _read(self, result: Any, name: str) -> tuple[list[Any], Any]:
+    def _read(self, result: Any) -> tuple[list[Any], Any]:
         layout = self._actuators
         values, data = read_proposal(result, layout.ids)
         for uid, space, value in zip(layout.ids, layout.spaces, values, strict=True):
             if not space.contains(value):
-                ActuatorInformation(value, space, f"{uid} of body {name}")  # refuses it by its id
-        infinite = layout.infinite(values)
-        if infinite is not None:
-            raise AuthorError(f"setpoint {infinite} of body {name}: expected a finite number, found {values!r:.80}")
+                ActuatorInformation(value, space, uid)  # refuses it by its id
+        self._refuse_infinite(values)
         if data is not None:
             data = deserialize(serialize(data, None, "propose_actions[1]"), (), "propose_actions[1]")
         return values, data
@@ -379,6 +406,16 @@ class Acting:
             return {"0": noted} if noted else None
         found = {str(i): self.muscles[place].pop_statistics() for i, place in enumerate(places.tolist())}
         return {i: noted for i, noted in found.items() if noted} or None
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Name the body whose proposal an error is about."""
+    try:
+        yield
+    except GanglionError as error:
+        error.add_note(f"body {name}")
+        raise
 
 
 def _blocks(runs: Sequence[Array], places: Array | None = None) -> Field:

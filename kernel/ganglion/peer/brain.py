@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Loader, Tolerated, continues, failure_of
@@ -449,35 +450,35 @@ class BrainHost(AgentHost):
         if self._arrays:
             if self._memory.size_limit > 0:
                 for chunk, (_, think) in zip(chunks, rows, strict=True):
-                    for i in range(len(chunk)):
-                        self._recall(chunk, think, i)
+                    self._recall(chunk, think, slice(None))
             self._learn(brain, joined_transitions(chunks), workers)
             return
         for chunk, (_, think) in zip(chunks, rows, strict=True):
             for i in range(len(chunk)):
-                self._recall(chunk, think, i)
+                self._recall(chunk, think, slice(i, i + 1))
                 self._hooks.step = int(chunk.step[i])
                 self._hear("thinking", brain.thinking, (chunk.muscle[i], chunk.data[i]), [think.worker])
 
-    def _recall(self, chunk: Transitions, think: Think, i: int) -> None:
-        """Write one row of many into the memory."""
-        assert self._rewards is not None
-        sensors, actuators, rewards = self._sensor_layout, self._actuator_layout, self._rewards
-        setpoints = actuators.of_vector(chunk.actions[i])
-        self._memory.append(
-            chunk.muscle[i],
-            sensor_readings=sensors.of_vector(chunk.observations[i]),
-            actuator_setpoints=setpoints,
-            applied_setpoints=setpoints,
-            rewards=rewards.of_vector(chunk.rewards[i]),
-            objective=think.objective[i],
-            next_readings=sensors.of_vector(chunk.next_observations[i]),
-            dones=bool(chunk.terminated[i] or chunk.truncated[i]),
-            terminated=bool(chunk.terminated[i]),
-            truncated=bool(chunk.truncated[i]),
-            decision_index=int(chunk.step[i]),
-            episode=int(chunk.episode[i]),
-            additional_data=copied(chunk.data[i]),
+    def _recall(self, chunk: Transitions, think: Think, part: slice) -> None:
+        """Write some rows of many into the memory."""
+        data: Any = chunk.data[part]
+        terminated, truncated = chunk.terminated[part], chunk.truncated[part]
+        self._memory.extend(
+            chunk.muscle[part],
+            sensor_readings=chunk.observations[part],
+            actuator_setpoints=chunk.actions[part],
+            applied_setpoints=chunk.actions[part],
+            rewards=chunk.rewards[part],
+            objective=chunk.objectives[part],
+            next_readings=chunk.next_observations[part],
+            dones=terminated | truncated,
+            terminated=terminated,
+            truncated=truncated,
+            decision_index=chunk.step[part],
+            episode=chunk.episode[part],
+            # What the brain is given is its own.
+            additional_data=list(data.copy()) if isinstance(data, np.ndarray) else list(map(copied, data)),
+            body=np.frombuffer(think.rows or b"", "<u2")[part],
         )
 
     def _learn(self, brain: Brain, batch: Transitions, workers: list[int]) -> None:

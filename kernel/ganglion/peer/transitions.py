@@ -162,16 +162,15 @@ class Stack:
             RemoteProtocolError: Numbers of rows, of bytes or of entries do not fit each other.
         """
         assert self._rewards is not None
-        given = (think.rows, think.flags, think.decisions, think.episodes)
-        if any(part is None for part in given):
-            raise RemoteProtocolError("think: expected rows, flags, decisions and episodes of bodies")
-        rows, flags, decisions, episodes = (
-            np.frombuffer(part or b"", kind) for part, kind in zip(given, ("<u2", "u1", "<i8", "<i8"), strict=True)
-        )
-        count = len(rows)
-        sizes = (len(flags), len(decisions), len(episodes), len(think.objective))
-        if not count or sizes != (count,) * 4 or int(rows.max()) >= len(bodies):
-            raise RemoteProtocolError(f"think: expected entries of 1 to {len(bodies)} bodies, found {sizes}")
+        given = [part or b"" for part in (think.rows, think.flags, think.decisions, think.episodes)]
+        count, sizes = len(think.objective), [*map(len, given)]
+        if not count or sizes != [2 * count, count, 8 * count, 8 * count]:
+            text = f"expected rows, flags, decisions and episodes of {count or 'some'} bodies, found {sizes} bytes"
+            raise RemoteProtocolError(f"think: {text}")
+        kinds = ("<u2", "u1", "<i8", "<i8")
+        rows, flags, decisions, episodes = (np.frombuffer(*pair) for pair in zip(given, kinds, strict=True))
+        if int(rows.max()) >= len(bodies):
+            raise RemoteProtocolError(f"think.rows: expected numbers below {len(bodies)}, found {int(rows.max())}")
         data: Any = [None] * count
         if think.data is not None:
             data = deserialize(think.data, blobs, "think.data")
@@ -200,7 +199,12 @@ def _matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
     if not layout.fits(field, count):
         layout.bodies(field, f"think.{what}", count)  # says what is wrong
         raise RemoteProtocolError(f"think.{what}: expected blocks of {count} bodies")
-    return layout.side_by_side([run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)])
+    return matrix_of(layout, [run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)], count)
+
+
+def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
+    """Return blocks of bodies as one matrix, which has rows also where there are no columns."""
+    return layout.side_by_side(runs) if runs else np.empty((count, 0), layout.dtype)
 
 
 def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:

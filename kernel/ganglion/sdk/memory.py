@@ -45,6 +45,7 @@ _KINDS: dict[str, tuple[type, Any] | None] = {
     "observations": None,
     "actions": None,
     "additional_data": (object, None),
+    "body": (np.int32, -1),
 }
 FIELDS = tuple(_KINDS)
 FLAT = ("observations", "actions")  # columns of one flat array per row: tables whose only id is their own name
@@ -108,6 +109,11 @@ class _Column:
         self.array = self.fitted(capacity)
         self.array[begin : begin + len(cells)] = stored
 
+    def write_rows(self, begin: int, rows: Array, capacity: int, gap: bool) -> None:
+        """Write as `write`, of what is an array and has no gaps itself."""
+        self.array = self.fitted(capacity)
+        self.array[begin : begin + len(rows)] = rows
+
     def fitted(self, capacity: int) -> Array:
         """Return the array in today's layout and dtype, with all that was written before."""
         return self.blank(capacity) if self.array is None else self.array
@@ -156,6 +162,22 @@ class _TableColumn(_Column):
             for uid, vector in row:
                 if vector is not None:
                     found[r, layout.span(layout.index(uid))] = vector
+        return found
+
+    def write_rows(self, begin: int, rows: Array, capacity: int, gap: bool) -> None:
+        if rows.dtype != self.dtype:
+            self._widen(rows.dtype)
+        if gap and self.array is None:
+            self._widen(np.dtype(np.float16))
+        super().write_rows(begin, rows, capacity, gap)
+
+    def spread(self, rows: Array, layout: Layout) -> Array:
+        """Return rows of the ids of a layout as rows of all ids; those of others are missing."""
+        if layout.uids == self.layout.uids:
+            return rows
+        self._widen(rows.dtype, np.dtype(np.float16))
+        found = self.blank(len(rows))
+        found[:, self.layout.columns(layout.uids)] = rows
         return found
 
     def _widen(self, *dtypes: np.dtype[Any]) -> None:
@@ -229,6 +251,7 @@ class MemoryShard:
     decision_index: Array  # numbers of the decisions in their episodes, (n,) int64
     episode: Array  # numbers of the episodes in their workers, (n,) int64
     additional_data: Array  # what the muscle added, (n,) objects
+    body: Array  # places of the bodies among `bodies` of the agent, (n,) int32; -1 in phases without bodies
 
     def __init__(self, count: int, read: Callable[[str], Any]) -> None:
         self._count = count
@@ -370,6 +393,7 @@ class Memory:
         actions: Any = None,
         additional_data: Any = None,
         done: bool | None = None,
+        body: int | None = None,
     ) -> None:
         """Add one completed decision.
 
@@ -389,6 +413,7 @@ class Memory:
             observations: One flat array. Where no row has one they are what the vectors of the readings make.
             actions: One flat array. Where no row has one they are what the vectors of the setpoints make.
             additional_data: Anything; kept as it is.
+            body: Place of the body among `bodies` of the agent.
 
         Raises:
             AuthorError: Plain values without declaration or of another number, an id with another shape than before.
@@ -412,6 +437,7 @@ class Memory:
             None if observations is None else self._flat_cell("observations", observations),
             None if actions is None else self._flat_cell("actions", actions),
             additional_data,
+            body,
         ]
         for name, place in _TABLES.items():
             values = row[place]
@@ -427,6 +453,47 @@ class Memory:
         self._pending.append(row)
         if len(self._pending) >= min(PENDING_ROWS, self._limit):
             self._flush()
+
+    def extend(self, muscle_uids: Sequence[str], **columns: Array | Sequence[Any]) -> None:
+        """Add completed decisions in their order; costs a few operations on arrays, however many they are.
+
+        Args:
+            muscle_uids: Whose each of them is.
+            columns: What `append` takes, by its names, for each of them. Lists of values are vectors side by side in
+                declared order, `(n, columns)`, without gaps. What is not given is missing.
+
+        Raises:
+            AuthorError: There is no such column, it was not declared, or its shape is another. Nothing was added.
+        """
+        count = len(muscle_uids)
+        kept: dict[str, Any] = {}
+        newest = slice(max(0, count - self._limit), count)
+        for name, values in columns.items():
+            layout = self._declared.get(name, NOTHING if name in _TABLES else None)
+            if layout is None and (_KINDS.get(name) is None or name == "tag"):
+                raise AuthorError(f"memory: {name}: expected the name of a column, and no flat one")
+            rows: Any = values if name == "additional_data" else np.asarray(values)
+            shape = (count,) if layout is None else (count, layout.width)
+            found = (len(rows),) if name == "additional_data" else rows.shape
+            if found != shape:
+                raise AuthorError(f"memory: {name}: expected rows of shape {shape}, found {found}")
+            kept[name] = rows[newest]
+        self._flush()
+        count = newest.stop - newest.start
+        if not count:
+            return
+        self._make_room(count)
+        kept["tag"] = [self._tags.setdefault(tag, len(self._tags)) for tag in muscle_uids[newest]]
+        begin, gap = self._end, self._end > self._start
+        for name, column in self._columns.items():
+            given = kept.get(name)
+            if given is None or name == "additional_data":
+                column.write(begin, given or [None] * count, self._capacity, gap)
+            else:
+                if isinstance(column, _TableColumn):
+                    given = column.spread(given, self._declared.get(name, NOTHING))
+                column.write_rows(begin, given, self._capacity, gap)
+        self._grow(count)
 
     def complete(self, objective: float | None) -> None:
         """Give the newest row its objective, which is computed when the row is there."""
@@ -494,14 +561,22 @@ class Memory:
         rows, self._pending = self._pending, []
         if not rows:
             return
-        if self._end + len(rows) > self._capacity:  # old blocks are left to the shards that still show them
-            first = max(self._start, min(self._end, self._end + len(rows) - self._limit))
-            self._move(slice(first, self._end), self._end - first, len(rows))
+        self._make_room(len(rows))
         tags, *others = zip(*rows, strict=True)
         numbers = [self._tags.setdefault(tag, len(self._tags)) for tag in tags]
         for column, cells in zip(self._columns.values(), (numbers, *others), strict=True):
             column.write(self._end, cells, self._capacity, self._end > self._start)
-        self._end += len(rows)
+        self._grow(len(rows))
+
+    def _make_room(self, count: int) -> None:
+        """Take new blocks if so many rows do not fit; old ones are left to the shards that still show them."""
+        if self._end + count > self._capacity:
+            first = max(self._start, min(self._end, self._end + count - self._limit))
+            self._move(slice(first, self._end), self._end - first, count)
+
+    def _grow(self, count: int) -> None:
+        """Count rows that were written, and drop what is beyond the limit."""
+        self._end += count
         self._start = max(self._start, self._end - self._limit)
 
     def _move(self, kept: slice | Array, count: int, more: int = 0) -> None:

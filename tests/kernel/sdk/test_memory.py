@@ -63,6 +63,7 @@ class Mirror(RuleBasedStateMachine):
             decision_index=row["number"],
             episode=row.get("episode"),
             additional_data=row.get("data"),
+            body=row.get("body"),
         )
         self.rows.append(row)
         del self.rows[: max(0, len(self.rows) - self.limit)]
@@ -78,6 +79,7 @@ class Mirror(RuleBasedStateMachine):
                 "objective": st.floats(-9, 9),
                 "done": st.booleans(),
                 "episode": st.integers(0, 5),
+                "body": st.integers(0, 5),
                 "data": st.one_of(st.text(), st.lists(st.integers())),
             },
         ),
@@ -86,6 +88,36 @@ class Mirror(RuleBasedStateMachine):
     def append(self, given: dict[str, Any], times: int) -> None:
         for _ in range(times):
             self._append(**given)
+
+    @rule(
+        tags=st.lists(st.sampled_from(TAGS), max_size=9),
+        times=st.sampled_from([1, 1, 40]),
+        given=st.sets(
+            st.sampled_from(["readings", "next", "setpoints", "objective", "done", "episode", "data", "body"])
+        ),
+    )
+    def extend(self, tags: list[str], times: int, given: set[str]) -> None:
+        """Many rows at once are as if each had been appended."""
+        tags = tags * times
+        numbers = np.arange(self.count, self.count + len(tags))
+        small = numbers % 10
+        columns: dict[str, Any] = {
+            "readings": ("sensor_readings", np.column_stack([small, small / 100, np.full(len(tags), 0.5)])),
+            "next": ("next_readings", np.column_stack([small, np.full(len(tags), 0.5), small / 100])),
+            "setpoints": ("actuator_setpoints", small[:, None] / 10),
+            "objective": ("objective", small / 2),
+            "done": ("dones", small == 0),
+            "episode": ("episode", small),
+            "data": ("additional_data", [[int(it)] for it in small]),
+            "body": ("body", small),
+        }
+        self.memory.extend(tags, decision_index=numbers, **dict(columns[name] for name in sorted(given)))
+        for tag, number, it in zip(tags, numbers.tolist(), small.tolist(), strict=True):
+            row = {"setpoints": [it / 10], "objective": it / 2, "done": it == 0, "data": [it]}
+            row |= dict.fromkeys(("readings", "next", "episode", "body"), it)
+            self.rows.append({"number": number, "tag": tag} | {name: row[name] for name in given})
+        self.count += len(tags)
+        del self.rows[: max(0, len(self.rows) - self.limit)]
 
     @rule(value=st.floats(-9, 9))
     def complete(self, value: float) -> None:
@@ -168,6 +200,7 @@ def _check(shard: Any, rows: list[dict[str, Any]]) -> None:
     _equal([_or(row.get("episode")) for row in rows], shard.episode)
     assert [row.get("done") for row in rows] == shard.dones.tolist()
     assert [row.get("data") for row in rows] == shard.additional_data.tolist()
+    assert [row.get("body", -1) for row in rows] == shard.body.tolist()
     assert ["e.0", "e.1"] == shard.sensor_readings.columns
     readings = [_or(row.get("readings")) for row in rows]
     _equal(readings, shard.sensor_readings["e.0"])
@@ -207,6 +240,27 @@ def test_rows_that_do_not_fit_are_refused(given: dict[str, Any], match: str) -> 
         memory.append("a/0", **given)
 
     assert len(memory) == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"readings": [1, 2]}, "readings: expected the name of a column"),
+        ({"tag": [0, 0]}, "tag: expected the name of a column"),
+        ({"rewards": [[1.0], [2.0]]}, r"rewards: expected rows of shape \(2, 0\), found \(2, 1\)"),
+        ({"observations": [[1.0], [2.0]]}, "observations: expected the name of a column, and no flat one"),
+        ({"objective": [1.0]}, r"objective: expected rows of shape \(2,\), found \(1,\)"),
+        ({"additional_data": [None]}, r"additional_data: expected rows of shape \(2,\), found \(1,\)"),
+        ({"sensor_readings": np.zeros((2, 2))}, r"expected rows of shape \(2, 3\), found \(2, 2\)"),
+    ],
+)
+def test_columns_of_many_rows_that_do_not_fit_are_refused(columns: dict[str, Any], match: str) -> None:
+    """A column of many rows was declared and has all of them; refused rows are not half there."""
+    memory = _memory()
+    with pytest.raises(AuthorError, match=match):
+        memory.extend(["a/0", "a/1"], episode=[0, 1], **columns)
+
+    assert (0, []) == (len(memory), memory.tags)
 
 
 def test_a_memory_of_size_0_keeps_nothing() -> None:
