@@ -43,9 +43,6 @@ def resolve(
         found = asked.counted(num, pairs)
     if not asked.wrong:
         asked.missing(found)
-    if len(found) > BODIES_PER_PHASE:
-        text = f"expected at most {BODIES_PER_PHASE} bodies, found {len(found)} (limit bodies_per_phase)"
-        asked.wrong.append((("num",), text))
     return ([] if asked.wrong else sorted(found)), asked.wrong
 
 
@@ -69,7 +66,20 @@ class _Asked:
         else:
             self._count(num, ("num",), "")
             counts = {pair: num if _is_count(num) else 0 for pair in pairs}
+        return self._all(counts)
+
+    def _all(self, counts: Mapping[tuple[int, int], int]) -> list[Body]:
+        """Return as many bodies of each pair as are counted, none where these are too many."""
+        if not self._fits(sum(counts.values())):
+            return []
         return [(a, e, b) for (a, e), count in counts.items() for b in range(count)]
+
+    def _fits(self, count: int) -> bool:
+        """Say whether a phase may have so many bodies; that it may not is told."""
+        if count > BODIES_PER_PHASE:
+            text = f"expected at most {BODIES_PER_PHASE} bodies, found {count} (limit bodies_per_phase)"
+            self.wrong.append((("num",), text))
+        return count <= BODIES_PER_PHASE
 
     def _list(self, num: list[Any], pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
         for e, uid in enumerate(self._environments):
@@ -124,10 +134,12 @@ class _Asked:
     def custom(self, num: Any) -> list[Body]:
         """Return the bodies of a list, or of a map of those pairs that exist."""
         if isinstance(num, dict) and num:
-            return [(a, e, b) for (a, e), count in self._pairs(num) for b in range(count)]
+            return self._all(dict(self._pairs(num)))
         if not isinstance(num, list) or not num:
             words = "a map agent -> environment -> count, or a list of [agent, environment, b]"
             self.wrong.append((("num",), f"custom: expected {words}, found {num!r}"))
+            return []
+        if not self._fits(len(num)):
             return []
         found: list[Body] = []
         for i, row in enumerate(num):
@@ -153,6 +165,8 @@ class _Asked:
         for a, e, b in found:
             most[a, e] = max(most.get((a, e), 0), b)
         for (a, e), last in sorted(most.items()):
+            if not self._fits(last + 1):
+                continue
             for b in range(last):
                 if (a, e, b) not in found:
                     name = f"{self._agents[a]}/{self._environments[e]}/{b}"
@@ -278,7 +292,8 @@ def _check_phase(clock: Node | None, tell: Tell) -> None:
 
 def ends(entries: Mapping[str, Node], end: Any, episodes: int | None) -> bool:
     """Say whether spent budgets end a phase."""
-    budgets = {uid: entry.get("budget") is not None or episodes is not None for uid, entry in entries.items()}
+    own = {uid: entry.get("budget") for uid, entry in entries.items()}
+    budgets = {uid: episodes is not None or (budget is not None and bool(budget.map)) for uid, budget in own.items()}
     if isinstance(end, dict):
         return budgets.get(str(end.get("environment")), False)
     return any(budgets.values()) if end == "any" else all(budgets.values())

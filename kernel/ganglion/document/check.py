@@ -199,6 +199,7 @@ class _Phase:
         if self.unclear:
             return
         plans = bodies_of(phase.bodies, list(phase.agents), list(phase.environments), self._wrong, phase.mark)
+        self._seen({(body.agent, body.environment) for body in plans})
         check_rules(phase.bodies, self._wrong)
         check_timelines(phase.environments, plans, self._wrong)
         self._unbuilt()
@@ -215,6 +216,16 @@ class _Phase:
         if not ends(phase.environments, asked, known) and not whole:
             text = f"nothing can end phase `{phase.name}`: neither budgets, `episodes` nor a condition"
             self._wrong(phase.mark, text)
+
+    def _seen(self, pairs: set[tuple[str, str]]) -> None:
+        """Refuse ids of environments in which their agent has no body, but for an agent that has none anywhere."""
+        embodied = {agent for agent, _ in pairs}
+        for name, agent in ((name, agent) for name, agent in self.phase.agents.items() if name in embodied):
+            for item in (item for key in ("sensors", "actuators", "rewards") for item in agent.entries(key)):
+                text = str(item.value)
+                named = [uid for uid in self.phase.environments if text == uid or text.startswith(f"{uid}.")]
+                if named and not any((name, uid) in pairs for uid in named):
+                    self._wrong(item, f"agent `{name}` has no body in environment `{named[0]}`")
 
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""

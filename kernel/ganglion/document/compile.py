@@ -106,7 +106,10 @@ def _bodies(phase: Expanded) -> list[BodyPlan]:
 def _timeline(entry: Node, episodes: int | None) -> dict[str, Any]:
     """Return the clock, budget, cap and rule of an environment; without a budget of its own it has `episodes`."""
     clock, budget, end = entry.get("clock"), entry.get("budget"), _value(entry, "episode_end", "all")
-    given = {"steps": _value(budget, "steps"), "episodes": _value(budget, "episodes", None if budget else episodes)}
+    given = {
+        "steps": _value(budget, "steps"),
+        "episodes": _value(budget, "episodes", None if budget is not None and budget.map else episodes),
+    }
     return {
         "period": _value(clock, "period", 1),
         "offset": _value(clock, "phase", 0),

@@ -37,7 +37,7 @@ class Bodies:
         self._all = np.arange(self.count)
         self._all.flags.writeable = False
         environment.bodies = tuple(Body(*row) for row in start.bodies or ())
-        environment.index = start.index
+        environment.index = start.index or 0
         self._each = start.each
         if start.each is not None and not environment.batched:
             raise AuthorError("episode_end: each needs an environment that is batched: update_batch and begin_batch")

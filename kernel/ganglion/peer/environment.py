@@ -85,7 +85,7 @@ class EnvironmentHost(Host):
         environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
         self._environment = environment
         self._bodies: Bodies | None = None
-        environment.index = start.index
+        environment.index = start.index or 0
         if start.bodies is not None:
             self._bodies = self._read(Bodies, environment, start, self._hooks)
         says_itself = self._read(speaks, type(environment))

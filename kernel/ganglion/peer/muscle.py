@@ -226,11 +226,13 @@ class MuscleHost(AgentHost):
         """Begin the journal anew behind a set-up or a reset, where that is due; called between two requests."""
         if self._stands and self._muscle is not None:
             self._stands = False
-            if self._acting is None or not self._acting.memories:
-                self._stand()
+            self._stand()
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         parts: dict[str, Any] = {"muscle": (self._muscle, _OURS), "objective": (self._objective, ()), **filters}
+        if self._acting is not None:
+            parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i}
+            parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in enumerate(self._acting.objectives) if i}
         layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
         return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
@@ -245,6 +247,7 @@ class MuscleHost(AgentHost):
             "learned": self._learned,
             "together": self._together,
             "acting": None if self._acting is None else self._acting.state(),
+            "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
@@ -253,6 +256,8 @@ class MuscleHost(AgentHost):
         self._begin_episode(books["episode"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
+            for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
+                memory.restore(rows)
         due = books["due"]
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
 

@@ -67,8 +67,8 @@ class EnvironmentState:
         done: bool | None = None,
         world_state: Any = None,
         simtime: SimTime | None = None,
-        terminated: bool | Mapping[Any, bool] | None = None,
-        truncated: bool | Mapping[Any, bool] | None = None,
+        terminated: bool | dict[Any, bool] | None = None,
+        truncated: bool | dict[Any, bool] | None = None,
     ) -> None:
         self.sensor_information = sensor_information
         self.rewards = rewards
@@ -76,10 +76,11 @@ class EnvironmentState:
         self.simtime = simtime
         self.terminated: Any
         self.truncated: Any
-        if isinstance(terminated, Mapping) or isinstance(truncated, Mapping):
+        if type(terminated) is dict or type(truncated) is dict:
             self.terminated, self.truncated = terminated or False, truncated or False
         else:
-            self.terminated, self.truncated = resolve_flags(done, terminated, truncated)
+            flags: Any = (terminated, truncated)
+            self.terminated, self.truncated = resolve_flags(done, *flags)
 
     @property
     def done(self) -> bool:

@@ -502,7 +502,7 @@ class EnvironmentStart(_InWorker):
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
-    index: int = 0
+    index: int | None = None
 
 
 class EnvironmentDeclared(Message):

@@ -67,6 +67,24 @@ def test_what_is_no_list_of_bodies_is_refused(product: str, num: Any, expected: 
     assert ([], expected) == (found, [text for _, text in wrong])
 
 
+@pytest.mark.parametrize(
+    ("product", "num", "count"),
+    [
+        ("outer", 2**50, 6 * 2**50),
+        ("custom", {"ada": {"lake": 2**50}}, 2**50),
+        ("custom", [["ada", "lake", 2**50]], 2**50 + 1),
+    ],
+)
+def test_however_many_bodies_are_counted_before_they_are_made(product: str, num: Any, count: int) -> None:
+    """Numbers that no machine could hold are refused like those just above the limit."""
+    found, wrong = resolve(THREE, TWO, product, num)
+
+    assert ([], [f"expected at most 4096 bodies, found {count} (limit bodies_per_phase)"]) == (
+        found,
+        [text for _, text in wrong],
+    )
+
+
 def test_who_is_idle_needs_no_body() -> None:
     """An agent and an environment that are named idle may have no body."""
     found, wrong = resolve(THREE, TWO, "custom", [["ada", "lake", 0]], ["moor", "bob", "cyd"])
@@ -160,6 +178,13 @@ AEB = "      simulation: {name: aeb}\n"
         (HEAD + "      bodies: {num: 5000}\n" + AEB, "expected at most 4096 bodies, found 20000"),
         (HEAD + "      simulation: {name: aeb, params: {end: {environment: fen}}}\n", "no environment `fen`"),
         (HEAD.replace(", budget: {episodes: 3}", "") + AEB, "nothing can end phase `train`"),
+        (HEAD.replace("{episodes: 3}", "{}") + AEB, "nothing can end phase `train`"),
+        (
+            HEAD.replace("brain: log, muscle: echo}, {", "brain: log, muscle: echo, sensors: [moor.observation]}, {")
+            + "      bodies: {product: custom, num: {ada: {lake: 1}, bob: {moor: 1}}}\n"
+            + AEB,
+            "9:64: schedule.train.agents.ada.sensors.0: agent `ada` has no body in environment `moor`",
+        ),
         (HEAD + "      simulation: {name: aeb, params: {mode: free}}\n", "not built yet: `mode: free`"),
         (HEAD + "      phase_config: {evaluate_every: 5}\n" + AEB, "not built yet: evaluations"),
         (HEAD + "      recovery: {on_loss: restart}\n" + AEB, "not built yet: `on_loss: restart`"),
@@ -172,6 +197,15 @@ def test_documents_with_bodies_are_refused_at_their_place(read: READ, text: str,
 
     assert plan is None
     assert any(expected in str(fault) for fault in faults), [str(fault) for fault in faults]
+
+
+def test_an_empty_budget_is_that_of_the_phase(read: READ) -> None:
+    """Without `steps` and `episodes` a budget says nothing: the episodes of the phase bound the environment."""
+    text = HEAD.replace("ada/1", "ada/0").replace("{episodes: 3}", "{}")
+    plan, faults = read(text + "      phase_config: {episodes: 7}\n" + AEB)
+    assert plan is not None, faults
+
+    assert [7, None] == [environment.budget_episodes for environment in plan.phases[0].environments]
 
 
 def test_bodies_are_inherited_and_replaced_whole(read: READ) -> None:

@@ -13,7 +13,7 @@ from ganglion.errors import AuthorError
 from ganglion.peer.step.layout import Array, Field, Layout, shape_of
 from ganglion.sdk.brain import Brain
 from ganglion.sdk.environment import EnvironmentState, StepBatch
-from ganglion.sdk.information import RewardInformation, SensorInformation
+from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.spaces import Box, Space
 from ganglion.wire.messages import TERMINATED, TRUNCATED
@@ -90,6 +90,9 @@ def batch_field(what: str, layout: Layout, given: Any, names: Sequence[str]) -> 
     return field_of(what, layout, given, count, names)
 
 
+_KINDS = {"sensor": SensorInformation, "reward": RewardInformation, "setpoint": ActuatorInformation}
+
+
 def _fits(array: Array, dtype: np.dtype[Any]) -> bool:
     return array.dtype == dtype or np.can_cast(array.dtype, dtype, "safe")
 
@@ -126,7 +129,7 @@ def _values(
         values = array.tolist() if space.scalar else list(array)
     for body, value in enumerate(values):
         if not space.contains(value):
-            kind = SensorInformation if what == "sensor" else RewardInformation
+            kind = _KINDS[what]
             whose = names[body] if names else body
             kind(value, space, uid if bodies == 1 and not names else f"{uid} of body {whose}")  # refuses it by its id
     if what == "reward" and not np.isfinite(array).all():
