@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Memory, Mode, ResetRequest, SensorInformation, Template
+from ganglion.sdk import (
+    ActuatorInformation,
+    Batch,
+    Memory,
+    Mode,
+    ResetRequest,
+    SensorInformation,
+    Template,
+    Transitions,
+)
 from ganglion_learners.sarsa.brain import SarsaBrain
 from ganglion_learners.sarsa.muscle import SarsaMuscle
 from ganglion_toys.cartpole import CartPole
@@ -155,3 +164,66 @@ def test_goes_on_from_a_stored_model(make, loop) -> None:
     np.testing.assert_array_equal(first.brain.weights, second.brain.weights)
     assert first.brain.exploration == second.brain.exploration
     assert _mean(second.run(3, LONGEST, learn=False, muscle=second.join(Mode.TEST)).returns) > 150
+
+
+BODIES, TICKS = 64, 700
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ppo_learns_from_many_bodies_to_balance(make, seed) -> None:
+    """64 carts of one muscle, each with episodes of its own, are balanced for most of 500 steps in the end."""
+    pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
+    from ganglion_learners.ppo.brain import PpoBrain
+    from ganglion_learners.ppo.muscle import PpoMuscle
+
+    world = make(CartPole, seed=seed)
+    world.bodies = bodies = [("a", "field", b) for b in range(BODIES)]
+    sensors, actuators = _declared(make(CartPole, seed=seed))
+    brain = make(PpoBrain, seed=seed, rollout=2048, minibatch=256, learning_rate=0.001)
+    muscle = make(PpoMuscle, seed=seed, mode=Mode.TRAIN)
+    for part in (brain, muscle):
+        part.sensors, part.actuators, part.bodies = sensors, actuators, bodies
+    brain.name, brain.memory = AGENT, Memory()
+    brain.setup()
+    muscle.setup()
+    muscle.update(brain.initial_update(f"{AGENT}/0"))
+    rng, every = np.random.default_rng(seed), np.arange(BODIES)
+    world.rows = every
+    seen = world.begin_batch(every, rng.integers(2**63, size=BODIES).tolist())["observation"]
+    steps, lengths = np.zeros(BODIES, np.int64), []
+    for _ in range(TICKS):
+        batch = Batch(seen, {}, bodies, steps.copy(), steps, Mode.TRAIN)
+        setpoints, data = muscle.propose_batch(batch)
+        state = world.update_batch({"action": setpoints[:, 0]})
+        following = state.readings["observation"]
+        over = state.terminated | state.truncated
+        update = brain.learn(
+            Transitions(
+                observations=seen,
+                actions=setpoints,
+                objectives=state.rewards["reward"],
+                rewards=state.rewards["reward"][:, None],
+                next_observations=following,
+                terminated=state.terminated,
+                truncated=state.truncated,
+                bootstrap=1.0 - state.terminated,
+                muscle=[f"{AGENT}/0"] * BODIES,
+                body=bodies,
+                episode=steps,
+                step=steps.copy(),
+                data=data,
+            )
+        )
+        if update is not None:
+            muscle.update(update)
+        steps += 1
+        lengths += steps[over].tolist()
+        steps[over] = 0
+        seen = following.copy()
+        if over.any():
+            seen[over] = world.begin_batch(every[over], rng.integers(2**63, size=int(over.sum())).tolist())[
+                "observation"
+            ]
+
+    assert _mean(lengths[:100]) < 50
+    assert _mean(np.concatenate([lengths[-30:], steps])) > 200

@@ -325,7 +325,7 @@ class Acting:
     def _keep(self, data: Any, places: Array) -> None:
         """Keep what a muscle adds for the brain, one value per body."""
         count = len(places)
-        if data is None:
+        if data is None or (type(data) is list and len(data) == count and all(it is None for it in data)):
             if self._array is None and self._data is None:
                 return
             data = [None] * count

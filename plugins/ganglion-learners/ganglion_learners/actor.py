@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +53,7 @@ class Actor(Muscle):
         """Take over an update of the right learner."""
 
     @abstractmethod
-    def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
+    def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, Sequence[Any] | Array]:
         """Return columns of setpoints (k, m), and data for the brain per row, of observations (k, n)."""
 
     def update(self, update: Any) -> None:
@@ -84,7 +84,7 @@ class Actor(Muscle):
             self.update(state["update"])
         self._decided = state["decided"]
 
-    def propose_batch(self, batch: Batch) -> tuple[Array, list[Any]]:
+    def propose_batch(self, batch: Batch) -> tuple[Array, Sequence[Any] | Array]:
         """Decide for all bodies.
 
         Raises:
@@ -108,7 +108,7 @@ class Actor(Muscle):
             start += it.space.size
         return actuators_available, data[0]
 
-    def _checked(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
+    def _checked(self, rows: NDArray[np.float32]) -> tuple[Array, Sequence[Any] | Array]:
         if self._newest is None:
             raise RuntimeError(
                 f"{self.algorithm} has no policy: in test mode give the agent one by `load`, or train it before"

@@ -129,7 +129,7 @@ class Learner(CheckpointableBrain):
             truncated=rows.truncated,
             bootstrap=bootstrap_mask(rows.dones, rows.terminated, rows.truncated),
             muscle=[muscle_id] * len(rows),
-            body=list(range(len(rows))),
+            body=[self.bodies[place] if place >= 0 else i for i, place in enumerate(rows.body.tolist())],
             episode=rows.episode,
             step=rows.decision_index,
             data=data if isinstance(data, list) else [data],

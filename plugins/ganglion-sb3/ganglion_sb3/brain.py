@@ -27,9 +27,10 @@ class SB3Brain(CheckpointableBrain):
     """Train PPO, A2C, DQN, SAC, TD3 or DDPG of Stable-Baselines3 by the bus; the muscle is `sb3`.
 
     The bus owns the loop: decisions of all workers come as rows, go into the algorithm's own rollout or replay
-    buffer, and its own `train` is called where its `learn` would. A worker counts as an environment of it. Seed,
-    device (cpu, one thread) and logging are the bus's business; nothing is pickled. In lockstep with one worker, and
-    equal random numbers, the weights are those of Stable-Baselines3 bit by bit.
+    buffer, and its own `train` is called where its `learn` would. A worker counts as an environment of it, with
+    bodies each body of each worker. Seed, device (cpu, one thread) and logging are the bus's business; nothing is
+    pickled. In lockstep with one worker, and equal random numbers, the weights are those of Stable-Baselines3 bit by
+    bit.
 
     One sensor is seen as it is; several as one flat vector, or each for itself with `MultiInputPolicy`. Several
     actuators are all Box or all Discrete.
@@ -113,6 +114,7 @@ class SB3Brain(CheckpointableBrain):
 
         from ganglion_sb3.algorithm import make_algorithm
         from ganglion_sb3.codec import Actions, Observations
+        from ganglion_sb3.collector import path_of
         from ganglion_sb3.replay import Replay
         from ganglion_sb3.rollout import Rollout
         from ganglion_sb3.stream import Stream
@@ -123,7 +125,7 @@ class SB3Brain(CheckpointableBrain):
         self._observations = Observations(sensors, self.policy == "MultiInputPolicy")
         self._actions = Actions([(it.uid, it.space) for it in self.actuators])
         self.stream = Stream(self.seed)
-        muscles = list(self.muscles)
+        muscles = [path_of(muscle, body) for muscle in self.muscles for body in self.bodies] or list(self.muscles)
         with self.stream.running():
             self.model = make_algorithm(
                 self.algorithm,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,14 @@ from ganglion.sdk import Transitions
 from ganglion_sb3.codec import Actions, Observations
 from ganglion_sb3.stream import Stream
 
-__all__ = ["Collector", "Decision"]
+__all__ = ["Collector", "Decision", "path_of"]
 
 Array = NDArray[Any]
+
+
+def path_of(muscle: str, body: Sequence[Any]) -> str:
+    """Return what names the decisions of one body of a muscle, which follow each other: `ada/0[lake/2]`."""
+    return f"{muscle}[{body[1]}/{body[2]}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class Decision:
     """Hold one completed decision in the form of Stable-Baselines3; axis 0 of observations and action has length 1.
 
     Args:
-        muscle: Uid of who made it.
+        muscle: Uid of who made it, with bodies as of `path_of`.
         observation: What it saw.
         setpoint: Its action as it was set.
         data: What the muscle told: the action as the algorithm stores it, and on-policy its value and the log of its
@@ -51,8 +56,9 @@ class Decision:
     def of(cls, batch: Transitions, i: int, observations: Observations) -> Decision:
         """Return one row of a batch."""
         row, data = slice(i, i + 1), batch.data[i]
+        body = batch.body[i]
         return cls(
-            muscle=batch.muscle[i],
+            muscle=path_of(batch.muscle[i], body) if isinstance(body, tuple) and len(body) > 2 else batch.muscle[i],
             observation=observations(batch.observations[row]),
             setpoint=np.asarray(batch.actions[row]),
             data=None if data is None else np.asarray(data, dtype=np.float64),
@@ -75,7 +81,7 @@ class Collector(ABC):
     Args:
         model: The algorithm; its counters are kept up to date.
         actions: The codec of its actions.
-        muscles: Uids of who acts, in order.
+        muscles: Uids of who acts, in order; with bodies as of `path_of`, each of them.
         stream: What training draws from.
     """
 

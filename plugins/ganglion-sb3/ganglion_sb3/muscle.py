@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -101,7 +101,7 @@ class SB3Muscle(Muscle):
         self._noise = None if noise is None else NormalActionNoise(np.zeros(size), np.full(size, noise))
         self._architecture = architecture
 
-    def propose_batch(self, batch: Batch) -> tuple[Array, list[Any]]:
+    def propose_batch(self, batch: Batch) -> tuple[Array, Sequence[Any] | Array]:
         """Decide for `[bodies, n]` readings; returns `[bodies, m]` setpoints, and data for the brain.
 
         Raises:
@@ -120,7 +120,7 @@ class SB3Muscle(Muscle):
             self._refresh_noise(bodies)
             act = self._by_distribution if self._on_policy else self._by_rate
             actions, told = act(seen, bodies)
-        return self._actions.setpoints(actions), list(told)
+        return self._actions.setpoints(actions), told if bodies > 1 else list(told)
 
     def _by_distribution(self, seen: Any, bodies: int) -> tuple[Array, Array]:
         """Draw actions from the policy, and say what it thought of them."""
@@ -150,7 +150,8 @@ class SB3Muscle(Muscle):
             return actions, actions.reshape(bodies, -1).astype(np.float64)
         scaled = self._policy.scale_action(actions)
         if self._noise is not None:
-            scaled = np.clip(scaled + self._noise().reshape(chosen.shape), -1, 1)
+            noise = np.stack([self._noise() for _ in range(bodies)])
+            scaled = np.clip(scaled + noise.reshape(scaled.shape), -1, 1)
         return self._policy.unscale_action(scaled), scaled.reshape(bodies, -1).astype(np.float64)
 
     def _refresh_noise(self, bodies: int) -> None:

@@ -263,6 +263,17 @@ def test_columns_of_many_rows_that_do_not_fit_are_refused(columns: dict[str, Any
     assert (0, []) == (len(memory), memory.tags)
 
 
+def test_integers_of_many_rows_have_missing_ones_before_and_behind_them() -> None:
+    """What is missing is NaN, whichever of the rows came at once."""
+    memory = Memory()
+    memory.declare(actuators=[ActuatorInformation(None, Discrete(3), "e.a")])
+    memory.append("a/0")
+    memory.extend(["a/0", "a/0"], actuator_setpoints=np.array([[1], [2]]))
+    memory.extend(["a/0"])
+
+    np.testing.assert_array_equal([[np.nan], [1.0], [2.0], [np.nan]], memory[:].actions)
+
+
 def test_a_memory_of_size_0_keeps_nothing() -> None:
     """Appending to it is allowed and free."""
     memory = _memory(size_limit=0)

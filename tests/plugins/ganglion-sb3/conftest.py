@@ -156,3 +156,9 @@ def train(agent: Agent, walks: Sequence[Walk], tell: bool = True) -> Transitions
 def round_of() -> Callable[..., Transitions]:
     """Return the function that makes one round."""
     return train
+
+
+@pytest.fixture
+def rows_of() -> Callable[..., Transitions]:
+    """Return the function that makes one batch of decisions."""
+    return rows

@@ -9,8 +9,9 @@ pytest.importorskip(
 import torch
 from gymnasium import spaces
 
-from ganglion.sdk import Discrete
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Memory, SensorInformation
 from ganglion_sb3.algorithm import make_algorithm
+from ganglion_sb3.brain import SB3Brain
 from ganglion_sb3.codec import Actions
 from ganglion_sb3.collector import Decision
 from ganglion_sb3.rollout import Rollout
@@ -67,6 +68,47 @@ def test_a_truncated_episode_and_a_border_bootstrap(advantages) -> None:
     np.testing.assert_allclose(advantages[0][0], expected, rtol=1e-5)
     assert [0.0, 1.0, 3.0, 5.0, 6.0, 8.0] == advantages[0][1]
     assert 6 == model.num_timesteps
+
+
+def test_bodies_are_who_acts(make, rows_of) -> None:
+    """Each body of each worker has rows of its own, as if it were a worker."""
+    sensors, actuators = [SensorInformation(None, Box(-9, 9), "e.s")], [ActuatorInformation(0, Discrete(2), "e.a")]
+    found = []
+    for uids, bodies in ((["a/0", "a/1", "a/2", "a/3"], []), (["a/0", "a/1"], [("a", "lake", 0), ("a", "moor", 0)])):
+        brain = make(SB3Brain, seed=1, algorithm_params=PARAMS)
+        brain.sensors, brain.actuators, brain.muscles, brain.bodies = sensors, actuators, uids, bodies
+        brain.memory = Memory()
+        brain.setup()
+        who = [(uid, body) for uid in uids for body in bodies or [("a", 0)]]
+        rng = np.random.default_rng(0)
+        for step in range(7):
+            batch = rows_of(
+                [uid for uid, _ in who],
+                [
+                    {
+                        "seen": rng.uniform(-1, 1, (1, 1)),
+                        "setpoints": np.array([[1]]),
+                        "objective": float(rng.normal()),
+                        "following": rng.uniform(-1, 1, (1, 1)),
+                        "terminated": step == 2 and i == 1,
+                        "truncated": step == 3 and i == 2,
+                        "step": step,
+                        "data": None,
+                    }
+                    for i in range(4)
+                ],
+            )
+            batch.body = [body for _, body in who]
+            assert (brain.learn(batch) is not None) == (step in (2, 5))
+            if step == 4:
+                state = brain.export_checkpoint_state()
+                brain.setup()
+                brain.restore_checkpoint_state(state)
+        found.append(brain.arrays())
+
+    assert ["a/0[lake/0]", "a/0[moor/0]", "a/1[lake/0]", "a/1[moor/0]"] == brain._collector.muscles
+    for name, array in found[0].items():
+        np.testing.assert_array_equal(array, found[1][name])
 
 
 def test_who_has_finished_leaves_its_place(advantages) -> None:

@@ -86,6 +86,7 @@ class PpoBrain(Learner):
         }
         self._filled = 0
         self._who: dict[tuple[str, str], int] = {}
+        self._numbers: dict[tuple[str, Any], int] = {}  # the same by the bodies themselves
         self.learn_every = n
 
     # -- recorded decisions -------------------------------------------------------------------------------------------
@@ -137,22 +138,29 @@ class PpoBrain(Learner):
         rows["objectives"][at] = batch.objectives[part]
         rows["bootstrap"][at] = batch.bootstrap[part]
         rows["over"][at] = batch.terminated[part] | batch.truncated[part]
-        for i in range(part.start, part.stop):
-            key = (batch.muscle[i], repr(batch.body[i]))
-            place = self._filled + i - part.start
-            rows["who"][place] = self._who.setdefault(key, len(self._who))
-            self._keep_action(place, batch, i)
+        rows["who"][at] = list(map(self._number, batch.muscle[part], batch.body[part]))
+        rows["actions"][at], rows["logs"][at] = self._done(batch.actions[part], batch.data[part])
         self._filled += size
         self.decisions += size
 
-    def _keep_action(self, place: int, batch: Transitions, i: int) -> None:
-        """Write what was done, with the logarithm of its probability; NaN where our muscle did not tell it."""
-        rows, data = self._rows, batch.data[i]
-        if data is None or isinstance(self._actions, Choices):
-            rows["actions"][place] = self._encoded(batch.actions[i])
-            rows["logs"][place] = np.nan if data is None else data
-        else:
-            rows["logs"][place], rows["actions"][place] = data[0], data[1:]
+    def _number(self, muscle: str, body: Any) -> int:
+        """Return the number of a body of a worker, whose decisions follow each other."""
+        found = self._numbers.get((muscle, body))
+        if found is None:
+            found = self._who.setdefault((muscle, repr(body)), len(self._who))
+            self._numbers[muscle, body] = found
+        return found
+
+    def _done(self, setpoints: Array, data: Any) -> tuple[Array, Array]:
+        """Return what was done, and the logarithms of its probabilities; NaN where our muscle did not tell them."""
+        own = isinstance(self._actions, Ranges)
+        unknown: Any = [np.nan] * (1 + self._rows["actions"].shape[1]) if own else np.nan
+        if not isinstance(data, np.ndarray):
+            data = np.array([unknown if it is None else it for it in data])
+        encoded = self._encoded(setpoints)
+        if not own:
+            return encoded, data
+        return np.where(np.isnan(data[:, :1]), encoded, data[:, 1:]), data[:, 0]
 
     # -- improving ----------------------------------------------------------------------------------------------------
     def _improve(self) -> None:
@@ -228,4 +236,5 @@ class PpoBrain(Learner):
             rows[: self._filled] = arrays[f"rollout.{name}"]
         names = bytes(arrays["rollout.names"]).decode()
         pairs = [line.rpartition("\t") for line in names.split("\n")] if names else []
+        self._numbers = {}
         self._who = {(muscle, body): i for i, (muscle, _, body) in enumerate(pairs)}

@@ -54,7 +54,7 @@ class PpoMuscle(Actor):
             self._std = np.exp(self._log_std)
         self._network = network
 
-    def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, list[Any]]:
+    def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, Sequence[Any] | Array]:
         if isinstance(self._actions, Choices):
             return self._choose(self._actions, self._network(rows), rows)
         found = self._finite(rows)
@@ -63,9 +63,10 @@ class PpoMuscle(Actor):
         noise = self.rng.standard_normal(found.shape, dtype=np.float32)
         raw = found + self._std * noise
         logs = (-0.5 * noise * noise - self._log_std - np.float32(LOG_ROOT)).sum(axis=1, dtype=np.float32)
-        return self._actions.scale(raw), list(np.column_stack([logs, raw]))
+        told = np.column_stack([logs, raw])
+        return self._actions.scale(raw), told if len(told) > 1 else list(told)
 
-    def _choose(self, choices: Choices, logits: Array, rows: Array) -> tuple[Array, list[Any]]:
+    def _choose(self, choices: Choices, logits: Array, rows: Array) -> tuple[Array, Sequence[Any] | Array]:
         """Choose in each column; in plain numbers, which for few choices is quicker than arrays."""
         setpoints = np.empty((len(logits), len(choices.sizes)), dtype=np.int64)
         data: list[Any] = []
@@ -80,7 +81,7 @@ class PpoMuscle(Actor):
                 start += size
             data.append(log)
         setpoints += choices.starts
-        return setpoints, data
+        return setpoints, np.array(data) if len(data) > 1 else data
 
     def _draw(self, logits: list[float]) -> tuple[int, float]:
         """Return the index of a choice, and the logarithm of its probability; NaN if an output is."""

@@ -103,27 +103,29 @@ class SarsaBrain(CheckpointableBrain):
         choice = data_from_muscle
         if choice is None:  # a row that our muscle did not make
             choice = int(row.actions[0, 0]) - self._space.start
+        body = int(row.body[0])
+        who = muscle_id if body < 0 else f"{muscle_id} body {body}"  # whose decisions follow each other
         with np.errstate(over="ignore", invalid="ignore"):  # infinity shows in an error, where it is refused
-            over = self._learn(muscle_id, row, choice)
+            over = self._learn(who, row, choice)
         self.decisions += 1
         if over:
-            del self._paths[muscle_id]
+            del self._paths[who]
             self.exploration = max(self.config.exploration_least, self.exploration * self.config.exploration_decay)
         return self.policy() if over or self.decisions % self.config.send_every == 0 else None
 
-    def _learn(self, muscle_id: str, row: MemoryShard, action: int) -> bool:
+    def _learn(self, who: str, row: MemoryShard, action: int) -> bool:
         """Move the values by the error of one decision for the action of this index; return whether it was the last.
 
         The features of a decision are those that the one before led to, and are not computed again.
         """
         objective = float(row.objective[0])
         if objective != objective:
-            raise ValueError(f"sarsa needs an objective for each decision, and that of {muscle_id} has none")
+            raise ValueError(f"sarsa needs an objective for each decision, and that of {who} has none")
         # A recorded episode of which nobody knows how it went on has no end, and the next one begins all the same.
-        path = None if row.decision_index[0] == 0 else self._paths.get(muscle_id)
+        path = None if row.decision_index[0] == 0 else self._paths.get(who)
         if path is None:
             path = _Path(self._basis.features(row.observations[0]), self._space.n)
-            self._paths[muscle_id] = path
+            self._paths[who] = path
         error = objective - float(self.weights[action] @ path.features)
         if not math.isfinite(error):
             raise FloatingPointError(

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from ganglion.sdk import Discrete
+from ganglion.sdk import Box, Discrete
 from ganglion_learners.ppo.brain import PpoBrain
 from ganglion_learners.ppo.muscle import PpoMuscle
 
@@ -31,6 +32,33 @@ def test_workers_and_bodies_have_advantages_of_their_own(halves) -> None:
     alone, together = one._targets()[0], two._targets()[0]
 
     np.testing.assert_array_equal(alone, together[1::2])
+
+
+@pytest.mark.parametrize("space", [Discrete(3), Box(-1.0, 1.0, (2,))])
+def test_bodies_of_a_muscle_are_learned_from_apart(halves, space) -> None:
+    """Rows of two bodies, with the data of both in one array, are as those of two workers one by one."""
+    halves.act_on(space)
+    workers, bodies = (halves.brain(PpoBrain, **PARAMS) for _ in range(2))
+    muscle = halves.muscle(PpoMuscle, workers.policy())
+    for i, rows in enumerate(halves.rows(25, muscles=2)):
+        rows.actions, rows.data = muscle.propose_batch(halves.batch(bodies=2, seed=i))
+        rows.objectives[i % 2] = 5.0
+        assert isinstance(rows.data, np.ndarray)
+        together = {name: getattr(rows, name) for name in rows.__slots__}
+        together |= {"muscle": ["a/0", "a/0"], "body": [("a", "lake", 0), ("a", "lake", 1)]}
+        one = workers.learn(type(rows)(**{**together, "muscle": rows.muscle, "data": list(rows.data)}))
+        two = bodies.learn(type(rows)(**together))
+        assert (one is None) == (two is None)
+        if i == 21:  # somewhere in a rollout
+            state = bodies.export_checkpoint_state()
+            bodies = halves.brain(PpoBrain, **PARAMS)
+            bodies.restore_checkpoint_state(state)
+            bodies.rng.bit_generator.state = workers.rng.bit_generator.state
+
+    for name, array in workers.arrays().items():
+        np.testing.assert_array_equal(array, bodies.arrays()[name])
+    for name, rows in workers._rows.items():
+        np.testing.assert_array_equal(rows[: workers._filled], bodies._rows[name][: bodies._filled])
 
 
 def _only(batch, i):

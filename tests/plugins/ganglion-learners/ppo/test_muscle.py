@@ -34,6 +34,16 @@ def test_draws_choices_by_their_probability(halves) -> None:
     np.testing.assert_allclose(data, np.log(np.array(shares))[columns[:, 0] - 5], rtol=1e-6)
 
 
+@pytest.mark.parametrize("spaces", [(Discrete(3), Discrete(2)), (Box(-1.0, 1.0, (2,)),)])
+def test_data_of_many_bodies_are_one_array(halves, spaces) -> None:
+    """They travel at once, and a single body's as ever."""
+    halves.act_on(*spaces)
+    muscle = halves.muscle(PpoMuscle, halves.brain(PpoBrain).policy())
+    many, one = (muscle.propose_batch(halves.batch(bodies=n))[1] for n in (5, 1))
+
+    assert (np.ndarray, 5, list, 1) == (type(many), len(many), type(one), len(one))
+
+
 def test_draws_continuous_columns_about_the_centre(halves) -> None:
     """Mean and spread are those of the policy in units of half the range, with the density beside the raw columns."""
     halves.act_on(Box(-10.0, 30.0, ()))

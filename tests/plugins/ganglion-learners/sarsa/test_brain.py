@@ -18,7 +18,19 @@ def _brain(make, **params) -> SarsaBrain:
     return brain
 
 
-def _think(brain, muscle, reading, action, objective, after, terminated=False, truncated=False, told=True, index=None):
+def _think(
+    brain,
+    muscle,
+    reading,
+    action,
+    objective,
+    after,
+    terminated=False,
+    truncated=False,
+    told=True,
+    index=None,
+    body=None,
+):
     brain.memory.append(
         muscle,
         sensor_readings=[reading],
@@ -29,6 +41,7 @@ def _think(brain, muscle, reading, action, objective, after, terminated=False, t
         truncated=truncated,
         dones=terminated or truncated,
         decision_index=index,
+        body=body,
     )
     return brain.thinking(muscle, action - 5 if told else None)
 
@@ -96,6 +109,22 @@ def test_an_episode_without_an_end_leaves_no_trace(make) -> None:
 
     np.testing.assert_array_equal(one.weights, two.weights)
     np.testing.assert_array_equal(one._paths["a/0"].trace, two._paths["a/0"].trace)
+
+
+def test_bodies_have_traces_of_their_own(make) -> None:
+    """Rows of two bodies of a muscle in turn are learned from as those of two muscles."""
+    workers, bodies = _brain(make, **PARAMS), _brain(make, **PARAMS)
+    for index in range(3):
+        for number in (0, 1):
+            ends = {"terminated": index == 2 and number == 1}
+            _think(workers, f"a/{number}", 0.0 + number, 5 + number, 1.0, 1.0 - number, index=index, **ends)
+            _think(bodies, "a/0", 0.0 + number, 5 + number, 1.0, 1.0 - number, index=index, body=number, **ends)
+        state = bodies.export_checkpoint_state()
+        bodies = _brain(make, **PARAMS)
+        bodies.restore_checkpoint_state(state)
+
+    np.testing.assert_array_equal(workers.weights, bodies.weights)
+    assert 1 == len(bodies._paths) == len(workers._paths)
 
 
 def test_workers_have_traces_of_their_own(make) -> None:
