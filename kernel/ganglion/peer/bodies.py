@@ -61,12 +61,12 @@ class Bodies:
         if not isinstance(informations, list | tuple) or all(getattr(it, "body", None) is None for it in informations):
             return informations
         groups = self._by_body(what, informations)
-        first = groups[self._rows[0]]
-        pairs = [(it.uid, it.space) for it in first]
-        for body, group in groups.items():
-            if [(it.uid, it.space) for it in group] != pairs:
-                raise AuthorError(f"{what}s: bodies {self.names[0]} and {_name(body)} declare otherwise")
-        return first
+        each = [groups.get(body, []) for body in self._rows]
+        pairs = [[(it.uid, it.space) for it in group] for group in each]
+        for name, found in zip(self.names, pairs, strict=True):
+            if found != pairs[0]:
+                raise AuthorError(f"{what}s: bodies {self.names[0]} and {name} declare otherwise")
+        return each[0]
 
     # -- episodes -----------------------------------------------------------------------------------------------------
     def begin(self, stream: bytes, baseline: EnvironmentBaseline) -> Field:

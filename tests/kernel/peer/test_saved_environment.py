@@ -154,6 +154,7 @@ class Life:
 
     def ask(self, call: str, message: Any, serial: int) -> Any:
         """Return the answer to a request."""
+        self.link.sent.clear()  # another life may have answered the same number
         self.link.request("r/controller/0", f"environment.{call}", message, serial)
         self.turn()
         return self.link.replied(serial)
