@@ -11,7 +11,7 @@ import numpy as np
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated
 from ganglion.peer.step.arrays import Readings, batch_field
-from ganglion.peer.step.layout import Array, Field, Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
@@ -20,8 +20,6 @@ from ganglion.sdk.information import ActuatorInformation, RewardInformation, Tem
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
 from ganglion.wire.messages import DECIDE, FIRST, TERMINATED, TRUNCATED, Act, MuscleSetup, Think
-
-_NUMBER = np.dtype("<u2")
 
 
 class Acting:
@@ -79,7 +77,7 @@ class Acting:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
         for name in self.STATE:
-            setattr(self, name, _own(state[name]))
+            setattr(self, name, writable_copy(state[name]))
 
     def declare(self, rewards: Layout) -> None:
         """Take the layout of the rewards."""
@@ -115,7 +113,7 @@ class Acting:
     def _entries(self, act: Act) -> tuple[Array, Array]:
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
             raise RemoteProtocolError("act: expected rows of two bytes and flags of one byte for each body")
-        places, flags = np.frombuffer(act.rows, _NUMBER).astype(np.int64), np.frombuffer(act.flags, np.uint8)
+        places, flags = np.frombuffer(act.rows, ROW_NUMBER).astype(np.int64), np.frombuffer(act.flags, np.uint8)
         if len(places) and int(places.max()) >= self.count:
             raise RemoteProtocolError(f"act.rows: expected numbers below {self.count}, found {int(places.max())}")
         return places, flags
@@ -123,7 +121,7 @@ class Acting:
     def _matrices(self, layout: Layout, field: Field, count: int, what: str) -> list[Array]:
         if not layout.fits(field, count):
             field = layout.checked(field, f"act.{what}", count=count)  # says what is wrong, or takes rows
-        return [run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)]
+        return layout.matrices(field, count)
 
     def _earned(self, act: Act, count: int) -> list[Array]:
         if self._rewards is None:
@@ -137,10 +135,10 @@ class Acting:
             found = self._judging.excused(None, "internal_rewards", self._internal_rewards, batch)
             return [None] * len(places) if found is None else found
         objectives: list[float | None] = []
-        following = self._sensors.bodies(_blocks(readings), "act.readings", len(places))
-        earned = self._rewards.bodies(_blocks(rewards), "act.rewards", len(places))
-        seen = self._sensors.bodies(_blocks(self._seen, places), "act.readings", len(places))
-        applied = self._actuators.bodies(_blocks(self._set, places), "act.setpoints", len(places))
+        following = self._sensors.bodies(blocks_of(readings), "act.readings", len(places))
+        earned = self._rewards.bodies(blocks_of(rewards), "act.rewards", len(places))
+        seen = self._sensors.bodies(blocks_of(self._seen, places), "act.readings", len(places))
+        applied = self._actuators.bodies(blocks_of(self._set, places), "act.setpoints", len(places))
         for i, place in enumerate(places.tolist()):
             memory, flag = self.memories[place], int(flags[i])
             terminated, truncated = bool(flag & TERMINATED), bool(flag & TRUNCATED)
@@ -217,13 +215,13 @@ class Acting:
             worker=self._setup.worker,
             episode=int(self._episode[places[0]]),
             decision=int(self._number[places[0]]),
-            readings=_blocks(self._seen, places),
-            applied=_blocks(self._set, places),
-            rewards=_blocks(rewards),
+            readings=blocks_of(self._seen, places),
+            applied=blocks_of(self._set, places),
+            rewards=blocks_of(rewards),
             objective=list(objectives),
-            next_readings=_blocks(readings),
+            next_readings=blocks_of(readings),
             data=self._data_at(places),
-            rows=places.astype(_NUMBER).tobytes(),
+            rows=places.astype(ROW_NUMBER).tobytes(),
             flags=(flags & (TERMINATED | TRUNCATED)).tobytes(),
             decisions=self._number[places].astype("<i8").tobytes(),
             episodes=self._episode[places].astype("<i8").tobytes(),
@@ -281,7 +279,7 @@ class Acting:
             result = self._hooks.tolerate("propose_batch", muscle.propose_batch, batch)
         except Tolerated:
             self._keep(None, places)
-            return _blocks(self._set, places)  # as before
+            return blocks_of(self._set, places)  # as before
         setpoints, data = result if type(result) is tuple and len(result) == 2 else (result, None)
         hooks = self._hooks
         blocks: Field = hooks("propose_batch", self._blocks_of, setpoints, places)
@@ -370,7 +368,7 @@ class Acting:
         rows: list[list[Any]] = []
         told: list[Any] = []
         for place, values in zip(
-            places.tolist(), self._sensors.bodies(_blocks(self._seen, places), "act.readings", count), strict=True
+            places.tolist(), self._sensors.bodies(blocks_of(self._seen, places), "act.readings", count), strict=True
         ):
             hooks.step = int(self._decisions[place])
             sensors, offered = self._readings_of.hold(values), self._offered.empty()
@@ -379,7 +377,7 @@ class Acting:
                     result = hooks.tolerate("propose_actions", self.muscles[place].propose_actions, sensors, offered)
                     row, data = hooks("propose_actions", self._read, result)
             except Tolerated:
-                kept = _blocks(self._set, np.array([place]))
+                kept = blocks_of(self._set, np.array([place]))
                 rows.append(layout.values(kept, "setpoints"))
                 told.append(None)
                 continue
@@ -416,14 +414,3 @@ def _naming(name: str) -> Iterator[None]:
     except GanglionError as error:
         error.add_note(f"body {name}")
         raise
-
-
-def _blocks(runs: Sequence[Array], places: Array | None = None) -> Field:
-    return [run.tobytes() if places is None else run[places].tobytes() for run in runs]
-
-
-def _own(value: Any) -> Any:
-    """Return a state whose arrays may be written to."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return [_own(one) for one in value] if isinstance(value, list) else value

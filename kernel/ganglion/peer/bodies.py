@@ -11,14 +11,13 @@ from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import Hooks
 from ganglion.peer.contract import values_of
 from ganglion.peer.step.arrays import batch_field, flags_of
-from ganglion.peer.step.layout import Array, Field, Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout
 from ganglion.sdk.environment import Body, Environment, EnvironmentBaseline, EnvironmentState, StepBatch
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import Information, Template
 from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.wire.messages import TRUNCATED, EnvironmentStart, EnvironmentUpdate
 
-_NUMBER = np.dtype("<u2")
 _MOST = 2**62
 Stepped = tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]
 
@@ -76,7 +75,7 @@ class Bodies:
             return self._readings_of(baseline.sensors_available, self._all)
         if self._each is not None:
             return self._begin_batch(self._all, self._own_seeds(self._all))
-        return self._begin_batch(self._all, [_seed(derive(stream, "body", *body)) for body in self._rows])
+        return self._begin_batch(self._all, [integer_from_words(derive(stream, "body", *body)) for body in self._rows])
 
     def begin_again(self, stream: bytes, baseline: EnvironmentBaseline) -> Field:
         """Return the first readings of all bodies after a reset; with `each` zeros stand for those that are over."""
@@ -86,7 +85,7 @@ class Bodies:
         fresh = self._unspent()
         self.steps[fresh] = 0
         fresh.flags.writeable = False
-        found = [np.zeros((self.count, run.width), run.dtype) for run in self._sensors.runs]
+        found = self._sensors.zeros(self.count)
         blocks = self._begin_batch(fresh, self._own_seeds(fresh)) if len(fresh) else []
         for whole, run, block in zip(found, self._sensors.runs, blocks, strict=False):
             whole[fresh] = run.matrix(block, len(fresh))
@@ -99,7 +98,7 @@ class Bodies:
     def _own_seeds(self, rows: Array) -> list[int]:
         stream, episodes = self._start.stream, self.episodes
         paths = [("body", *self._rows[row], "episode", int(episodes[row])) for row in rows.tolist()]
-        return [_seed(derive(stream, *path)) for path in paths]
+        return [integer_from_words(derive(stream, *path)) for path in paths]
 
     def _begin_batch(self, rows: Array, seeds: list[int]) -> Field:
         given = self._hooks("begin_batch", self._environment.begin_batch, rows, seeds)
@@ -110,7 +109,7 @@ class Bodies:
         """Return the rows that take part; RemoteProtocolError if they are none of these."""
         if update.rows is None:
             return self._all
-        rows = np.frombuffer(update.rows, _NUMBER).astype(np.int64)
+        rows = np.frombuffer(update.rows, ROW_NUMBER).astype(np.int64)
         if len(rows) and (int(rows[-1]) >= self.count or not (rows[1:] > rows[:-1]).all()):
             raise RemoteProtocolError(
                 f"update.rows: expected ascending numbers below {self.count}, found {rows.tolist()}"
@@ -158,7 +157,7 @@ class Bodies:
         self.steps[fresh] = 0
         fresh.flags.writeable = False
         readings = self._begin_batch(fresh, self._own_seeds(fresh))
-        return fresh.astype(_NUMBER).tobytes(), readings
+        return fresh.astype(ROW_NUMBER).tobytes(), readings
 
     def _named(self, rows: Array) -> _Names:
         return _Names(self.names, rows)
@@ -266,7 +265,3 @@ class _Names(Sequence[str]):
 
 def _name(body: tuple[str, int]) -> str:
     return f"{body[0]}/{body[1]}"
-
-
-def _seed(words: bytes) -> int:
-    return integer_from_words(words)

@@ -23,7 +23,7 @@ from ganglion.peer.participant import DEFERRED
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
-from ganglion.peer.step.layout import Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Layout
 from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, parted
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
@@ -478,7 +478,7 @@ class BrainHost(AgentHost):
             episode=chunk.episode[part],
             # What the brain is given is its own.
             additional_data=list(data.copy()) if isinstance(data, np.ndarray) else list(map(copied, data)),
-            body=np.frombuffer(think.rows or b"", "<u2")[part],
+            body=np.frombuffer(think.rows or b"", ROW_NUMBER)[part],
         )
 
     def _learn(self, brain: Brain, batch: Transitions, workers: list[int]) -> None:

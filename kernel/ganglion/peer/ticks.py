@@ -13,7 +13,7 @@ from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.decision import heard
 from ganglion.peer.records import pack
-from ganglion.peer.step.layout import Field, Layout, declaration, shape_of
+from ganglion.peer.step.layout import ROW_NUMBER, Field, Layout, blocks_of, declaration, shape_of, writable_copy
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
 from ganglion.peer.trial import WIRE_BITS
 from ganglion.peer.world import Actor, Phase, World
@@ -40,24 +40,11 @@ _ROWS_OPEN_MAX = 250
 _ROWS_OPEN_BYTES = 256 * 1024
 _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of another kind
 _ROW_BYTES = 32  # of numbers and flags beside the values
-_NUMBER = np.dtype("<u2")
 _NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
-
-
-def _runs(layout: Layout, count: int) -> Runs:
-    return [np.zeros((count, run.width), run.dtype) for run in layout.runs]
-
-
-def _matrices(layout: Layout, field: Field, count: int) -> Runs:
-    return [run.matrix(block, count) for run, block in zip(layout.runs, field, strict=True)]
-
-
-def _blocks(runs: Runs, places: Array | None = None) -> Field:
-    return [run.tobytes() if places is None else run[places].tobytes() for run in runs]
 
 
 def _joined(runs: Iterable[Array]) -> bytes:
@@ -110,8 +97,8 @@ class _World:
         declared = zip(world.actuators, self.actuators.spaces, strict=True)
         noops = [row.get("value", space.default()) for row, space in declared]
         field = self.actuators.field([self.actuators.from_row(noops, "setup.actuators")])
-        self.noop = [matrix[0] for matrix in _matrices(self.actuators, field, 1)]
-        self.given = _runs(self.actuators, self.count)
+        self.noop = [matrix[0] for matrix in self.actuators.matrices(field, 1)]
+        self.given = self.actuators.zeros(self.count)
         self.between = between
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
@@ -157,9 +144,9 @@ class _Agent:
         self.sensors, self.actuators = Layout.of(actor.setup["sensors"]), actor.actuators
         self.brain = actor.setup.get("brain")
         n = self.count
-        self.readings, self.seen = _runs(self.sensors, n), _runs(self.sensors, n)
-        self.setpoints = _runs(self.actuators, n)
-        self.earned = _runs(rewards, n)
+        self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
+        self.setpoints = self.actuators.zeros(n)
+        self.earned = rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.decided = np.zeros(n, bool)
@@ -357,9 +344,9 @@ class Ticks:
         self.core.restore(state["core"])
         for agent, known in zip(self.agents, state["agents"], strict=True):
             for name in _Agent.STATE:
-                setattr(agent, name, _writeable(known[name]))
+                setattr(agent, name, writable_copy(known[name]))
         for world, given in zip(self.worlds, state["given"], strict=True):
-            world.given = _writeable(given)
+            world.given = writable_copy(given)
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.round, self.participants, self._tolerated = state["worker"]
@@ -379,10 +366,10 @@ class Ticks:
         due = core.due()
         deciding = core.deciding(due)
         self._act(deciding)
-        taken = self._update(due, deciding)
+        self._update(due, deciding)
         if self._at_once and self._over:
             self._tell_ends()
-        self._finish_tick(taken)
+        self._finish_tick()
         return self._ending is None
 
     def _act(self, deciding: Array) -> None:
@@ -427,10 +414,10 @@ class Ticks:
                 for place, now in ((2, readings), (3, earned))
             )
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
-        blocks, rewards = _blocks(readings), _blocks(earned)
+        blocks, rewards = blocks_of(readings), blocks_of(earned)
         if not agent.actor.blocks:
             blocks, rewards = agent.sensors.rows(blocks, len(places)), agent.rewards.rows(rewards, len(places))
-        rows = places.astype(_NUMBER).tobytes()
+        rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
             blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
         )
@@ -462,7 +449,7 @@ class Ticks:
             noted[0] = {**(noted[0] or {}), **learned}
         agent.entries.append(
             [
-                places.astype(_NUMBER).tobytes(),
+                places.astype(ROW_NUMBER).tobytes(),
                 agent.episode[places].astype("<i4").tobytes(),
                 agent.number[places].astype("<i4").tobytes(),
                 agent.tick[places].astype("<i4").tobytes(),
@@ -489,7 +476,7 @@ class Ticks:
                 given = layout.checked(given, "setpoints", finite=True, count=count)
             except RemoteProtocolError as error:
                 raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
-        setpoints = _matrices(layout, given, count)
+        setpoints = layout.matrices(given, count)
         rows = agent.first + places
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
@@ -515,7 +502,7 @@ class Ticks:
                 seats = link.seats[np.searchsorted(link.places, places[chosen])]
             link.actuators(setpoints, chosen, link.world.given, seats)
 
-    def _update(self, due: Sequence[int], deciding: Array) -> list[_World]:
+    def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
         phase, core = self.phase, self.core
         self.step += 1
@@ -531,10 +518,10 @@ class Ticks:
             else:
                 setpoints = world.given
             setpoints = [run.copy() if places is None else run[places] for run in setpoints]
-            field = _blocks(setpoints)
+            field = blocks_of(setpoints)
             if not world.world.blocks:
                 field = world.actuators.rows(field, len(living))
-            rows = None if places is None else places.astype(_NUMBER).tobytes()
+            rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
             message = EnvironmentUpdate(field, None, rows)
             sent.append((places, setpoints))
             peer = world.world.peer
@@ -546,7 +533,6 @@ class Ticks:
         now_s = asked[-1].since_s if asked else phase.participant.clock()
         if now_s >= phase.tell_s:
             phase.tell_steps(0, self.step, now_s)
-        return stepped
 
     def _take(self, world: _World, answer: EnvironmentUpdated, places: Array | None, setpoints: Runs) -> None:
         core, told = self.core, world.world
@@ -590,7 +576,7 @@ class Ticks:
                 core.tick,
                 told.ticks,
                 told.timestamp,
-                (np.arange(world.count) if places is None else places).astype(_NUMBER).tobytes(),
+                (np.arange(world.count) if places is None else places).astype(ROW_NUMBER).tobytes(),
                 _joined(readings),
                 _joined(setpoints),
                 _joined(earned),
@@ -610,13 +596,13 @@ class Ticks:
         layout = world.sensors if what == "sensors" else world.rewards
         if not layout.fits(found, count):
             raise RemoteProtocolError(f"{what}: expected a value of each id, found none of one")
-        return _matrices(layout, found, count)
+        return layout.matrices(found, count)
 
     def _first(self, world: _World, answer: EnvironmentUpdated) -> tuple[Array, Runs]:
         """Return which bodies began anew within the step, with their first readings."""
         if answer.first_rows is None:
             return np.zeros(0, np.int64), []
-        begun = np.frombuffer(answer.first_rows, _NUMBER).astype(np.int64)
+        begun = np.frombuffer(answer.first_rows, ROW_NUMBER).astype(np.int64)
         if not world.each or (len(begun) and int(begun.max()) >= world.count):
             kind = f"rows below {world.count}" if world.each else "none without episode_end: each"
             raise RemoteProtocolError(f"first_rows: expected {kind}, found {begun.tolist()!r:.60}")
@@ -631,7 +617,7 @@ class Ticks:
     def _begin(self, world: _World) -> None:
         """Begin an episode of all bodies of an environment with the readings that it shows."""
         self.core.begin(world.number)
-        self._began(world, _matrices(world.sensors, world.world.readings, world.count))
+        self._began(world, world.sensors.matrices(world.world.readings, world.count))
 
     def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
         """Give an agent what bodies of an environment read, and what they earned."""
@@ -648,7 +634,7 @@ class Ticks:
         link.sensors(readings, source, agent.readings, to)
         if earned is None:
             return
-        fresh = _runs(agent.rewards, len(places))
+        fresh = agent.rewards.zeros(len(places))
         link.rewards(earned, source, fresh, None)
         for run, more in zip(agent.earned, fresh, strict=True):
             if agent.changes is not None:
@@ -737,7 +723,7 @@ class Ticks:
         core.spent[e] = budget is not None and core.episodes[e] >= budget
         return over
 
-    def _finish_tick(self, taken: Sequence[_World]) -> None:
+    def _finish_tick(self) -> None:
         """Look whether the phase is over, take signals, and begin anew what has ended."""
         core, wishes = self.core, self._wishes
         self._wishes = []
@@ -956,12 +942,3 @@ def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:
     if len(flags) != count or (len(flags) and int(flags.max()) > TRUNCATED):
         raise RemoteProtocolError(f"flags: expected {count} bytes of at most {TRUNCATED}, found {answer.flags!r:.60}")
     return flags, own
-
-
-def _writeable(value: Any) -> Any:
-    """Return a state with arrays that may be written to."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list):
-        return [_writeable(one) for one in value]
-    return tuple(map(_writeable, value)) if isinstance(value, tuple) else value

@@ -27,6 +27,8 @@ from ganglion.sdk.spaces import Box, Space, space_from_wire
 
 Array = NDArray[Any]
 Field = list[Any]
+ROW_NUMBER = np.dtype("<u2")
+"""How the numbers of bodies travel."""
 
 _UID, _SPACE, _VALUE = attrgetter("uid"), attrgetter("space"), attrgetter("value")
 _CODES = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b"}
@@ -362,6 +364,14 @@ class Layout:
         found.setflags(write=False)
         return found
 
+    def matrices(self, field: Field, count: int) -> list[Array]:
+        """Return the blocks of a field that fits as matrices `[bodies, columns]`, read-only views."""
+        return [run.matrix(block, count) for run, block in zip(self.runs, field, strict=True)]
+
+    def zeros(self, count: int) -> list[Array]:
+        """Return a matrix of zeros `[bodies, columns]` for each block."""
+        return [np.zeros((count, run.width), run.dtype) for run in self.runs]
+
     def side_by_side(self, runs: Sequence[Array]) -> Array:
         """Return matrices `[bodies, columns]` of the blocks as one of the layout's dtype, read-only."""
         found = runs[0] if len(runs) == 1 else np.hstack(runs) if runs else np.empty((0, 0))
@@ -443,6 +453,20 @@ class Cut:
             )
             for parts in self._parts
         ]
+
+
+def blocks_of(runs: Sequence[Array], places: Array | None = None) -> Field:
+    """Return matrices, one for each block, as they travel: of all bodies, or of those at some places."""
+    return [run.tobytes() if places is None else run[places].tobytes() for run in runs]
+
+
+def writable_copy(value: Any) -> Any:
+    """Return a state whose arrays, in lists and tuples too, may be written to."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [writable_copy(one) for one in value]
+    return tuple(map(writable_copy, value)) if isinstance(value, tuple) else value
 
 
 def is_blocks(field: Field) -> bool:
