@@ -35,7 +35,7 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
     simulation = outline_plugin(phase.controller)
     simulation["conditions"] = [outline_plugin(c) for c in phase.episode_conditions]
-    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies)}
+    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies, phase.dynamic)}
     return {
         **bodies,
         "environments": [_entry(e, phase.bodies is not None) for e in phase.environments],
@@ -46,18 +46,25 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
 
 
-def _bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
+def _bodies(bodies: Sequence[BodyPlan], dynamic: Sequence[BodyPlan]) -> dict[str, Any]:
     """Return the section that gives exactly these bodies: a list, and a rule for each."""
     rules = []
-    for body in bodies:
+    for body in (*bodies, *dynamic):
         reward: dict[str, Any] = {"scale": body.scale, "offset": body.shift}
         if body.low is not None and body.high is not None:
             reward["clip"] = [body.low, body.high]
         decision = {"period": body.period, "phase": body.offset, "between": body.between}
-        match = {"agent": body.agent, "environment": body.environment, "body": body.b}
+        match = {"agent": body.agent, "environment": body.environment}
+        match |= {"dynamic": True} if body.most else {"body": body.b}
         tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}
         rules.append({"match": match, "reward": reward, "decision": decision, **tags})
-    return {"product": "custom", "num": [[body.agent, body.environment, body.b] for body in bodies], "rules": rules}
+    spawned = [{"agent": body.agent, "environment": body.environment, "max": body.most} for body in dynamic]
+    return {
+        "product": "custom",
+        "num": [[body.agent, body.environment, body.b] for body in bodies],
+        "rules": rules,
+        **({"dynamic": spawned} if spawned else {}),
+    }
 
 
 def _timeline(environment: EnvironmentPlan) -> dict[str, Any]:

@@ -207,7 +207,8 @@ class BodyPlan:
 
     It decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0; between, its last
     setpoint is repeated, or `noop` or `zero` is applied. Its reward is multiplied by `scale`, `shift` is added, then it
-    is cut off at `low` and `high`. With `learn` false its transitions are not told to the brain.
+    is cut off at `low` and `high`. With `learn` false its transitions are not told to the brain. With `most` it stands
+    for bodies that the environment may spawn, at most so many at a time, and `b` says nothing.
     """
 
     agent: str
@@ -224,14 +225,15 @@ class BodyPlan:
     role: str | None = None
     team: str | None = None
     group: str | None = None
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PhasePlan(Recovery):
     """Describe one phase after the cascade, with what losses mean in it.
 
-    `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `end` says
-    which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid.
+    `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `dynamic`
+    are those that environments may spawn, one per agent and environment, in this order, too. `end` says which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid.
     """
 
     index: int
@@ -248,6 +250,7 @@ class PhasePlan(Recovery):
     evaluate_every: int | None = None
     evaluate_episodes: int = 1
     bodies: list[BodyPlan] | None = None
+    dynamic: list[BodyPlan] = field(default_factory=list)
     end: str = "all"
 
     @property

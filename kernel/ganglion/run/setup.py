@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from ganglion.run.agents import ResolvedAgent
@@ -17,6 +19,8 @@ from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart,
 from ganglion.wire.name import Role, peer_name
 
 EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
+Used = Mapping[tuple[bool, int, str, str], int]
+"""Whether it evaluates, worker, agent, environment -> the greatest number that a spawned body has had there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Cast:
     models: Mapping[str, str]
     static: Mapping[str, Any]
     settle: bool
+    used: Used = MappingProxyType({})
 
 
 class Setup:
@@ -61,6 +66,7 @@ class Setup:
         conditions: Sequence[tuple[str, TerminationCondition, str]],
         contents: Mapping[str, str],
         evaluation: bool = False,
+        used: Used = MappingProxyType({}),
     ) -> ControllerSetup:
         """Return the message that begins a phase in a worker, or in a worker that evaluates it."""
         mode = EVALUATE if evaluation else phase.mode
@@ -81,7 +87,7 @@ class Setup:
             store=self._store,
             evaluation=evaluation,
             mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
-            **_with_bodies(phase),
+            **_with_bodies(phase, used, (evaluation, worker)),
         )
 
     def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
@@ -120,6 +126,7 @@ class Setup:
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
             filters=self._filters(agent.plan, path),
             bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in _bodies(phase, name)],
+            dynamic=_dynamic(phase, name),
         )
 
     def start(
@@ -208,7 +215,7 @@ class Setup:
             [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
             for b in _bodies(phase, agent.plan.name)
         ]
-        return {"locals": agent.locals, "bodies": rows}
+        return {"locals": agent.locals, "bodies": rows, "dynamic": _dynamic(phase, agent.plan.name)}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
@@ -230,12 +237,25 @@ def _bodies(phase: PhasePlan, agent: str) -> list[BodyPlan]:
     return [body for body in phase.bodies or () if body.agent == agent]
 
 
-def _with_bodies(phase: PhasePlan) -> dict[str, Any]:
+def _dynamic(phase: PhasePlan, agent: str) -> list[list[Any]] | None:
+    """Return the rows of bodies of an agent that may be spawned, behind those of `_bodies`; None if there are none."""
+    return [[b.environment, b.learn] for b in phase.dynamic if b.agent == agent for _ in range(b.most)] or None
+
+
+def _with_bodies(phase: PhasePlan, used: Used, place: tuple[bool, int]) -> dict[str, Any]:
     """Return what a controller is told of the bodies of a phase, with the places of their agents."""
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    return {"bodies": [{**asdict(b), "a": places.index(b.agent)} for b in phase.bodies], "end": phase.end}
+    told = [{**asdict(b), "a": places.index(b.agent)} for b in (*phase.bodies, *phase.dynamic)]
+    bodies, dynamic = told[: len(phase.bodies)], told[len(phase.bodies) :]
+    for body in bodies:
+        del body["most"]
+    least = Counter((b.agent, b.environment) for b in phase.bodies)
+    for body in dynamic:
+        pair = (body["agent"], body["environment"])
+        body["used"] = max(used.get((*place, *pair), -1), least[pair] - 1)
+    return {"bodies": bodies, "dynamic": dynamic or None, "end": phase.end}
 
 
 Conditions = list[tuple[str, TerminationCondition, str]]

@@ -316,6 +316,7 @@ class EpisodeEnded(Message):
     evaluation: bool = False  # by a worker that evaluates
     lost: bool = False  # given up since a participant was lost: it does not count as an episode
     closed: list[dict[str, Any]] | None = None  # of a phase with bodies, whose part ends: see Boundary.ended
+    used: list[list[Any]] | None = None  # likewise: [agent, environment, the greatest number of a spawned body]
 
 
 class WorkerFailed(Message):
@@ -428,6 +429,8 @@ class ControllerSetup(_InWorker):
     {period, offset, budget_steps, budget_episodes, max_steps, episode_end} too, and `bodies` are maps {agent,
     environment, b, period, offset, between, learn, scale, shift, low, high, role, team, group} in the order of agents,
     environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase.
+    `dynamic` are such maps of the bodies that environments may spawn, one for each agent and environment: `most` is how
+    many there may be at a time, `used` the greatest number that one has had in this run, or that a body of `bodies` has.
     """
 
     controller: dict[str, Any]
@@ -442,6 +445,7 @@ class ControllerSetup(_InWorker):
     mends: bool = False  # a lost environment is started anew, and replayed to where it stood
     bodies: list[dict[str, Any]] | None = None
     end: str | None = None
+    dynamic: list[dict[str, Any]] | None = None
 
 
 class ControllerReady(Message):
@@ -487,7 +491,9 @@ class EnvironmentStart(_InWorker):
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
     `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
-    null. `index` is the place of the environment in the phase.
+    null. `index` is the place of the environment in the phase. `dynamic` are the rows behind those of `bodies`, which
+    are free until the environment spawns a body: lists [agent, a, role, team, group]; `used` maps an agent to the
+    greatest number that a body of it has had here in this run.
     """
 
     uid: str
@@ -503,6 +509,8 @@ class EnvironmentStart(_InWorker):
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
     index: int | None = None
+    dynamic: list[list[Any]] | None = None
+    used: dict[str, int] | None = None
 
 
 class EnvironmentDeclared(Message):
@@ -539,7 +547,10 @@ class EnvironmentUpdated(Message):
 
     With bodies, `readings` and `rewards` have those of the update, and `flags` has one byte for each (`TERMINATED`,
     `TRUNCATED`); `terminated` and `truncated` are the environment's own then. `first_rows` are the bodies that began an
-    episode of their own within this step, with `first_readings`.
+    episode of their own within this step, with `first_readings`. A body that is retired has its flag; with episodes of
+    its own it is not among these. `spawned` are lists [row, b] of bodies that take part from the next step on, with
+    `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this step, and b is
+    greater than any before.
     """
 
     readings: list[Any]
@@ -555,6 +566,8 @@ class EnvironmentUpdated(Message):
     flags: bytes | None = None
     first_rows: bytes | None = None
     first_readings: list[Any] | None = None
+    spawned: list[list[int]] | None = None
+    spawned_readings: list[Any] | None = None
 
 
 class EnvironmentReset(Message):
@@ -573,7 +586,8 @@ class MuscleSetup(_InWorker):
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body.
+    rows of all fields of values; the declarations are those of one body. `dynamic` are the rows behind these, for bodies
+    that may be spawned: lists [environment, learn].
     """
 
     agent: str
@@ -592,6 +606,7 @@ class MuscleSetup(_InWorker):
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
+    dynamic: list[list[Any]] | None = None
 
 
 class MuscleReady(Message):
@@ -610,8 +625,9 @@ class Act(Message):
     With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
-    and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
-    `truncated` and `closing` say nothing then.
+    and begun anew has two entries, the end before. Entries are in the order of environments and b. `decide`,
+    `terminated`, `truncated` and `closing` say nothing then. `spawned` are lists [row, b, episode] of bodies that decide
+    for the first time: who had the row before is gone, with the end that this message or one before has told.
     """
 
     readings: list[Any]
@@ -628,6 +644,7 @@ class Act(Message):
     passing: bool = False
     rows: bytes | None = None
     flags: bytes | None = None
+    spawned: list[list[int]] | None = None
 
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
@@ -678,6 +695,7 @@ class BrainSetup(_InPhase):
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
     bodies: list[list[Any]] | None = None  # as of MuscleSetup, without streams: [environment, b, learn]
+    dynamic: list[list[Any]] | None = None  # as of MuscleSetup
 
 
 class BrainPretrain(Message):
@@ -719,10 +737,10 @@ class Think(Message):
     episode that the muscle has kept until now, oldest first, as six lists: numbers, blocks of all readings, of all
     applied, of all rewards, objectives, data. What came of one are the readings of the next.
 
-    With bodies one message has k completed decisions, in the order of rows: `rows` are their row numbers of two bytes,
-    `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
+    With bodies one message has k completed decisions, in the order of environments and b: `rows` are their row
+    numbers of two bytes, `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
     bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
-    and `episode` are those of the first then.
+    and `episode` are those of the first then. Where bodies may be spawned `numbers` are the b of each, of eight bytes.
     """
 
     worker: int
@@ -747,6 +765,7 @@ class Think(Message):
     flags: bytes | None = None
     decisions: bytes | None = None
     episodes: bytes | None = None
+    numbers: bytes | None = None
 
 
 class UpdateAsked(Message):
