@@ -190,7 +190,8 @@ def bodies_of(
 ) -> list[BodyPlan]:
     """Return the bodies that a phase's section describes, each with the rules that meet it; faults are told.
 
-    Behind them stand those that environments may spawn (`most`), an entry for each agent and environment. `section` None is one body for each pair; `mark` is where the phase stands.
+    Behind them stand those that environments may spawn (`most`), an entry for each agent and environment. `section`
+    None is one body for each pair; `mark` is where the phase stands.
     """
     plain = {} if section is None or not isinstance(section.value, dict) else section.plain()
     product, num = plain.get("product", "outer"), plain.get("num", 1)

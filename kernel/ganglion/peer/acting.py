@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated
-from ganglion.peer.step.arrays import Readings, batch_field
+from ganglion.peer.step.arrays import Readings, batch_field, takes_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
@@ -26,7 +26,8 @@ class Acting:
     """Complete and make the decisions of many bodies at once.
 
     Muscles that take arrays are one object for all bodies; of others there is one object per body, likewise of
-    objectives, each with a memory of its own. The rows are in the order of environments and `b`.
+    objectives, each with a memory of its own. The rows are in the order of environments and `b`; behind them stand
+    those of bodies that may be spawned, free until a message announces one.
 
     Args:
         setup: Of the muscle, with its bodies.
@@ -35,6 +36,7 @@ class Acting:
         muscles: One, or one per body.
         objectives: One that is `batched`, or one per body.
         memories: Of bodies whose muscle or objective has one; else empty.
+        comes: Makes what a body has of its own that is spawned, at its place: environment and number are given.
     """
 
     def __init__(
@@ -46,17 +48,28 @@ class Acting:
         muscles: Sequence[Muscle],
         objectives: Sequence[Objective],
         memories: Sequence[Memory],
+        comes: Callable[[int, str, int], None],
     ) -> None:
         self._setup, (self._sensors, self._actuators), self._mode = setup, layouts, Mode(setup.mode)
         self._readings_of, self._offered = informations[0], Template(informations[1])
         self._declared = list(informations[1])
         self._hooks, self._judging = hooks
-        self.muscles, self.objectives, self.memories = list(muscles), list(objectives), list(memories)
-        bodies = setup.bodies or []
+        self.muscles: list[Any] = list(muscles)
+        self.objectives: list[Any] = list(objectives)
+        self.memories: list[Any] = list(memories)
+        bodies, spare = list(setup.bodies or ()), setup.dynamic or []
+        self.first, self._comes = len(bodies), comes  # the first row of bodies that may be spawned
+        bodies += [[row[0], -1, row[1]] for row in spare]
         self.count = n = len(bodies)
-        self.arrays = len(self.muscles) == 1 and bool(self.muscles[0].batched)
+        self.arrays = len(self.muscles) == 1 and (takes_arrays(muscles[0]) if spare else bool(muscles[0].batched))
+        if not self.arrays:
+            self.muscles += [None] * len(spare)
+        if memories:
+            self.objectives += [None] * len(spare)
+            self.memories += [None] * len(spare)
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
+        self._b = np.array([row[1] for row in bodies], np.int64)
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
         self._seen = [np.zeros((n, run.width), run.dtype) for run in self._sensors.runs]
         self._set = [np.zeros((n, run.width), run.dtype) for run in self._actuators.runs]
@@ -68,7 +81,7 @@ class Acting:
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
-    STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array")
+    STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array", "_b")
 
     def state(self) -> dict[str, Any]:
         """Return what a successor needs, between two messages."""
@@ -79,13 +92,32 @@ class Acting:
         for name in self.STATE:
             setattr(self, name, writable_copy(state[name]))
 
+    def come_back(self, state: Mapping[str, Any]) -> None:
+        """Make what bodies have of their own that had been spawned where `state` was taken."""
+        for place, b in enumerate(state["_b"].tolist()[self.first :], self.first):
+            if b >= 0:
+                self._come(place, b)
+
+    def _come(self, place: int, b: int) -> None:
+        agent, environment, _ = self._bodies[place]
+        self._b[place], self._bodies[place], self._names[place] = b, (agent, environment, b), f"{environment}/{b}"
+        self._comes(place, environment, b)
+
     def declare(self, rewards: Layout) -> None:
         """Take the layout of the rewards."""
         self._rewards = rewards
-        for objective in self.objectives:
-            objective.reward_ids = rewards.ids
-        for memory in self.memories[1:]:  # the first is that of the host
-            memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])
+        for place, objective in enumerate(self.objectives):
+            if objective is not None:
+                self.declare_at(place)
+
+    def declare_at(self, place: int) -> None:
+        """Declare the rewards to what the body at a place has of its own."""
+        rewards = self._rewards
+        assert rewards is not None
+        self.objectives[place].reward_ids = rewards.ids
+        if self.memories and place:  # the first is that of the host
+            pairs = rewards.pairs()
+            self.memories[place].declare(rewards=[RewardInformation(None, space, uid) for uid, space in pairs])
 
     # -- what came of decisions ---------------------------------------------------------------------------------------
     def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
@@ -225,12 +257,19 @@ class Acting:
             flags=(flags & (TERMINATED | TRUNCATED)).tobytes(),
             decisions=self._number[places].astype("<i8").tobytes(),
             episodes=self._episode[places].astype("<i8").tobytes(),
+            numbers=None if self.first == self.count else self._b[places].astype("<i8").tobytes(),
         )
 
     # -- decisions ----------------------------------------------------------------------------------------------------
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
         """Make the decisions that a message asks for; return the setpoints, and what was noted by places of entries."""
         places, flags = self._entries(act)
+        for place, b, episode in act.spawned or ():
+            if not self.first <= place < self.count:
+                text = f"expected rows from {self.first} to {self.count - 1}, found {place}"
+                raise RemoteProtocolError(f"act.spawned: {text}")
+            self._come(place, b)
+            self._episode[place], self._began[place], self._open[place] = episode - 1, False, False
         count = len(places)
         asked = flags & DECIDE != 0
         if not asked.any():
@@ -269,7 +308,7 @@ class Acting:
         batch = Batch(
             observations=matrix,
             readings=Readings(self._sensors, matrix),
-            bodies=[self._bodies[place] for place in places.tolist()] if count < self.count else self._bodies,
+            bodies=self._bodies if count == self.first == self.count else [self._bodies[p] for p in places.tolist()],
             step=self._decisions[places],
             episode=self._episode[places],
             mode=self._mode,

@@ -14,7 +14,15 @@ from ganglion.peer.author import Hooks
 from ganglion.peer.contract import values_of
 from ganglion.peer.step.arrays import batch_field, flags_of
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout
-from ganglion.sdk.environment import ENDS, Body, Environment, EnvironmentBaseline, EnvironmentState, StepBatch
+from ganglion.sdk.environment import (
+    ENDS,
+    Body,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    StepBatch,
+    flags_of_end,
+)
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import Information, Template
 from ganglion.sdk.seed import derive, integer_from_words
@@ -44,7 +52,8 @@ class Bodies:
         self._all.flags.writeable = self._static.flags.writeable = False
         self._used = {agent: b for agent, b in self._rows if b >= 0} | (start.used or {})
         self._lives = np.zeros(len(self._rows), bool)  # of rows of bodies that were spawned
-        self._retired, self._coming, self._stream = self._all[:0], (), b""
+        self._retired, self._stream = self._all[:0], b""
+        self._coming: Any = ()
         environment.bodies, environment.used = self._document, MappingProxyType(self._used)
         environment.index, environment.each = start.index or 0, start.each is not None
         self._each = start.each
@@ -161,25 +170,31 @@ class Bodies:
         return readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1])
 
     def _ended(self, given: StepBatch | EnvironmentState, rows: Array, flags: Array, own: list[bool]) -> Any:
-        """Return the flags of bodies and of the environment, with those that are retired, and its end; note who comes."""
+        """Return the flags of bodies and of the environment, those of retired ones among them; note who comes."""
         self._retired, self._coming = rows[:0], given.spawned or ()
         if given.retired:
             hook = "update_batch" if self._environment.batched else "update"
             flags = flags.copy()
             self._retired = self._hooks(hook, self._retire, given.retired, rows, flags)
         if given.over is not None:
+            self._hooks("update_batch", flags_of_end, given.over, *own)
             own = [own[0] or given.over == "terminated", own[1] or given.over == "truncated"]
+            if all(own):
+                text = "over: terminated and truncated exclude each other, found both of the episode"
+                raise self._hooks.blame("update_batch", AuthorError(text))
             flags = np.where(flags == 0, np.uint8(TERMINATED * own[0] | TRUNCATED * own[1]), flags)
         return flags, own
 
     def _retire(self, retired: Any, rows: Array, flags: Array) -> Array:
         """Set the flags of bodies that are retired; return their rows."""
         if not isinstance(retired, Mapping):
-            raise AuthorError(f"retired: expected a map from (agent, b) to terminated or truncated, found {retired!r:.80}")
+            text = f"expected a map from (agent, b) to terminated or truncated, found {retired!r:.80}"
+            raise AuthorError(f"retired: {text}")
         places = {self._rows[row]: place for place, row in enumerate(rows.tolist())}
         for body, end in retired.items():
             if end not in ENDS:
-                raise AuthorError(f"retired: expected terminated or truncated of {self._where(body)}, found {end!r:.60}")
+                text = f"expected terminated or truncated, found {end!r:.60}"
+                raise AuthorError(f"retired: body {self._where(body)}: {text}")
             if body not in places:
                 raise AuthorError(f"retired: body {self._where(body)} takes no part in this step")
             flags[places[body]] |= TERMINATED if end == ENDS[0] else TRUNCATED
@@ -227,7 +242,7 @@ class Bodies:
             return None, None
         batched, hooks = self._environment.batched, self._hooks
         hook = "update_batch" if batched else "update"
-        bodies = list(coming)
+        bodies: list[tuple[str, int]] = list(coming)
         rows = np.array([hooks(hook, self._settle, body) for body in bodies])
         self.steps[rows] = self.made[rows] = self.episodes[rows] = 0
         if batched:
@@ -261,6 +276,8 @@ class Bodies:
         return row
 
     def _firsts(self, coming: Mapping[Any, Any]) -> Field:
+        if not isinstance(coming, Mapping):
+            raise AuthorError(f"spawned: expected a map from (agent, b) to sensors, found {type(coming).__name__}")
         for body, informations in coming.items():
             strange = {it.body for it in informations} - {None, body}
             if strange:
@@ -322,7 +339,7 @@ class Bodies:
             found.append(values)
         strange = groups.keys() - {self._rows[row] for row in rows.tolist()}
         if strange:
-            raise AuthorError(f"{what}s: body {self._where(min(strange))} takes no part in this step")
+            raise AuthorError("{}s: body {}/{} takes no part in this step".format(what, *min(strange)))
         return layout.field(found)
 
     def _by_body(self, what: str, informations: Any) -> dict[tuple[str, int], list[Information]]:
@@ -331,7 +348,7 @@ class Bodies:
         found: dict[tuple[str, int], list[Information]] = {}
         for it in informations:
             body = getattr(it, "body", None)
-            if body is None and self.count == 1:
+            if body is None and len(self._rows) == 1:
                 body = self._rows[0]
             if body not in self._rows:
                 raise AuthorError(
@@ -390,5 +407,3 @@ class _Names(Sequence[str]):
 
     def __getitem__(self, i: Any) -> Any:
         return self._names[int(self._rows[i])]
-
-

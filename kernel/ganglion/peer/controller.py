@@ -369,7 +369,7 @@ class ControllerHost:
             e = world.setup
             own = {name: e[name] for name in _OF_ENVIRONMENTS}
             if setup.bodies is not None and any(body["environment"] == world.uid for body in setup.bodies):
-                own |= {**_bodies_of(setup.bodies, e), "index": i}
+                own |= {**_bodies_of(setup.bodies, setup.dynamic or (), e), "index": i}
             message = EnvironmentStart(**place, uid=world.uid, **own)
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
@@ -401,6 +401,7 @@ class ControllerHost:
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
+                dynamic=a.get("dynamic"),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -463,10 +464,17 @@ class ControllerHost:
         return self._phase
 
 
-def _bodies_of(bodies: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an environment is told of its bodies, in its own order: by agents and b."""
+def _bodies_of(
+    bodies: Sequence[Mapping[str, Any]], dynamic: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what an environment is told of its bodies, in its own order: by agents and b, then those that may come."""
     agents = list(dict.fromkeys(body["agent"] for body in bodies))
     mine = [body for body in bodies if body["environment"] == setup["uid"]]
     rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]
     each = {key: setup[key] for key in ("max_steps", "budget_steps", "budget_episodes")}
-    return {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}
+    told: dict[str, Any] = {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}
+    pairs = [pair for pair in dynamic if pair["environment"] == setup["uid"]]
+    if pairs:
+        spare = [[p["agent"], p["a"], p["role"], p["team"], p["group"]] for p in pairs for _ in range(p["most"])]
+        told |= {"dynamic": spare, "used": {pair["agent"]: pair["used"] for pair in pairs}}
+    return told

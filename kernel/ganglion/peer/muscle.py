@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -17,7 +18,7 @@ from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
 from ganglion.peer.filters import ActingFilters
 from ganglion.peer.host import AgentHost
-from ganglion.peer.snapshot import Snapshot
+from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
 from ganglion.peer.step.layout import Array, Field, is_blocks
 from ganglion.peer.transitions import joined
@@ -115,6 +116,7 @@ class MuscleHost(AgentHost):
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
+        self._newest: Any = None  # the update for muscles that are made later: of bodies that are spawned
         self._kept: list[Think] = []  # what the brain is still to hear of, all of the open episode
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
@@ -150,10 +152,44 @@ class MuscleHost(AgentHost):
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
         layouts, informations = (self._sensor_layout, self._actuator_layout), (self._sensors, actuators)
         hooks = (self._hooks, self._judging)
-        found = Acting(setup, layouts, informations, hooks, muscles, objectives, memories)
+        comes = partial(self._come, None if together else attributes, sensors, actuators)
+        found = Acting(setup, layouts, informations, hooks, muscles, objectives, memories, comes)
         if self._rewards is not None:
             found.declare(self._rewards)
         return found
+
+    def _come(
+        self, given: dict[str, Any] | None, sensors: Any, actuators: Any, place: int, environment: str, b: int
+    ) -> None:
+        """Make what a body has of its own that was spawned; who had its row before is gone.
+
+        `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
+        """
+        acting, setup, hooks = self._acting, self._setup, self._hooks
+        if given is None:
+            return
+        assert acting is not None
+        snapshot = None if self._renewal is None else self._snapshot
+        if not acting.arrays and acting.muscles[place] is not None:
+            hooks("teardown", acting.muscles[place].teardown)
+        memory = acting.memories[place] = Memory()
+        memory.declare(sensors, actuators)
+        own = {**self._given, **identity(derive(setup.objective_stream, "body", environment, b))}
+        acting.objectives[place] = self._judging("__init__", self._loader.make, "objective", setup.objective, own)
+        acting.declare_at(place)
+        if snapshot is not None:
+            snapshot.add(f"objective {place}", acting.objectives[place], ("reward_ids",))
+        if acting.arrays:
+            return
+        attributes = given | identity(derive(setup.stream, "body", environment, b)) | {"memory": memory}
+        muscle = acting.muscles[place] = hooks("__init__", self._loader.make, "muscle", setup.plugin, attributes)
+        hooks("setup", muscle.setup)
+        if setup.brain is None:
+            hooks("prepare_model", muscle.prepare_model)
+        elif self._newest is not None:
+            hooks.excused(None, "update", muscle.update, self._newest)
+        if snapshot is not None:
+            snapshot.add(f"muscle {place}", muscle, _OURS)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
@@ -163,7 +199,7 @@ class MuscleHost(AgentHost):
     def _muscles(self) -> Sequence[Muscle]:
         """Return the objects that act: one, or one per body."""
         assert self._muscle is not None
-        return [self._muscle] if self._acting is None else self._acting.muscles
+        return [self._muscle] if self._acting is None else [one for one in self._acting.muscles if one is not None]
 
     def _prepare(self, muscle: Muscle) -> None:
         """Let the muscle take over the stored policy; what goes wrong is told with the model's folder."""
@@ -231,8 +267,9 @@ class MuscleHost(AgentHost):
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         parts: dict[str, Any] = {"muscle": (self._muscle, _OURS), "objective": (self._objective, ()), **filters}
         if self._acting is not None:
-            parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i}
-            parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in enumerate(self._acting.objectives) if i}
+            parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i and one}
+            objectives = enumerate(self._acting.objectives)
+            parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in objectives if i and one}
         layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
         return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
@@ -247,7 +284,8 @@ class MuscleHost(AgentHost):
             "learned": self._learned,
             "together": self._together,
             "acting": None if self._acting is None else self._acting.state(),
-            "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
+            "memories": [] if self._acting is None else [one and one.export() for one in self._acting.memories[1:]],
+            "newest": self._newest,
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
@@ -257,9 +295,16 @@ class MuscleHost(AgentHost):
         if self._acting is not None:
             self._acting.restore(books["acting"])
             for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
-                memory.restore(rows)
+                if memory is not None:
+                    memory.restore(rows)
+        self._newest = books["newest"]
         due = books["due"]
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
+
+    def _go_on(self, state: State) -> None:
+        if self._acting is not None and self._setup.dynamic:
+            self._acting.come_back(self._snapshot.books(state)["acting"])
+        super()._go_on(state)
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _prepare_filters(self, filters: ActingFilters) -> None:
@@ -554,6 +599,8 @@ class MuscleHost(AgentHost):
 
     def _update(self, thought: Thought) -> None:
         if thought.fresh and self._muscle is not None:
+            if self._setup.dynamic:
+                self._newest = thought.update
             for one in self._muscles():
                 self._hooks.excused(None, "update", one.update, thought.update)
 

@@ -31,6 +31,7 @@ from ganglion.wire.messages import (
     TRUNCATED,
     Act,
     Acted,
+    ControllerSetup,
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
@@ -44,6 +45,7 @@ _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of
 _ROW_BYTES = 32  # of numbers and flags beside the values
 _NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
+_PAIR_BITS = 32  # of the number of a spawned body, behind that of its agent and environment
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
@@ -90,8 +92,10 @@ class _Columns:
 class _World:
     """One environment: its bodies, what is applied to them, its rows on their way to the store."""
 
-    def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array) -> None:
+    def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array, first: Array) -> None:
         self.number, self.world, self.rows, self.clock = number, world, rows, clock
+        self.static = first  # rows of the bodies with which an episode begins
+        self.begin = None if len(first) == len(rows) else np.arange(len(first))  # their seats, None: all
         layouts = world.checks.layouts
         self.sensors, self.actuators, self.rewards = layouts["sensors"], layouts["actuators"], layouts["rewards"]
         self.count = len(rows)
@@ -132,7 +136,7 @@ class _Link:
         mine = (world.rows >= agent.first) & (world.rows < agent.first + agent.count)
         self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
         self.places = world.rows[mine] - agent.first  # and among those of the agent
-        self.whole = len(self.seats) == world.count
+        self.whole = len(self.seats) == world.count and not agent.dynamic
         self.sensors = _Columns(world.sensors, agent.sensors, places["sensors"])
         self.rewards = _Columns(world.rewards, agent.rewards, places["rewards"])
         self.actuators = _Columns(agent.actuators, world.actuators, [(i, k) for k, i in places["actuators"]])
@@ -141,7 +145,10 @@ class _Link:
 class _Agent:
     """One agent: the readings, rewards and open decisions of its bodies, in its own order."""
 
-    def __init__(self, actor: Actor, first: int, table: Sequence[Mapping[str, Any]], rewards: Layout) -> None:
+    def __init__(
+        self, actor: Actor, first: int, table: Sequence[Mapping[str, Any]], rewards: Layout, uids: Sequence[str]
+    ) -> None:
+        self.dynamic = any(body["b"] < 0 for body in table)
         self.actor, self.first, self.count, self.rewards = actor, first, len(table), rewards
         self.sensors, self.actuators = Layout.of(actor.setup["sensors"]), actor.actuators
         self.brain = actor.setup.get("brain")
@@ -158,13 +165,16 @@ class _Agent:
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
         self.changes = _transform(table, rewards.width)
+        # Where bodies may be spawned: the environment of each place, and the number of the body that decided last.
+        self.homes, self.whose = np.array([uids.index(body["environment"]) for body in table]), np.full(n, -1)
+        self.gone = np.zeros(len(uids), np.int64)  # decisions in the episode of an environment of bodies that are gone
         self.entries: list[list[Any]] = []
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
 
     STATE = (
         *("readings", "seen", "setpoints", "earned", "ends", "decided"),
-        *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
+        *("number", "tick", "episode", "decisions", "given", "counted", "noted", "whose", "gone"),
     )
 
 
@@ -186,6 +196,26 @@ class Sent(NamedTuple):
     pending: Pending
     places: Array | None
     setpoints: Runs
+
+
+class _Born(NamedTuple):
+    """Bodies that an environment spawns: their seats, numbers and first readings."""
+
+    seats: Array
+    b: Array
+    readings: Runs
+
+
+def _table(setup: ControllerSetup) -> list[dict[str, Any]]:
+    """Return the rows of all bodies by agents: those of the document, then those that may be spawned.
+
+    `position` is the place of a body in the list of all, or the first part of those of a `pair`, from 1 on.
+    """
+    known = [{**body, "position": i} for i, body in enumerate(setup.bodies or ())]
+    agents = list(dict.fromkeys(body["agent"] for body in known))
+    for i, body in enumerate(setup.dynamic or ()):
+        known += [{**body, "b": -1, "pair": i, "position": i + 1} for _ in range(body["most"])]
+    return sorted(known, key=lambda body: agents.index(body["agent"]))
 
 
 def _transform(table: Sequence[Mapping[str, Any]], width: int) -> tuple[Array, Array, Array, Array] | None:
@@ -251,23 +281,24 @@ class Ticks:
         self.phase, self.step = phase, 0
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
-        table = setup.bodies or []
+        self.table = table = _table(setup)
+        self.position = np.array([body["position"] for body in table])  # in the list of all bodies
         uids = [world.uid for world in phase.worlds]
         environment = np.array([uids.index(body["environment"]) for body in table])
         clocks = [_clock(world, table) for world in phase.worlds]
         period, offset = (np.array([body[key] for body in table]) for key in ("period", "offset"))
-        self.core = Timelines(clocks, environment, period, offset, setup.end or "all")
+        numbers = np.array([body["b"] for body in table])
+        self.core = core = Timelines(clocks, environment, period, offset, setup.end or "all", numbers)
         between = np.array([BETWEEN[body["between"]] for body in table])
         self.worlds = [
-            _World(e, world, rows, clock, between[rows])
-            for e, (world, rows, clock) in enumerate(zip(phase.worlds, self.core.rows, clocks, strict=True))
+            _World(e, world, core.rows[e], clocks[e], between[core.rows[e]], core.static[e])
+            for e, world in enumerate(phase.worlds)
         ]
         self.agents: list[_Agent] = []
         for name, bodies in groupby(enumerate(table), lambda pair: str(pair[1]["agent"])):
             rows = list(bodies)
             self.agents.append(self._agent(phase.by_name[name], rows[0][0], [body for _, body in rows]))
         self.agents.sort(key=lambda agent: phase.actors.index(agent.actor))
-        self.table = [(str(body["agent"]), int(body["b"])) for body in table]
         self.owner = {row: agent for agent in self.agents for row in range(agent.first, agent.first + agent.count)}
         self._boundaries = _Boundaries(phase, self)
         self._check_zero()
@@ -292,7 +323,7 @@ class Ticks:
     # -- the set-up ---------------------------------------------------------------------------------------------------
     def _agent(self, actor: Actor, first: int, table: list[Mapping[str, Any]]) -> _Agent:
         local = actor.setup["locals"]
-        worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[first : first + len(table)].tolist())]
+        worlds = [self.worlds[e] for e in np.unique(self.core.environment[first : first + len(table)]).tolist()]
         rewards = list(worlds[0].rewards.ids if local["rewards"] is None else local["rewards"])
         for world in worlds:
             for uid in rewards:
@@ -304,7 +335,7 @@ class Ticks:
         prefix = f"{worlds[0].world.uid}." if len(worlds) == 1 else ""
         boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
         layout = Layout([f"{prefix}{uid}" for uid in rewards], boxes)
-        found = _Agent(actor, first, table, layout)
+        found = _Agent(actor, first, table, layout, [world.world.uid for world in self.worlds])
         for world in worlds:
             places = {
                 "sensors": [(world.sensors.index[uid], i) for i, uid in enumerate(local["sensors"])],
@@ -318,13 +349,13 @@ class Ticks:
         return found
 
     def _check_zero(self) -> None:
-        for row, body in enumerate(self.phase.setup.bodies or []):
+        for row, body in enumerate(self.table):
             if body["between"] != "zero":
                 continue
             world = self.worlds[int(self.core.environment[row])]
             for uid, space in world.actuators.pairs():
                 if not space.contains(space.from_vector(np.zeros(space.size, space.dtype))):
-                    where = f"{body['agent']}/{body['environment']}/{body['b']}"
+                    where = f"{body['agent']}/{body['environment']}/{'*' if body['b'] < 0 else body['b']}"
                     text = f"body {where}: decision.between: zero is outside of {space} of {world.world.uid}.{uid}"
                     raise DocumentError(text)
 
@@ -333,9 +364,9 @@ class Ticks:
         records, setup = self.phase.records, self.phase.setup
         self.phase.declare_rewards(agent.actor for agent in self.agents)
         keys = ("agent", "environment", "b", "role", "team", "group", "learn")
-        each = [self.worlds[e].each for e in self.core.environment.tolist()]
-        table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
-        records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
+        each = {world.world.uid: world.each for world in self.worlds}
+        rows = [[*(body[key] for key in keys), each[body["environment"]]] for body in setup.bodies or ()]
+        records.add(["bodies", setup.phase, rows])  # by every worker: whose rows come first is not known
 
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
@@ -344,6 +375,7 @@ class Ticks:
             "core": self.core.state(),
             "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
             "given": [world.given for world in self.worlds],
+            "used": [pair["used"] for pair in self.phase.setup.dynamic or ()],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
@@ -358,6 +390,8 @@ class Ticks:
                 setattr(agent, name, writable_copy(known[name]))
         for world, given in zip(self.worlds, state["given"], strict=True):
             world.given = writable_copy(given)
+        for pair, used in zip(self.phase.setup.dynamic or (), state["used"], strict=True):
+            pair["used"] = used
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.round, self.participants, self._tolerated = state["worker"]
@@ -407,6 +441,10 @@ class Ticks:
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
+        spawned = None
+        if agent.dynamic:
+            deciding = deciding[np.lexsort((self.core.b[agent.first + deciding], agent.homes[deciding]))]
+            spawned = self._newcomers(agent, deciding)
         places, fresh = deciding, self.core.fresh[agent.first + deciding]
         flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
         earned = [run[places] for run in agent.earned]
@@ -419,6 +457,10 @@ class Ticks:
             places = np.concatenate([*(end[0] for end in ends), places])
             flags = np.concatenate([*(end[1] for end in ends), flags])
             order = np.argsort(places, kind="stable")  # in agent view; an end stands before what begins anew
+            if agent.dynamic:
+                told = places[: len(places) - len(deciding)]
+                numbers = np.concatenate([agent.whose[told], self.core.b[agent.first + deciding]])
+                order = np.lexsort((numbers, agent.homes[places]))
             places, flags = places[order], flags[order]
             readings, earned = (
                 [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
@@ -430,7 +472,14 @@ class Ticks:
             blocks, rewards = agent.sensors.rows(blocks, len(places)), agent.rewards.rows(rewards, len(places))
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
-            blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
+            blocks,
+            rewards,
+            round=self.round,
+            workers=workers,
+            ticks=self.core.tick,
+            rows=rows,
+            flags=flags.tobytes(),
+            spawned=spawned,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -471,6 +520,7 @@ class Ticks:
                 values.tobytes(),
                 (flags & (TERMINATED | TRUNCATED)).tobytes(),
                 noted if any(noted) else None,
+                *([self._positions(agent.first + places, agent.whose[places])] if agent.dynamic else []),
             ]
         )
         agent.weight += count
@@ -496,6 +546,10 @@ class Ticks:
             kept[places] = run[places]
         for run in agent.earned:
             run[places] = 0
+        if agent.dynamic:
+            begun = places[fresh]
+            np.add.at(agent.gone, agent.homes[begun], agent.decisions[begun])
+            agent.whose[places] = self.core.b[rows]
         agent.decisions[places[fresh]] = 0
         agent.number[places] = agent.decisions[places]
         agent.decisions[places] += 1
@@ -553,6 +607,7 @@ class Ticks:
             earned = self._matrices(world, "rewards", answer.rewards, count)
             flags, own = _flags(answer, count)
             begun, first = self._first(world, answer)
+            born = self._born(world, answer, rows[flags != 0], world.rows[begun]) if answer.spawned else None
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
         told.ticks = now if answer.ticks is None else answer.ticks
@@ -565,19 +620,21 @@ class Ticks:
             episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
         for link in world.links:
             self._deliver(link, places, readings, earned)
-        over = core.take(world.number, rows, flags, own, world.rows[begun])
+        where = [self._positions(rows, core.b[rows])] if core.dynamic else []
+        over = core.take(world.number, rows, flags, own, world.rows[begun], born and (world.rows[born.seats], born.b))
         effective = closed_flags(flags, rows, over) if over else flags
         met = not world.each and bool(over) and over[0].reason in ("terminated", "truncated: environment")
-        ended = rows[(effective & (TERMINATED | TRUNCATED)) != 0]
         if not over and not world.each:
             over = self._ask_conditions(world, rows, flags)
             effective = closed_flags(flags, rows, over)
-            ended = rows[effective != 0]
-        if len(ended):
-            self._end(ended, effective[np.searchsorted(rows, ended)])
+        ended = (effective & (TERMINATED | TRUNCATED)) != 0
+        if ended.any():
+            self._end(rows[ended], effective[ended])
         self._over += over
         if len(begun):
             self._began(world, first, begun)
+        if born is not None:
+            self._spawned(world, born)
         terminated = met and over[0].terminated
         world.entries.append(
             [
@@ -594,6 +651,7 @@ class Ticks:
                 terminated,
                 met and not terminated,
                 None if answer.world_state is None else pack(answer.world_state),
+                *where,
             ]
         )
         world.weight += count if world.each else 1
@@ -627,7 +685,59 @@ class Ticks:
     def _begin(self, world: _World) -> None:
         """Begin an episode of all bodies of an environment with the readings that it shows."""
         self.core.begin(world.number)
-        self._began(world, world.sensors.matrices(world.world.readings, world.count))
+        self._began(world, world.sensors.matrices(world.world.readings, len(world.static)), world.begin)
+
+    # -- bodies that are spawned --------------------------------------------------------------------------------------
+    def _born(self, world: _World, answer: EnvironmentUpdated, ended: Array, begun: Array) -> _Born:
+        """Return the bodies that an answer spawns, beside rows that ended and rows that began anew."""
+        free = set(self.core.free(world.number, ended, begun).tolist())
+        dynamic, uid = self.phase.setup.dynamic or [], world.world.uid
+        for one in answer.spawned or ():
+            if len(one) != 2 or not 0 <= one[0] < world.count or int(world.rows[one[0]]) not in free:
+                text = f"expected a free row of a body that may be spawned, and its number, found {one!r:.60}"
+                raise RemoteProtocolError(f"spawned: {text}")
+            row = int(world.rows[one[0]])
+            free.discard(row)
+            pair = dynamic[self.table[row]["pair"]]
+            if one[1] <= pair["used"]:
+                where = f"body {pair['agent']}/{uid}/{one[1]}"
+                raise RemoteProtocolError(f"spawned: {where}: expected a number above {pair['used']}")
+            pair["used"] = one[1]
+        seats, numbers = np.array(answer.spawned).T
+        readings = self._matrices(world, "sensors", answer.spawned_readings or [], len(seats))
+        order = np.argsort(seats)
+        return _Born(seats[order], numbers[order], [run[order] for run in readings])
+
+    def _spawned(self, world: _World, born: _Born) -> None:
+        """Record bodies that are spawned, and give their agents what they read."""
+        rows, phase = world.rows[born.seats], self.phase.setup.phase
+        keys = ("role", "team", "group", "learn")
+        numbers = np.frombuffer(self._positions(rows, born.b) or b"", "<i8").tolist()
+        told = []
+        for row, number, b in zip(rows.tolist(), numbers, born.b.tolist(), strict=True):
+            body = self.table[row]
+            told.append([number, body["agent"], world.world.uid, b, *(body[key] for key in keys), world.each])
+        self.phase.records.add(["spawned", phase, told], len(told))
+        if self.core.alive[rows].all():  # else the episode of their environment has ended with this step
+            self._began(world, born.readings, born.seats)
+
+    def _newcomers(self, agent: _Agent, deciding: Array) -> list[list[int]] | None:
+        """Return place, number and episode of the bodies that decide for the first time."""
+        rows = agent.first + deciding
+        fresh = np.flatnonzero(self.core.spare[rows] & (self.core.b[rows] != agent.whose[deciding]))
+        if not len(fresh):
+            return None
+        found: list[list[int]] = np.stack([deciding, self.core.b[rows], self.core.episode[rows]], 1)[fresh].tolist()
+        return found
+
+    def _positions(self, rows: Array, numbers: Array) -> bytes | None:
+        """Return the positions of bodies in the list of all; None where none was spawned: then their rows say it."""
+        found = self.position[rows]
+        spare = self.core.spare[rows]
+        if not spare.any():
+            return None
+        positions: bytes = np.where(spare, found << _PAIR_BITS | numbers, found).astype("<i8").tobytes()
+        return positions
 
     def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
         """Give an agent what bodies of an environment read, and what they earned."""
@@ -657,6 +767,9 @@ class Ticks:
 
     def _end(self, rows: Array, flags: Array) -> None:
         """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none."""
+        if self.core.dynamic:
+            order = np.argsort(rows)
+            rows, flags = rows[order], flags[order]
         for agent in self.agents:
             low, high = np.searchsorted(rows, (agent.first, agent.first + agent.count))
             if low == high:
@@ -769,7 +882,7 @@ class Ticks:
                 if not world.each:
                     self.core.spent[world.number] |= budget is not None and self.core.episodes[world.number] >= budget
                 elif budget is not None:
-                    self.core.spent[world.number] = bool((self.core.episode[world.rows] >= budget).all())
+                    self.core.spent[world.number] = bool((self.core.episode[world.static] >= budget).all())
 
     def _close(self, world: _World, reason: str) -> None:
         over = self.core.close(world.number, reason)
@@ -789,7 +902,7 @@ class Ticks:
     def _ask_reset(self, world: _World) -> Pending:
         number = self.core.episodes[world.number]
         if world.each:
-            number = int(self.core.episode[world.rows].max())
+            number = int(self.core.episode[world.static].max())
         words = derive(world.world.setup["stream"], "episode", number)
         message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
         phase, peer = self.phase, world.world.peer
@@ -835,6 +948,7 @@ class Ticks:
             round=phase.tick,
             evaluation=phase.setup.evaluation,
             closed=self.take_reports() or [],
+            used=[[pair["agent"], pair["environment"], pair["used"]] for pair in phase.setup.dynamic or ()] or None,
         )
         span = None if phase.common else phase.span_s("governor.episode")
         verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
@@ -869,7 +983,7 @@ class Ticks:
                 self._hand_on_actions(agent)
         for one, means in zip(over, means_of, strict=True):
             uid = self.worlds[one.environment].world.uid
-            body = None if one.row is None else "{}/{}".format(*self.table[one.row])
+            body = None if one.row is None else f"{self.table[one.row]['agent']}/{one.b}"
             label = uid if body is None else f"{uid}[{body}]"
             place = [setup.phase, setup.mode, setup.worker, label, one.episode, one.steps]
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
@@ -906,6 +1020,9 @@ class Ticks:
                     continue
                 places = np.array([over.row - agent.first])
             decisions, counted = int(agent.decisions[places].sum()), int(agent.counted[places].sum())
+            if over.row is None:
+                decisions += int(agent.gone[over.environment])
+                agent.gone[over.environment] = 0
             if decisions:
                 total = float(agent.given[places].sum()) if counted else None
                 mean = None if total is None else total / counted

@@ -54,7 +54,7 @@ def _bodies(bodies: Sequence[BodyPlan], dynamic: Sequence[BodyPlan]) -> dict[str
         if body.low is not None and body.high is not None:
             reward["clip"] = [body.low, body.high]
         decision = {"period": body.period, "phase": body.offset, "between": body.between}
-        match = {"agent": body.agent, "environment": body.environment}
+        match: dict[str, Any] = {"agent": body.agent, "environment": body.environment}
         match |= {"dynamic": True} if body.most else {"body": body.b}
         tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}
         rules.append({"match": match, "reward": reward, "decision": decision, **tags})

@@ -233,7 +233,8 @@ class PhasePlan(Recovery):
     """Describe one phase after the cascade, with what losses mean in it.
 
     `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `dynamic`
-    are those that environments may spawn, one per agent and environment, in this order, too. `end` says which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid.
+    are those that environments may spawn, an entry per agent and environment, in this order, too. `end` says which
+    spent budgets end such a phase: `all`, `any`, or those of the environment of that uid.
     """
 
     index: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -33,7 +33,7 @@ class Cast:
     models: Mapping[str, str]
     static: Mapping[str, Any]
     settle: bool
-    used: Used = MappingProxyType({})
+    used: Used = field(default_factory=dict)
 
 
 class Setup:

@@ -66,10 +66,10 @@ class EnvironmentState:
         over: `terminated` or `truncated`: the episode of the environment has ended, for all bodies without a flag of
             their own. None: it goes on, as far as the flags of bodies let it.
         retired: Of a phase with bodies: (agent, b) -> `terminated` or `truncated`, for each body that is gone with this
-            step, to which its last readings and rewards belong. A body of the document is back with the next reset; one
-            that was spawned is never back.
+            step; it takes part in it for the last time. A body of the document is back with the next reset, one that
+            was spawned never.
         spawned: Likewise: (agent, b) -> the sensors of each body that takes part from the next step on. The document
-            says of which agents there may be how many (`dynamic`); b is greater than `used` of its environment.
+            says how many of which agents there may be (`dynamic`); b is greater than `used` of the environment.
 
     Raises:
         AuthorError: Terminated and truncated are both true, or `done` contradicts them; `over` is another word.
@@ -245,7 +245,7 @@ class Environment(Part, ABC):
         bodies: The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty. Behind those
             of the document stand rows of bodies that were spawned in this episode: one that is gone keeps its row until
             the row is needed again, and b is -1 where nobody has been yet.
-        used: Agent -> the greatest number that a body of it has had here in this run: one that is spawned has a greater.
+        used: Agent -> the greatest number that a body of it has had here in this run; who is spawned has a greater one.
         each: Whether each body has episodes of its own, in which it begins anew by itself.
         rows: In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
         index: The place of the environment in the phase, from 0.

@@ -74,12 +74,17 @@ class StoreWriter(_Opened):
         bodies   phase, [[agent, environment, b, role|nil, team|nil, group|nil, learn, each], ...]
                  the bodies of a phase that has some, in the order of agents, environments, b, before their rows; each:
                  they have episodes of their own, of the environment `<environment>[<agent>/<b>]`; a repeat is harmless
+        spawned  phase, [[position, agent, environment, b, role|nil, team|nil, group|nil, learn, each], ...]
+                 bodies that an environment has spawned, before their rows; position: of agent and environment among
+                 those that may be, from 1 on, times 2^32, plus b; a repeat is harmless
         body_steps  phase, mode, worker, environment, entries
                  entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies, readings, setpoints, rewards,
-                 flags, terminated, truncated, world_state|nil   episode, step: integers, or `<i4` of each body
+                 flags, terminated, truncated, world_state|nil, positions?|nil
+                 episode, step: integers, or `<i4` of each body; positions: `<i8`, if a body was spawned
         body_actions  phase, mode, worker, agent, entries
                  entry: bodies, episodes, steps, ticks, readings, setpoints, proposed|nil, rewards, objectives, flags,
-                 [statistics|nil, ...]|nil  bodies: `<u2`; episodes, steps, ticks: `<i4`; objectives: `<f8`, NaN is nil
+                 [statistics|nil, ...]|nil, positions?|nil
+                 bodies: `<u2`; episodes, steps, ticks: `<i4`; objectives: `<f8`, NaN is nil
         episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?
                  seals; `round`, then `inner` (of an evaluation within its round) order episodes within their phase
         signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?, ordinal?|nil

@@ -430,7 +430,7 @@ class ControllerSetup(_InWorker):
     environment, b, period, offset, between, learn, scale, shift, low, high, role, team, group} in the order of agents,
     environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase.
     `dynamic` are such maps of the bodies that environments may spawn, one for each agent and environment: `most` is how
-    many there may be at a time, `used` the greatest number that one has had in this run, or that a body of `bodies` has.
+    many there may be at a time, `used` the greatest number that a body has had there in this run.
     """
 
     controller: dict[str, Any]
@@ -586,8 +586,8 @@ class MuscleSetup(_InWorker):
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body. `dynamic` are the rows behind these, for bodies
-    that may be spawned: lists [environment, learn].
+    rows of all fields of values; the declarations are those of one body. `dynamic` are the rows behind these, for
+    bodies that may be spawned: lists [environment, learn].
     """
 
     agent: str
@@ -626,8 +626,8 @@ class Act(Message):
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
     and begun anew has two entries, the end before. Entries are in the order of environments and b. `decide`,
-    `terminated`, `truncated` and `closing` say nothing then. `spawned` are lists [row, b, episode] of bodies that decide
-    for the first time: who had the row before is gone, with the end that this message or one before has told.
+    `terminated`, `truncated` and `closing` say nothing then. `spawned` are lists [row, b, episode] of bodies that
+    decide for the first time: who had the row before is gone, its end was told in this message or before.
     """
 
     readings: list[Any]
@@ -737,10 +737,11 @@ class Think(Message):
     episode that the muscle has kept until now, oldest first, as six lists: numbers, blocks of all readings, of all
     applied, of all rewards, objectives, data. What came of one are the readings of the next.
 
-    With bodies one message has k completed decisions, in the order of environments and b: `rows` are their row
-    numbers of two bytes, `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
-    bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
-    and `episode` are those of the first then. Where bodies may be spawned `numbers` are the b of each, of eight bytes.
+    With bodies one message has k completed decisions, in the order of environments and b: `rows` are their row numbers
+    of two bytes, `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as
+    integers of eight bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list
+    of k. `decision` and `episode` are those of the first then. Where bodies may be spawned, `numbers` are the b of
+    each, as integers of eight bytes.
     """
 
     worker: int

@@ -15,6 +15,9 @@ from ganglion.sdk.store import StoreError
 from ganglion_store.values import Declared, lists_of_matrix
 
 Row = tuple[Any, ...]
+PAIR_BITS = 32  # of a position, for the number of a body that was spawned
+SPAWNED = b"\xff\xff"
+"""What stands before positions of eight bytes, the highest first, where the numbers of bodies that took part would."""
 _FLAGS = (1, 2)  # terminated, truncated
 
 
@@ -22,21 +25,41 @@ _FLAGS = (1, 2)  # terminated, truncated
 class BodyTable:
     """Know the bodies of a phase, in the order of agents, environments and numbers.
 
+    A body has a position: those of the document their place among `rows`; one that was spawned has the place of its
+    agent and environment among those that may be, from 1 on, and behind it 32 bits of its number.
+
     Attributes:
-        rows: Agent, environment and number of each.
+        rows: Agent, environment and number of each that is there from the begin.
         each: The environments in which each body has episodes of its own.
+        pairs: Agent and environment of bodies that were spawned, by the first part of their positions.
     """
 
     rows: list[tuple[str, str, int]] = field(default_factory=list)
     each: set[str] = field(default_factory=set)
+    pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def body(self, position: int) -> tuple[str, str, int]:
+        """Return agent, environment and number of the body at a position; StoreError if there is none."""
+        pair = self.pairs.get(position >> PAIR_BITS)
+        if pair is not None:
+            return (*pair, position & (1 << PAIR_BITS) - 1)
+        if not 0 <= position < len(self.rows):
+            raise StoreError(f"expected the position of a body, found {position}")
+        return self.rows[position]
+
+    def view(self, positions: Sequence[int]) -> list[int]:
+        """Return the places of these positions in the order of agents and numbers."""
+        agents = list(dict.fromkeys(row[0] for row in self.rows))
+        keys = [(agents.index(agent), b) for agent, _, b in map(self.body, positions)]
+        return sorted(range(len(keys)), key=keys.__getitem__)
 
     def timeline(self, agent: str, environment: str, b: int) -> str:
         """Return whose episodes those of a body are: the environment's, or `<environment>[<agent>/<b>]`."""
         return f"{environment}[{agent}/{b}]" if environment in self.each else environment
 
-    def seats(self, environment: str) -> list[str]:
-        """Return the bodies of an environment in its own order: `<agent>/<b>`."""
-        return [f"{agent}/{b}" for agent, uid, b in self.rows if uid == environment]
+    def seats(self, environment: str) -> list[tuple[str, str, int]]:
+        """Return the bodies of an environment in its own order."""
+        return [row for row in self.rows if row[1] == environment]
 
     def places(self, agent: str) -> list[tuple[str, int]]:
         """Return environment and number of the bodies of an agent, in its own order."""
@@ -55,6 +78,15 @@ def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
         found.append(tuple(row[:8]))
     each = {row[1] for row in found if row[7]}
     return BodyTable([(row[0], row[1], row[2]) for row in found], each), found
+
+
+def spawned_of(rows: Sequence[Any]) -> list[Row]:
+    """Return the rows of a record of spawned bodies: position, agent, environment, b, role, team, group, learn, each."""
+    found = [tuple(row) for row in rows if type(row) in (list, tuple) and len(row) >= 9]
+    table_of([row[1:9] for row in found])
+    if len(found) < len(rows) or any(type(row[0]) is not int or row[0] >> PAIR_BITS < 1 for row in found):
+        raise StoreError(f"record spawned: expected rows that begin with a position, found {rows!r:.100}")
+    return [row[:9] for row in found]
 
 
 class Columns:
@@ -149,23 +181,47 @@ def step_rows(
     for entry, count in zip(entries, counts, strict=True):
         episode, step, tick, ticks, timestamp, bodies, *_, flags, terminated, truncated, state = entry[:13]
         taken = [[next(one) for _ in range(count)] for one in lists]
-        each = _seats(bodies, count, len(seats), "record body_steps", environment)
+        if len(entry) > 13 and entry[13] is not None:
+            positions = _numbers(entry[13], "<i8", count, "record body_steps, positions")
+            whose = [table.body(position) for position in positions]
+        else:
+            positions = None
+            whose = [seats[seat] for seat in _seats(bodies, count, len(seats), "record body_steps", environment)]
         own = environment in table.each
         if type(episode) is not (bytes if own else int):
             what = "an episode of each body" if own else "one episode"
             raise StoreError(f"record body_steps: expected {what} of {environment}, found {episode!r:.40}")
         marks = _numbers(flags, "u1", count, "record body_steps, flags")
         if type(episode) is int:
+            if positions is not None:
+                order = table.view(positions)
+                taken = [[found[i] for i in order] for found in taken]
+                bodies = written([positions[i] for i in order])
             values = [one.joined(found) for one, found in zip(columns, taken, strict=True)]
             yield (episode, environment, (step, tick, ticks, timestamp, *values, terminated, truncated, state, bodies))
             continue
         episodes = _numbers(episode, "<i4", count, "record body_steps, episode")
         steps = _numbers(step, "<i4", count, "record body_steps, step")
-        for i, seat in enumerate(each):
+        for i, (name, _, b) in enumerate(whose):
             over = [bool(marks[i] & flag) for flag in _FLAGS]
             values = [found[i] for found in taken]
-            row = (steps[i], tick, ticks, timestamp, *values, *over, state, bodies[2 * i : 2 * i + 2])
-            yield episodes[i], f"{environment}[{seats[seat]}]", row
+            seat = bodies[2 * i : 2 * i + 2]
+            if positions is not None and positions[i] >> PAIR_BITS:
+                seat = written([positions[i]])
+            row = (steps[i], tick, ticks, timestamp, *values, *over, state, seat)
+            yield episodes[i], f"{environment}[{name}/{b}]", row
+
+
+def written(positions: Sequence[int]) -> bytes:
+    """Return positions as they rest."""
+    return SPAWNED + b"".join(position.to_bytes(8, "big") for position in positions)
+
+
+def read(bodies: bytes) -> tuple[list[int], bool]:
+    """Return the bodies of a step as they rest, and whether they are positions: else seats in their environment."""
+    if bodies[:2] == SPAWNED and len(bodies) % 8 == 2:
+        return [int.from_bytes(bodies[at : at + 8], "big") for at in range(2, len(bodies), 8)], True
+    return [int.from_bytes(bodies[at : at + 2], "little") for at in range(0, len(bodies), 2)], False
 
 
 def action_rows(
@@ -180,7 +236,11 @@ def action_rows(
         for name, place, kind in kinds
     }
     for entry, count in zip(entries, counts, strict=True):
-        bodies = _seats(entry[0], count, len(places), "record body_actions", agent)
+        if len(entry) > 11 and entry[11] is not None:
+            positions = _numbers(entry[11], "<i8", count, "record body_actions, positions")
+            whose = [table.body(position)[1:] for position in positions]
+        else:
+            whose = [places[place] for place in _seats(entry[0], count, len(places), "record body_actions", agent)]
         episodes, steps, ticks = (
             _numbers(column, "<i4", count, f"record body_actions, {name}")
             for column, name in zip(entry[1:4], ("episodes", "steps", "ticks"), strict=True)
@@ -193,8 +253,7 @@ def action_rows(
         noted = [None] * count if entry[10] is None else entry[10]
         if type(noted) not in (list, tuple) or len(noted) != count:
             raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
-        for i, place in enumerate(bodies):
-            environment, body = places[place]
+        for i, (environment, body) in enumerate(whose):
             objective = None if objectives[i] != objectives[i] else objectives[i]
             statistics = None if not noted[i] else msgpack.packb(noted[i])
             values = (next(found["sensors"]), next(found["setpoints"]), proposed[i], next(found["rewards"]))
@@ -208,14 +267,18 @@ def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable, name: str)
     if kind == "body_steps" and name not in table.each:
         return {(name, entry[0]) for entry in entries}
     if kind == "body_steps":
-        whose = [f"{name}[{seat}]" for seat in table.seats(name)]
-        pairs = ((entry[5], entry[0]) for entry in entries)
+        known = table.seats(name)
+        pairs = ((entry[5], entry[0], entry[13:14]) for entry in entries)
     else:
-        whose = [table.timeline(name, environment, b) for environment, b in table.places(name)]
-        pairs = ((entry[0], entry[1]) for entry in entries)
+        known = [(name, environment, b) for environment, b in table.places(name)]
+        pairs = ((entry[0], entry[1], entry[11:12]) for entry in entries)
     found: set[tuple[str, int]] = set()
-    for bodies, episodes in pairs:
+    for bodies, episodes, more in pairs:
         count = len(bodies) // 2
-        numbers = zip(_numbers(bodies, "<u2", count, kind), _numbers(episodes, "<i4", count, kind), strict=True)
-        found.update((whose[body], episode) for body, episode in numbers)
+        if any(more):
+            whose = [table.body(position) for position in _numbers(more[0], "<i8", count, kind)]
+        else:
+            whose = [known[body] for body in _numbers(bodies, "<u2", count, kind)]
+        timelines = [table.timeline(*body) for body in whose]
+        found.update(zip(timelines, _numbers(episodes, "<i4", count, kind), strict=True))
     return found
