@@ -32,6 +32,7 @@ from ganglion.wire.messages import (
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
+    MuscleReset,
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
@@ -231,13 +232,11 @@ class Ticks:
     """Run the ticks of one worker's part of a phase with bodies.
 
     What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
-    0, and its steps are ticks.
+    0, or as that of the number of an evaluation, and its steps are ticks.
     """
 
-    number = 0
-
     def __init__(self, phase: Phase, verdict: Verdict) -> None:
-        self.phase, self.step = phase, 0
+        self.phase, self.step, self.number = phase, 0, verdict.episode
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
         table = setup.bodies or []
@@ -272,7 +271,7 @@ class Ticks:
         # together in one round of a brain, they are told with the next decisions: their order must not vary.
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
-        self._base = (setup.phase, setup.worker, 0, 0)
+        self._base = (setup.phase, setup.worker, self.number, 0)
 
     @property
     def _several(self) -> bool:
@@ -336,7 +335,7 @@ class Ticks:
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
-            "worker": [self.step, self.round, self.participants, self._tolerated],
+            "worker": [self.step, self.number, self.round, self.participants, self._tolerated],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -349,7 +348,8 @@ class Ticks:
             world.given = writable_copy(given)
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
-        self.step, self.round, self.participants, self._tolerated = state["worker"]
+        self.step, self.number, self.round, self.participants, self._tolerated = state["worker"]
+        self._base = (*self._base[:2], self.number, 0)
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -357,6 +357,17 @@ class Ticks:
         for world in self.worlds:
             if world.count:
                 self._begin(world)
+
+    def again(self, verdict: Verdict) -> None:
+        """Begin one more evaluation: every environment has its budget once more; the ticks count on."""
+        self.step, self.number, self.round = 0, verdict.episode, verdict.round
+        self._base = (*self._base[:2], self.number, 0)
+        self._ending, self._closed = None, False
+        self.core.grant()
+        phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
+        spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
+        phase.participant.gather([phase.participant.ask(peer, "muscle.reset", reset, span) for peer, span in spans])
+        self._renew()
 
     def tick(self) -> bool:
         """Make one tick; say whether the worker's part goes on."""
@@ -714,21 +725,22 @@ class Ticks:
         if not causes:
             return []
         winner = max(causes, key=lambda cause: Signal[cause["signal"]])
-        if Signal[winner["signal"]] is not Signal.RESET:
+        if Signal[winner["signal"]] is not Signal.RESET and not self.phase.setup.evaluation:
             self._wishes += causes
             return []
         self._boundaries.keep(causes, self.step)
         over = core.close(e, str(winner["reason"]))
-        budget = world.clock.budget_episodes
-        core.spent[e] = budget is not None and core.episodes[e] >= budget
+        core.settle(e)
         return over
 
     def _finish_tick(self) -> None:
         """Look whether the phase is over, take signals, and begin anew what has ended."""
         core, wishes = self.core, self._wishes
         self._wishes = []
+        evaluation = self.phase.setup.evaluation
         if core.finished:
-            wishes.append({"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"})
+            over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
+            wishes.append({**over, "known": True} if evaluation else over)
         ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = go.round, go.participants
@@ -746,7 +758,7 @@ class Ticks:
             self._reset(str(winner["issuer"]), signal)
         core.tick += 1
         self._renew()
-        if not self.phase.common:
+        if not self.phase.common and not evaluation:
             self._reports = []
 
     def _reset(self, issuer: str, signal: Signal) -> None:
@@ -755,11 +767,8 @@ class Ticks:
         for world in self.worlds:
             if agent is None or any(link.agent.actor.name == agent for link in world.links):
                 self._close(world, f"truncated: signal {signal.name}")
-                budget = world.clock.budget_episodes
-                if not world.each:
-                    self.core.spent[world.number] |= budget is not None and self.core.episodes[world.number] >= budget
-                elif budget is not None:
-                    self.core.spent[world.number] = bool((self.core.episode[world.rows] >= budget).all())
+                if not self.core.spent[world.number]:
+                    self.core.settle(world.number)
 
     def _close(self, world: _World, reason: str) -> None:
         over = self.core.close(world.number, reason)
@@ -777,7 +786,8 @@ class Ticks:
             if world.each:
                 number = int(self.core.episode[world.rows].max())
             words = derive(world.world.setup["stream"], "episode", number)
-            message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
+            each = self.core.limits(world.number) if world.each else None
+            message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
             peer = world.world.peer
             span_s = phase.span_s("environment.reset", peer)
             asked.append(phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3)))
@@ -811,7 +821,7 @@ class Ticks:
         assert ending is not None
         report = EpisodeReport(
             worker=phase.setup.worker,
-            episode=0,
+            episode=self.number,
             steps=self.step,
             terminated=False,
             truncated=True,
@@ -877,6 +887,8 @@ class Ticks:
         self._untold, self._news_s = [0, 0], now_s + _NEWS_S
         setup, newest = self.phase.setup, self._newest
         fields = {"phase": setup.phase, "worker": setup.worker, **newest, "episodes": episodes, "steps": steps}
+        if setup.evaluation:
+            fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
     def _means(self, over: Over) -> dict[str, Any]:
