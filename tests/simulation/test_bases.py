@@ -113,7 +113,8 @@ seed: 7
 version: "0.1"
 schedule:
   - train:
-      environments: [{environment: {uid: lake, name: counting, params: {length: 2}}, budget: {episodes: 6}, episode_end: each}]
+      environments:
+        - {environment: {uid: lake, name: counting, params: {length: 2}}, budget: {episodes: 6}, episode_end: each}
       agents: [{name: ada, brain: log, muscle: echo}]
       bodies: {num: 3}
       simulation: {name: aeb}
