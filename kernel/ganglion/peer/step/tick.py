@@ -18,6 +18,7 @@ Array = NDArray[Any]
 
 BUDGET = "truncated: budget"
 _MOST = 2**62
+_NOBODY: Array = np.zeros(0, np.int64)  # one array for all: no view of another one, which a snapshot would refuse
 BETWEEN = {"repeat": 0, "noop": 1, "zero": 2}
 """What is applied between the decisions of a body."""
 
@@ -126,6 +127,13 @@ class Timelines:
 
     def deciding(self, due: Sequence[int]) -> Array:
         """Return the rows that decide before the step of these environments, ascending."""
+        if len(due) == 1:
+            rows = self.rows[due[0]]
+            rows = rows[self.alive[rows]]
+            if not self._always:
+                since = self.step[rows] - self._offset[rows]
+                rows = rows[(since >= 0) & (since % self._period[rows] == 0)]
+            return rows
         found = self.alive
         if len(due) < len(self.clocks):
             found = found & np.isin(self.environment, due)
@@ -210,7 +218,7 @@ class Timelines:
                     reason = f"truncated: max_steps {steps}"
                 elif self._made[row] == clock.budget_steps:
                     reason = BUDGET
-            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, ended[:0]))
+            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, _NOBODY))
         self.episode[ended] += 1
         self._begin(begun)
         self.spent[environment] = not self.alive[self.rows[environment]].any()
@@ -292,6 +300,30 @@ class Timelines:
         if self.end == "all":
             return all(self.spent)
         return next(spent for spent, clock in zip(self.spent, self.clocks, strict=True) if clock.uid == self.end)
+
+
+class Pace:
+    """Keep the virtual ticks of environments each of which goes its own way.
+
+    Attributes:
+        at: The tick at which each steps next.
+        lead: An environment that is so many ticks ahead of the slowest unfinished one stops; None: none does.
+    """
+
+    def __init__(self, clocks: Sequence[Clock], lead: int | None = None) -> None:
+        self.at, self.lead = [clock.offset for clock in clocks], lead
+        self._periods = [clock.period for clock in clocks]
+
+    def step(self, environment: int) -> None:
+        """Take note of a step."""
+        self.at[environment] += self._periods[environment]
+
+    def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
+        """Say whether an environment may step next; those that are `spent` hold up nobody."""
+        if self.lead is None:
+            return True
+        slowest = min(at for at, done in zip(self.at, spent, strict=True) if not done)
+        return self.at[environment] - slowest < self.lead
 
 
 def closed_flags(flags: Array, rows: Array, over: Sequence[Over]) -> Array:
