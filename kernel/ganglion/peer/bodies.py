@@ -26,7 +26,7 @@ from ganglion.sdk.environment import (
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import Information, Template
 from ganglion.sdk.seed import derive, integer_from_words
-from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentStart, EnvironmentUpdate
+from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
 
 _MOST = 2**62
 Stepped = tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]
@@ -61,11 +61,16 @@ class Bodies:
             raise AuthorError("episode_end: each needs an environment that is batched: update_batch and begin_batch")
         if start.reward is not None or start.transformer is not None:
             raise AuthorError("a reward or state_transformer of the document beside bodies is not built yet")
-        limits = start.each or {}
-        self._cap = limits.get("max_steps") or _MOST
-        self._budget_steps = limits.get("budget_steps") or _MOST
-        self._budget_episodes = limits.get("budget_episodes") or _MOST
         self.steps, self.made, self.episodes = (np.zeros(len(self._rows), np.int64) for _ in range(3))
+        self._limit(start.each or {})
+
+    def _limit(self, each: Mapping[str, Any]) -> None:
+        """Take the budgets of bodies with `each`, and how far they are."""
+        self._cap, self._budget_steps = (each.get(key) or _MOST for key in ("max_steps", "budget_steps"))
+        self._budget_episodes = np.broadcast_to(np.array(each.get("budget_episodes") or _MOST), len(self._rows))
+        for name in ("made", "episodes"):
+            if each.get(name) is not None:
+                getattr(self, name)[:] = each[name]
 
     def declare(self, sensors: Layout, actuators: Layout, rewards: Layout | None) -> None:
         """Take what the environment declared for one body."""
@@ -92,6 +97,8 @@ class Bodies:
         self._clear(stream)
         if not self._environment.batched:
             return self._readings_of(baseline.sensors_available, self._static)
+        if self._each is not None:
+            return self._begin_unspent()
         return self._begin_batch(self._static, self._seeds(self._static))
 
     def _clear(self, stream: bytes) -> None:
@@ -103,12 +110,16 @@ class Bodies:
                 self._name(row, body)
             self._environment.bodies = self._document
 
-    def begin_again(self, stream: bytes, baseline: EnvironmentBaseline) -> Field:
+    def begin_again(self, reset: EnvironmentReset, baseline: EnvironmentBaseline) -> Field:
         """Return the first readings of all bodies after a reset; with `each` zeros stand for those that are over."""
         if self._each is None:
-            return self.begin(stream, baseline)
-        self._clear(stream)
-        self.episodes[self._unspent(self._static)] += 1
+            return self.begin(reset.stream, baseline)
+        self._clear(reset.stream)
+        if reset.each is not None:
+            self._limit(reset.each)
+        return self._begin_unspent()
+
+    def _begin_unspent(self) -> Field:
         fresh = self._unspent(self._static)
         self.steps[fresh] = 0
         fresh.flags.writeable = False
@@ -119,7 +130,7 @@ class Bodies:
         return [whole.tobytes() for whole in found]
 
     def _unspent(self, rows: Array) -> Array:
-        return rows[(self.episodes[rows] < self._budget_episodes) & (self.made[rows] < self._budget_steps)]
+        return rows[(self.episodes[rows] < self._budget_episodes[rows]) & (self.made[rows] < self._budget_steps)]
 
     def _seeds(self, rows: Array) -> list[int]:
         """Return a seed for each body that begins: of its own episode, or of its part in that of the environment."""

@@ -72,6 +72,10 @@ class Setup:
         mode = EVALUATE if evaluation else phase.mode
         parts = {name: c for name, c, _ in conditions if c.has_episode_part()}
         plans = [p for p in (*phase.episode_conditions, *phase.phase_conditions) if p.name in parts]
+        environments = self._capped(phase)
+        if phase.bodies is not None and evaluation:  # budgets are those of one evaluation
+            count = phase.evaluate_episodes
+            environments = [replace(e, budget_steps=None, budget_episodes=count) for e in environments]
         return ControllerSetup(
             run=self._run,
             phase=phase.index,
@@ -80,7 +84,7 @@ class Setup:
             worker=worker,
             controller=outline_plugin(phase.controller),
             conditions=[outline_plugin(p) for p in plans],
-            environments=[self._environment(phase, e, worker, contents, evaluation) for e in self._capped(phase)],
+            environments=[self._environment(phase, e, worker, contents, evaluation) for e in environments],
             stream=self._services.words(["phase", phase.name, mode, "controller", "worker", worker]),
             deadlines_s=dict(phase.deadlines_s),
             governor=peer_name(self._run, Role.GOVERNOR),
@@ -255,7 +259,7 @@ def _with_bodies(phase: PhasePlan, used: Used, place: tuple[bool, int]) -> dict[
     for body in dynamic:
         pair = (body["agent"], body["environment"])
         body["used"] = max(used.get((*place, *pair), -1), least[pair] - 1)
-    return {"bodies": bodies, "dynamic": dynamic or None, "end": phase.end}
+    return {"bodies": bodies, "dynamic": dynamic or None, "end": "all" if place[0] else phase.end}
 
 
 Conditions = list[tuple[str, TerminationCondition, str]]

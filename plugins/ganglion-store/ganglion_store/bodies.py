@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 
 from ganglion.sdk.store import StoreError
-from ganglion_store.values import Declared, lists_of_matrix
+from ganglion_store.values import Declared, lists_of_matrix, value_lists
 
 Row = tuple[Any, ...]
 PAIR_BITS = 32  # of a position, for the number of a body that was spawned
@@ -61,9 +61,9 @@ class BodyTable:
         """Return the bodies of an environment in its own order."""
         return [row for row in self.rows if row[1] == environment]
 
-    def places(self, agent: str) -> list[tuple[str, int]]:
-        """Return environment and number of the bodies of an agent, in its own order."""
-        return [(uid, b) for name, uid, b in self.rows if name == agent]
+    def places(self, agent: str) -> list[tuple[str, str, int]]:
+        """Return the bodies of an agent in its own order."""
+        return [row for row in self.rows if row[0] == agent]
 
 
 def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
@@ -81,7 +81,7 @@ def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
 
 
 def spawned_of(rows: Sequence[Any]) -> list[Row]:
-    """Return the rows of a record of spawned bodies: position, agent, environment, b, role, team, group, learn, each."""
+    """Return the rows of a record `spawned`: position, agent, environment, b, role, team, group, learn, each."""
     found = [tuple(row) for row in rows if type(row) in (list, tuple) and len(row) >= 9]
     table_of([row[1:9] for row in found])
     if len(found) < len(rows) or any(type(row[0]) is not int or row[0] >> PAIR_BITS < 1 for row in found):
@@ -181,12 +181,7 @@ def step_rows(
     for entry, count in zip(entries, counts, strict=True):
         episode, step, tick, ticks, timestamp, bodies, *_, flags, terminated, truncated, state = entry[:13]
         taken = [[next(one) for _ in range(count)] for one in lists]
-        if len(entry) > 13 and entry[13] is not None:
-            positions = _numbers(entry[13], "<i8", count, "record body_steps, positions")
-            whose = [table.body(position) for position in positions]
-        else:
-            positions = None
-            whose = [seats[seat] for seat in _seats(bodies, count, len(seats), "record body_steps", environment)]
+        whose, positions = _whose(entry, 5, 13, count, table, seats, ("record body_steps", environment))
         own = environment in table.each
         if type(episode) is not (bytes if own else int):
             what = "an episode of each body" if own else "one episode"
@@ -196,7 +191,7 @@ def step_rows(
             if positions is not None:
                 order = table.view(positions)
                 taken = [[found[i] for i in order] for found in taken]
-                bodies = written([positions[i] for i in order])
+                bodies = _written([positions[i] for i in order])
             values = [one.joined(found) for one, found in zip(columns, taken, strict=True)]
             yield (episode, environment, (step, tick, ticks, timestamp, *values, terminated, truncated, state, bodies))
             continue
@@ -205,16 +200,36 @@ def step_rows(
         for i, (name, _, b) in enumerate(whose):
             over = [bool(marks[i] & flag) for flag in _FLAGS]
             values = [found[i] for found in taken]
-            seat = bodies[2 * i : 2 * i + 2]
-            if positions is not None and positions[i] >> PAIR_BITS:
-                seat = written([positions[i]])
-            row = (steps[i], tick, ticks, timestamp, *values, *over, state, seat)
+            row = (steps[i], tick, ticks, timestamp, *values, *over, state, _one(bodies, positions, i))
             yield episodes[i], f"{environment}[{name}/{b}]", row
 
 
-def written(positions: Sequence[int]) -> bytes:
+def _whose(
+    entry: Sequence[Any],
+    at: int,
+    behind: int,
+    count: int,
+    table: BodyTable,
+    known: Sequence[tuple[str, str, int]],
+    who: tuple[str, str],
+) -> tuple[list[tuple[str, str, int]], list[int] | None]:
+    """Return the bodies of an entry, and their positions if it has these, as one of a spawned body has."""
+    if len(entry) > behind and entry[behind] is not None:
+        positions = _numbers(entry[behind], "<i8", count, f"{who[0]}, positions")
+        return [table.body(position) for position in positions], positions
+    return [known[seat] for seat in _seats(entry[at], count, len(known), *who)], None
+
+
+def _written(positions: Sequence[int]) -> bytes:
     """Return positions as they rest."""
     return SPAWNED + b"".join(position.to_bytes(8, "big") for position in positions)
+
+
+def _one(bodies: bytes, positions: Sequence[int] | None, i: int) -> bytes:
+    """Return one body of several as it rests."""
+    if positions is not None and positions[i] >> PAIR_BITS:
+        return _written([positions[i]])
+    return bodies[2 * i : 2 * i + 2]
 
 
 def read(bodies: bytes) -> tuple[list[int], bool]:
@@ -222,6 +237,37 @@ def read(bodies: bytes) -> tuple[list[int], bool]:
     if bodies[:2] == SPAWNED and len(bodies) % 8 == 2:
         return [int.from_bytes(bodies[at : at + 8], "big") for at in range(2, len(bodies), 8)], True
     return [int.from_bytes(bodies[at : at + 2], "little") for at in range(0, len(bodies), 2)], False
+
+
+def reset_rows(
+    entries: Sequence[Any], table: BodyTable | None, environment: str, declared: Sequence[Declared]
+) -> Iterator[tuple[int, str, Row]]:
+    """Yield episode, timeline and row of first readings; there is no table where a phase has no bodies."""
+    for entry in entries:
+        if type(entry) not in (list, tuple) or len(entry) < 7:
+            raise StoreError(f"record resets: expected entries of 7 fields, found {entry!r:.60}")
+        episode, step, tick, ticks, timestamp, bodies, readings = entry[:7]
+        if bodies is None:
+            if type(episode) is not int:
+                raise StoreError(f"record resets: expected one episode, found {episode!r:.40}")
+            yield episode, "", (step, tick, ticks, timestamp, *value_lists([readings], declared), None)
+            continue
+        if table is None:
+            raise StoreError("record resets: expected a record `bodies` of the phase before")
+        (count,), seats = _counts([entry], 7, "record resets", 5), table.seats(environment)
+        whose, positions = _whose(entry, 5, 7, count, table, seats, ("record resets", environment))
+        columns = Columns(declared)
+        lists = columns.lists([readings], [count], "record resets, sensors")
+        if environment not in table.each:
+            if positions is not None:
+                order = table.view(positions)
+                lists, bodies = [lists[i] for i in order], _written([positions[i] for i in order])
+            yield episode, environment, (step, tick, ticks, timestamp, columns.joined(lists), bodies)
+            continue
+        episodes = _numbers(episode, "<i4", count, "record resets, episode")
+        for i, (name, _, b) in enumerate(whose):
+            row = (step, tick, ticks, timestamp, lists[i], _one(bodies, positions, i))
+            yield episodes[i], f"{environment}[{name}/{b}]", row
 
 
 def action_rows(
@@ -236,11 +282,7 @@ def action_rows(
         for name, place, kind in kinds
     }
     for entry, count in zip(entries, counts, strict=True):
-        if len(entry) > 11 and entry[11] is not None:
-            positions = _numbers(entry[11], "<i8", count, "record body_actions, positions")
-            whose = [table.body(position)[1:] for position in positions]
-        else:
-            whose = [places[place] for place in _seats(entry[0], count, len(places), "record body_actions", agent)]
+        whose, _ = _whose(entry, 0, 13, count, table, places, ("record body_actions", agent))
         episodes, steps, ticks = (
             _numbers(column, "<i4", count, f"record body_actions, {name}")
             for column, name in zip(entry[1:4], ("episodes", "steps", "ticks"), strict=True)
@@ -253,32 +295,39 @@ def action_rows(
         noted = [None] * count if entry[10] is None else entry[10]
         if type(noted) not in (list, tuple) or len(noted) != count:
             raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
-        for i, (environment, body) in enumerate(whose):
+        policies, versions = _policies(entry, count)
+        for i, (_, environment, body) in enumerate(whose):
             objective = None if objectives[i] != objectives[i] else objectives[i]
             statistics = None if not noted[i] else msgpack.packb(noted[i])
             values = (next(found["sensors"]), next(found["setpoints"]), proposed[i], next(found["rewards"]))
             over = [bool(marks[i] & flag) for flag in _FLAGS]
-            row = (body, steps[i], ticks[i], *values, objective, *over, statistics)
+            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, policies[i], versions[i])
             yield episodes[i], table.timeline(agent, environment, body), body, row
 
 
-def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable, name: str) -> set[tuple[str, int]]:
-    """Return timeline and episode of all rows in a record `body_steps` or `body_actions` that was taken before."""
-    if kind == "body_steps" and name not in table.each:
+def _policies(entry: Sequence[Any], count: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return by which model each body decided: where it comes from, and its number; None where that is not told."""
+    policy, version = entry[11:13] if len(entry) >= 13 else (None, None)
+    policies: Sequence[Any] = policy if isinstance(policy, list | tuple) else [policy] * count
+    if len(policies) != count or not {*map(type, policies)} <= {str, type(None)}:
+        raise StoreError(f"record body_actions, policy: expected text, or {count} texts, found {policy!r:.60}")
+    if version is None:
+        return policies, [None] * count
+    return policies, _numbers(version, "<i8", count, "record body_actions, policy_version")
+
+
+def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable | None, name: str) -> set[tuple[str, int]]:
+    """Return timeline and episode of all rows in a record of columns that was taken before."""
+    if table is None:
+        return {("", entry[0]) for entry in entries}
+    if kind != "body_actions" and name not in table.each:
         return {(name, entry[0]) for entry in entries}
-    if kind == "body_steps":
-        known = table.seats(name)
-        pairs = ((entry[5], entry[0], entry[13:14]) for entry in entries)
-    else:
-        known = [(name, environment, b) for environment, b in table.places(name)]
-        pairs = ((entry[0], entry[1], entry[11:12]) for entry in entries)
+    known = table.seats(name) if kind != "body_actions" else table.places(name)
+    at, of, behind = (5, 0, 13 if kind == "body_steps" else 7) if kind != "body_actions" else (0, 1, 13)
     found: set[tuple[str, int]] = set()
-    for bodies, episodes, more in pairs:
-        count = len(bodies) // 2
-        if any(more):
-            whose = [table.body(position) for position in _numbers(more[0], "<i8", count, kind)]
-        else:
-            whose = [known[body] for body in _numbers(bodies, "<u2", count, kind)]
+    for entry in entries:
+        count = len(entry[at]) // 2
+        whose, _ = _whose(entry, at, behind, count, table, known, (kind, name))
         timelines = [table.timeline(*body) for body in whose]
-        found.update(zip(timelines, _numbers(episodes, "<i4", count, kind), strict=True))
+        found.update(zip(timelines, _numbers(entry[of], "<i4", count, kind), strict=True))
     return found
