@@ -1089,7 +1089,7 @@ class Ticks:
         if world.shown:
             setup = self.phase.setup
             record = ["resets", setup.phase, setup.mode, setup.worker, world.world.uid, world.shown]
-            self.phase.records.add(record, len(world.shown), sum(len(one[-1]) + _ROW_BYTES for one in world.shown))
+            self.phase.records.add(record, len(world.shown), sum(len(one[6]) + _ROW_BYTES for one in world.shown))
             world.shown = []
         self._hand_on(world, "body_steps", world.world.uid)
 

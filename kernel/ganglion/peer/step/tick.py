@@ -176,7 +176,7 @@ class Timelines:
         self._begin(rows)
 
     def _unspent(self, environment: int) -> Array:
-        """Say of each body of an environment with `each` whether its budget allows more steps; of none that was spawned."""
+        """Say of each body of the document, with `each`, whether its budget allows more steps."""
         rows, clock = self.static[environment], self.clocks[environment]
         episodes, steps = clock.budget_episodes or _MOST, clock.budget_steps or _MOST
         found: Array = (self.episode[rows] - self.more_of[rows] < episodes) & (self._made[rows] < steps)
@@ -328,19 +328,10 @@ class Timelines:
             self.more[environment] += lost
             return [self._close(environment, False, reason, lost)]
         begun = living[(self.step[living] > 0) | (lost & ~self.fresh[living])]
+        numbers = np.stack([begun, self.episode[begun], self.step[begun], self.b[begun]], 1).tolist()
         found = [
-            Over(
-                environment,
-                r,
-                int(self.episode[r]),
-                int(self.step[r]),
-                False,
-                reason,
-                np.array([r]),
-                lost,
-                int(self.b[r]),
-            )
-            for r in begun.tolist()
+            Over(environment, row, episode, steps, False, reason, np.array([row]), lost, b)
+            for row, episode, steps, b in numbers
         ]
         self.alive[living] = False
         self.episode[begun] += 1
