@@ -58,6 +58,8 @@ class Acting:
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
+        self.learning = True  # else the brain is told nothing of what is decided from now on
+        self._tells = self._learns.copy()  # whether it is told of the open decision
         self._seen = [np.zeros((n, run.width), run.dtype) for run in self._sensors.runs]
         self._set = [np.zeros((n, run.width), run.dtype) for run in self._actuators.runs]
         noops = self._actuators.field([[it.value for it in self._declared]])
@@ -68,7 +70,10 @@ class Acting:
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
-    STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array")
+    STATE = (
+        *("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array"),
+        *("learning", "_tells"),
+    )
 
     def state(self) -> dict[str, Any]:
         """Return what a successor needs, between two messages."""
@@ -203,7 +208,7 @@ class Acting:
         """Return what the brain is told of completed decisions, None if of none."""
         if self._setup.brain is None:
             return None
-        learns = self._learns[places]
+        learns = self._tells[places]
         if not learns.all():
             if not learns.any():
                 return None
@@ -259,6 +264,8 @@ class Acting:
         self._number[places] = self._decisions[places]
         self._decisions[places] += 1
         self._open[places] = True
+        if self._setup.pool is not None:
+            self._tells[places] = self._learns[places] & self.learning
         return blocks, self._noted(places)
 
     def _proposed(self, places: Array, fresh: Array) -> Field:

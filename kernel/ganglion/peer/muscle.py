@@ -39,7 +39,9 @@ from ganglion.wire.messages import (
     MuscleReady,
     MuscleReset,
     MuscleSetup,
-    Nothing,
+    PolicyAsked,
+    Swap,
+    Swapped,
     Think,
     Thought,
     UpdateAsked,
@@ -59,7 +61,7 @@ class MuscleHost(AgentHost):
     """Host one muscle per phase, with its objective and its memory."""
 
     kind = "muscle"
-    calls = ("setup", "act", "reset", "shutdown")
+    calls = ("setup", "act", "swap", "reset", "shutdown")
 
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
@@ -119,14 +121,29 @@ class MuscleHost(AgentHost):
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
+        self._follows = setup.follows
         if setup.brain is not None:
-            thought = self._ask("brain.join", BrainJoin(worker=setup.worker), None)
+            thought = self._ask("brain.join", BrainJoin(setup.worker, setup.source, setup.follows), None)
             self._receive(thought.filters)
             self._update(thought)
             self._learned |= thought.statistics or {}
-        else:
+        if setup.brain is None or not setup.follows:
             self._prepare(muscle)
         return MuscleReady(blocks=True)
+
+    def swap(self, request: Request, swap: Swap) -> Swapped:
+        """Decide by another model of the pool from now on, or by the current one."""
+        self._running()
+        self._stands = True
+        if self._setup.pool is None or self._acting is None:
+            raise RemoteProtocolError("muscle.swap: this muscle plays by no pool")
+        ask = self.participant.ask(self._setup.pool, "brain.policy", PolicyAsked(swap.draw), self._think_s)
+        thought: Thought = deserialized(*self.participant.gather([ask], blobs=True)[0])
+        self._follows = not swap.draw
+        self._acting.learning = swap.learns
+        self._due = None
+        self._update(thought)
+        return Swapped(thought.version or 0)
 
     def _make_acting(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Acting:
         """Return what acts for many bodies: one object for all of them, or one for each."""
@@ -196,7 +213,9 @@ class MuscleHost(AgentHost):
                 brain = self._setup.brain
                 if self._kept:
                     self._send_kept(None)
-                self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
+                self.participant.call(
+                    brain, "brain.leave", BrainLeave(self._worker, self._setup.source), span_s("brain.leave", {})
+                )
             for one in self._muscles():
                 self._hooks("teardown", one.teardown)
             self._hooks.close()
@@ -218,7 +237,7 @@ class MuscleHost(AgentHost):
 
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
-        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
+        pending = self.participant.ask(self._setup.policy, "brain.policy", PolicyAsked(), self._think_s)
         return deserialized(*self.participant.gather([pending], blobs=True)[0])
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -247,12 +266,14 @@ class MuscleHost(AgentHost):
             "learned": self._learned,
             "together": self._together,
             "acting": None if self._acting is None else self._acting.state(),
+            "follows": self._follows,
             "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
         self._told_rewards = books["told"]
         self._learned, self._together = dict(books["learned"]), books["together"]
+        self._follows = books["follows"]
         self._begin_episode(books["episode"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
@@ -361,7 +382,10 @@ class MuscleHost(AgentHost):
             else:
                 reward_ids = None if self._told_rewards else self._reward_ids
                 self._told_rewards = True
-                think = replace(think, round=act.round, workers=act.workers, reward_ids=reward_ids)
+                own = (self._setup.source, self._follows)
+                think = replace(
+                    think, round=act.round, workers=act.workers, reward_ids=reward_ids, source=own[0], follows=own[1]
+                )
                 thought = self._ask("brain.think", think, position)
             if thought.fresh:
                 self._due = thought
@@ -536,7 +560,7 @@ class MuscleHost(AgentHost):
 
     def _ask_newest(self, act: Act, position: Position | None) -> Thought:
         """Ask for the newest update, without a row."""
-        asked = UpdateAsked(worker=self._worker, round=act.round, workers=act.workers)
+        asked = UpdateAsked(self._worker, act.round, act.workers, self._setup.source, self._follows)
         return self._ask("brain.update", asked, position)
 
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.step.layout import Field, Layout
+from ganglion.peer.step.layout import Array, Field, Layout
 from ganglion.peer.values import SIMPLE, copied, deserialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
@@ -218,4 +218,13 @@ def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:
             found[part.name] = np.concatenate(values)
         else:
             found[part.name] = [one for value in values for one in value]
+    return Transitions(**found)
+
+
+def taken(chunk: Transitions, order: Array) -> Transitions:
+    """Return rows in another order."""
+    found: dict[str, Any] = {}
+    for part in fields(Transitions):
+        value = getattr(chunk, part.name)
+        found[part.name] = value[order] if isinstance(value, np.ndarray) else [value[i] for i in order.tolist()]
     return Transitions(**found)
