@@ -13,23 +13,19 @@ from ganglion.peer.step.tick import Array, Timelines
 if TYPE_CHECKING:
     from ganglion.peer.ticks import _Agent
 
-_Body = list[Any]  # agent, environment, b
-
 
 class _Side(NamedTuple):
     """Bodies of an environment that win and lose together: those of a team, or one that is of none."""
 
     members: list[tuple[_Agent, Array]]  # with places
-    bodies: list[_Body]
+    rows: list[int]
 
 
 class Play:
     """Keep turns and ratings of a worker; `agents` are those that decide by pools."""
 
-    def __init__(
-        self, agents: Sequence[_Agent], bodies: Sequence[Sequence[_Body]], sides: Mapping[int, list[_Side]]
-    ) -> None:
-        self.agents, self._bodies, self._sides = list(agents), bodies, sides
+    def __init__(self, agents: Sequence[_Agent], sides: Mapping[int, list[_Side]]) -> None:
+        self.agents, self._sides = list(agents), sides
         given = [agent.actor.setup for agent in agents]
         rotating = [(number, one["team"]) for number, one in enumerate(given) if one["rotate_every"] is not None]
         teams: dict[str, list[int]] = {}
@@ -62,12 +58,8 @@ class Play:
         """Say whether a model is drawn, and whether the brain is told of what is decided by it."""
         return place not in self._turns.learning, self._turns.learns(place)
 
-    def bodies(self, place: int) -> Sequence[_Body]:
-        """Return agent, environment and number of the bodies that decide by one of the models."""
-        return self._bodies[place]
-
     def rate(self, environment: int) -> list[list[Any]]:
-        """Rate the sides of an environment by what they got in its episode; return tick, body and rating of each."""
+        """Rate the sides of an environment by what they got in its episode; return tick, row and rating of each body."""
         sides = self._sides.get(environment, ())
         if not sides:
             return []
@@ -80,7 +72,7 @@ class Play:
                 agent.returns[places] = 0.0
         ratings = self._ratings[environment] = rated(self._ratings[environment], returns, self._k[environment])
         tick = self.ended[environment]
-        return [[tick, *body, rating] for side, rating in zip(sides, ratings, strict=True) for body in side.bodies]
+        return [[tick, row, rating] for side, rating in zip(sides, ratings, strict=True) for row in side.rows]
 
     def state(self) -> list[Any]:
         """Return all that changes."""
@@ -95,21 +87,19 @@ class Play:
 def play_of(agents: Sequence[_Agent], table: Sequence[Mapping[str, Any]], core: Timelines) -> Play:
     """Return the play of a worker; sides are rated where there are two at least and one decides by a pool."""
     players = [agent for agent in agents if "pool" in agent.actor.setup]
-    bodies = [[[table[row][key] for key in ("agent", "environment", "b")] for row in agent.rows] for agent in players]
     sides: dict[int, list[_Side]] = {}
     for environment, rows in enumerate(core.rows):
         teams: dict[Any, list[int]] = {}
         for row in rows.tolist():
             team = table[row]["team"]
             teams.setdefault(row if team is None else team, []).append(row)
-        parts = [_side(agents, table, np.array(members)) for members in teams.values()]
+        parts = [_side(agents, members) for members in teams.values()]
         pooled = any(agent in players for part in parts for agent, _ in part.members)
         if pooled and len(parts) > 1 and core.clocks[environment].end != "each":
             sides[environment] = parts
-    return Play(players, bodies, sides)
+    return Play(players, sides)
 
 
-def _side(agents: Sequence[_Agent], table: Sequence[Mapping[str, Any]], rows: Array) -> _Side:
+def _side(agents: Sequence[_Agent], rows: list[int]) -> _Side:
     members = [(agent, np.flatnonzero(np.isin(agent.rows, rows))) for agent in agents]
-    bodies = [[table[row][key] for key in ("agent", "environment", "b")] for row in rows.tolist()]
-    return _Side([(agent, places) for agent, places in members if len(places)], bodies)
+    return _Side([(agent, places) for agent, places in members if len(places)], rows)

@@ -11,6 +11,7 @@ import numpy as np
 from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
 from ganglion.peer.play import Play, play_of
 from ganglion.peer.records import pack
@@ -23,6 +24,7 @@ from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.sdk.spaces import Box
+from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     DECIDE,
     FIRST,
@@ -106,6 +108,7 @@ class _World:
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
         self.entries: list[list[Any]] = []
+        self.shown: list[list[Any]] = []  # first readings, on their way likewise
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *self.rewards.sizes))
 
@@ -189,7 +192,7 @@ class _Agent:
     )
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """What an agent is told and asked: its message, whose places and flags these are, and who decides."""
 
     agent: _Agent
@@ -198,6 +201,15 @@ class _Asked(NamedTuple):
     flags: Array
     earned: Runs
     deciding: Array
+
+
+class Sent(NamedTuple):
+    """What an environment is asked: the call, which bodies take part (None: all), and what is applied to them."""
+
+    world: _World
+    pending: Pending
+    places: Array | None
+    setpoints: Runs
 
 
 def _transform(table: Sequence[Mapping[str, Any]], width: int) -> tuple[Array, Array, Array, Array] | None:
@@ -357,6 +369,11 @@ class Ticks:
         rows = [[*(body[key] for key in keys), own, body["policy"]] for body, own in table]
         records.add(["bodies", setup.phase, rows])
 
+    @property
+    def _parts(self) -> list[_World | _Agent]:
+        """Return those whose rows are kept until they are handed on."""
+        return [*self.worlds, *self.agents]
+
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Return all that a successor needs at the begin of a tick."""
@@ -364,6 +381,8 @@ class Ticks:
             "core": self.core.state(),
             "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
             "given": [world.given for world in self.worlds],
+            "shown": [world.shown for world in self.worlds],
+            "rows": [[part.entries, part.weight, part.size_bytes] for part in self._parts],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
@@ -377,8 +396,10 @@ class Ticks:
         for agent, known in zip(self.agents, state["agents"], strict=True):
             for name in _Agent.STATE:
                 setattr(agent, name, writable_copy(known[name]))
-        for world, given in zip(self.worlds, state["given"], strict=True):
-            world.given = writable_copy(given)
+        for world, given, shown in zip(self.worlds, state["given"], state["shown"], strict=True):
+            world.given, world.shown = writable_copy(given), list(shown)
+        for part, rows in zip(self._parts, state["rows"], strict=True):
+            part.entries, part.weight, part.size_bytes = list(rows[0]), rows[1], rows[2]
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.round, self.participants, self._tolerated, self._wave = state["worker"]
@@ -410,7 +431,7 @@ class Ticks:
 
     def _act(self, deciding: Array) -> None:
         phase = self.phase
-        asked: list[_Asked] = []
+        asked: list[Asked] = []
         for agent in self.agents:
             mine = deciding[agent.among(deciding)]
             if len(mine) or agent.ends:
@@ -432,7 +453,7 @@ class Ticks:
             if len(one.deciding):
                 self._decide(one.agent, one.deciding, answer)
 
-    def _asked(self, agent: _Agent, deciding: Array) -> _Asked:
+    def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
         places, fresh = deciding, self.core.fresh[agent.rows[deciding]]
         flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
@@ -459,9 +480,9 @@ class Ticks:
         message = Act(
             blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
         )
-        return _Asked(agent, message, places, flags, earned, deciding)
+        return Asked(agent, message, places, flags, earned, deciding)
 
-    def _complete(self, asked: _Asked, answer: Acted) -> None:
+    def _complete(self, asked: Asked, answer: Acted) -> None:
         """Record the decisions that a message completed."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, answer)
@@ -546,37 +567,36 @@ class Ticks:
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
-        phase, core = self.phase, self.core
+        phase = self.phase
         self.step += 1
         phase.hooks.step = self.step
         position = (*self._base, self.step, 0)
-        stepped, asked = [self.worlds[e] for e in due], []
-        sent: list[tuple[Array | None, Runs]] = []
-        for world in stepped:
-            living = core.living(world.number)
-            places = None if len(living) == world.count else living
-            if world.sparse:
-                setpoints = world.setpoints(np.isin(world.rows, deciding))
-            else:
-                setpoints = world.given
-            setpoints = [run.copy() if places is None else run[places] for run in setpoints]
-            field = blocks_of(setpoints)
-            if not world.world.blocks:
-                field = world.actuators.rows(field, len(living))
-            rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
-            message = EnvironmentUpdate(field, None, rows)
-            sent.append((places, setpoints))
-            peer = world.world.peer
-            asked.append(phase.participant.ask(peer, "environment.update", message, world.world.update_s, position))
-        answers = phase.participant.gather(asked)
-        for world, answer, (places, setpoints) in zip(stepped, answers, sent, strict=True):
-            self._take(world, answer, places, setpoints)
+        sent = [self._step(self.worlds[e], deciding, position) for e in due]
+        answers = phase.participant.gather([one.pending for one in sent])
+        for one, answer in zip(sent, answers, strict=True):
+            self._take(one, answer, self.step)
         phase.tick += 1
-        now_s = asked[-1].since_s if asked else phase.participant.clock()
+        now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
             phase.tell_steps(0, self.step, now_s)
 
-    def _take(self, world: _World, answer: EnvironmentUpdated, places: Array | None, setpoints: Runs) -> None:
+    def _step(self, world: _World, deciding: Array, position: Position) -> Sent:
+        """Have an environment step; these bodies have decided now."""
+        living = self.core.living(world.number)
+        places = None if len(living) == world.count else living
+        setpoints = world.setpoints(np.isin(world.rows, deciding)) if world.sparse else world.given
+        setpoints = [run.copy() if places is None else run[places] for run in setpoints]
+        field = blocks_of(setpoints)
+        if not world.world.blocks:
+            field = world.actuators.rows(field, len(living))
+        rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
+        message, span_s = EnvironmentUpdate(field, None, rows), world.world.update_s
+        ask = self.phase.participant.ask
+        return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
+
+    def _take(self, sent: Sent, answer: EnvironmentUpdated, now: int) -> None:
+        """Take what a step brought; `now` is the time of an environment that tells none."""
+        world, _, places, setpoints = sent
         core, told = self.core, world.world
         count = world.count if places is None else len(places)
         rows = world.rows if places is None else world.rows[places]
@@ -587,7 +607,7 @@ class Ticks:
             begun, first = self._first(world, answer)
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
-        told.ticks = self.step if answer.ticks is None else answer.ticks
+        told.ticks = now if answer.ticks is None else answer.ticks
         told.timestamp = answer.timestamp
         if answer.excused:
             self._note_tolerated(answer.excused)
@@ -612,6 +632,7 @@ class Ticks:
         self._over += over
         if len(begun):
             self._began(world, first, begun)
+            self._show(world, first, begun, core.tick + 1)
         terminated = met and over[0].terminated
         world.entries.append(
             [
@@ -661,7 +682,19 @@ class Ticks:
     def _begin(self, world: _World) -> None:
         """Begin an episode of all bodies of an environment with the readings that it shows."""
         self.core.begin(world.number)
-        self._began(world, world.sensors.matrices(world.world.readings, world.count))
+        readings = world.sensors.matrices(world.world.readings, world.count)
+        self._began(world, readings)
+        seats = self.core.living(world.number)
+        self._show(world, [run[seats] for run in readings], seats, self.core.tick)
+
+    def _show(self, world: _World, readings: Runs, seats: Array, tick: int) -> None:
+        """Record the first readings of these bodies, on which they decide from a tick on."""
+        core, told = self.core, world.world
+        rows = world.rows[seats]
+        episode = core.episode[rows].astype("<i4").tobytes() if world.each else core.episodes[world.number]
+        bodies = seats.astype(ROW_NUMBER).tobytes()
+        world.shown.append([episode, 0, tick, told.ticks, told.timestamp, bodies, _joined(readings)])
+        world.size_bytes += len(seats) * world.row_bytes
 
     def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
         """Give an agent what bodies of an environment read, and what they earned."""
@@ -733,7 +766,7 @@ class Ticks:
         answers: list[Swapped] = self.phase.participant.gather(asked)
         setup = self.phase.setup
         for place, answer in zip(due, answers, strict=True):
-            rows = [[self.core.tick, *body, answer.version] for body in play.bodies(place)]
+            rows = [[self.core.tick, row, answer.version] for row in play.agents[place].rows.tolist()]
             self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
 
     def _rate(self, play: Play, over: Over) -> None:
@@ -771,7 +804,7 @@ class Ticks:
         mine = [other.source for other in self.agents if other.actor.name == agent.actor.name and other.brain]
         return [worker * agent.sources + source for worker in self._workers(agent.actor.name) for source in mine]
 
-    def _seated(self, asked: Sequence[_Asked]) -> list[_Asked]:
+    def _seated(self, asked: Sequence[Asked]) -> list[Asked]:
         """Return messages with the round in which a brain awaits all muscles of its agent, those of one worker too.
 
         Where workers go their own ways, or end one after the other, a muscle is a round of its own.
@@ -779,15 +812,15 @@ class Ticks:
         self._wave += 1
         setup, found = self.phase.setup, []
         for one in asked:
-            agent, more = one.agent, {}
+            agent, message = one.agent, one.message
             if agent.sources > 1 and self._several:
-                more = {"workers": self._seats(agent)}
+                message = replace(message, workers=self._seats(agent))
             elif agent.sources > 1:
                 mates = [other.agent for other in asked if other.agent.actor.name == agent.actor.name]
                 mates = [agent] if self._apart else [mate for mate in mates if mate.brain]
                 seats = [setup.worker * mate.sources + mate.source for mate in mates]
-                more = {"workers": seats, "round": self.round if self._apart else self._wave}
-            found.append(one._replace(message=replace(one.message, **more)) if more else one)
+                message = replace(message, workers=seats, round=self.round if self._apart else self._wave)
+            found.append(one._replace(message=message))
         return found
 
     def _wish(self, name: str, answer: Acted) -> None:
@@ -871,20 +904,21 @@ class Ticks:
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
-        phase, asked = self.phase, []
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
-        for world in due:
-            number = self.core.episodes[world.number]
-            if world.each:
-                number = int(self.core.episode[world.rows].max())
-            words = derive(world.world.setup["stream"], "episode", number)
-            message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
-            peer = world.world.peer
-            span_s = phase.span_s("environment.reset", peer)
-            asked.append(phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3)))
-        for world, answer in zip(due, phase.participant.gather(asked), strict=True):
+        asked = [self._ask_reset(world) for world in due]
+        for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
             world.world.began(answer)
             self._begin(world)
+
+    def _ask_reset(self, world: _World) -> Pending:
+        number = self.core.episodes[world.number]
+        if world.each:
+            number = int(self.core.episode[world.rows].max())
+        words = derive(world.world.setup["stream"], "episode", number)
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
+        phase, peer = self.phase, world.world.peer
+        span_s = phase.span_s("environment.reset", peer)
+        return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _stop(self, ending: Ending, reason: str) -> None:
@@ -945,6 +979,10 @@ class Ticks:
         if not self._over:
             return
         over, self._over = self._over, []
+        self._record_over(over, map(self._means, over))
+
+    def _record_over(self, over: Sequence[Over], means_of: Iterable[dict[str, Any]]) -> None:
+        """Record these episodes, with what the bodies of each got."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
             self._hand_on_steps(self.worlds[number])
@@ -953,7 +991,7 @@ class Ticks:
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
-        for one in over:
+        for one, means in zip(over, means_of, strict=True):
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])
             label = uid if body is None else f"{uid}[{body}]"
@@ -961,7 +999,6 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
-            means = self._means(one)
             if self._play is not None and one.row is None:
                 self._rate(self._play, one)
             self._reports.append({**told, **flags, "agents": means})
@@ -982,11 +1019,13 @@ class Ticks:
         fields = {"phase": setup.phase, "worker": setup.worker, **newest, "episodes": episodes, "steps": steps}
         self.phase.participant.tell_event("episode.ended", fields)
 
-    def _means(self, over: Over) -> dict[str, Any]:
-        """Return what the bodies of an episode got, per agent, and count anew."""
+    def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
+        """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
         sums: dict[str, list[Any]] = {}  # decisions, sum and count of the objectives
         for link in self.worlds[over.environment].links:
             agent = link.agent
+            if whose is not None and agent is not whose:
+                continue
             places = link.places
             if over.row is not None:
                 if self.owner[over.row] is not agent:
@@ -998,12 +1037,8 @@ class Ticks:
                 mine[:] = mine[0] + decisions, mine[1] + float(agent.given[places].sum()), mine[2] + counted
             agent.given[places], agent.counted[places], agent.decisions[places] = 0.0, 0, 0
         return {
-            name: {
-                "decisions": decisions,
-                "sum": total if counted else None,
-                "mean": total / counted if counted else None,
-            }
-            for name, (decisions, total, counted) in sums.items()
+            name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
+            for name, (n, total, counted) in sums.items()
         }
 
     def hand_on(self) -> None:
@@ -1015,6 +1050,11 @@ class Ticks:
         self.phase.records.flush()
 
     def _hand_on_steps(self, world: _World) -> None:
+        if world.shown:
+            setup = self.phase.setup
+            record = ["resets", setup.phase, setup.mode, setup.worker, world.world.uid, world.shown]
+            self.phase.records.add(record, len(world.shown), sum(len(one[-1]) + _ROW_BYTES for one in world.shown))
+            world.shown = []
         self._hand_on(world, "body_steps", world.world.uid)
 
     def _hand_on_actions(self, agent: _Agent) -> None:

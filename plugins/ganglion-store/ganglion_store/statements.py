@@ -80,7 +80,11 @@ def _sealed(name: str) -> str:
     table = schema.metadata.tables[f"stored_{name}"]
     run = table.c.number if name == "runs" else table.c.run
     keys = [column for column in table.primary_key.columns if column is not run]
-    left_out = {run, *([table.c.head] if name == "runs" else []), *(keys if name not in ("phases", "bodies") else [])}
+    left_out = {
+        run,
+        *([table.c.head] if name == "runs" else []),
+        *(keys if name not in ("phases", *schema.SEALED_OF_BODIES) else []),
+    }
     columns = [column for column in table.columns if column not in left_out]
     return _sql(sa.select(*columns).where(run == sa.bindparam("run_")).order_by(*keys))
 
@@ -102,6 +106,7 @@ INSERT_EPISODE = _insert(_e, "number")
 INSERT_SEGMENT = _insert(_s, "number")
 INSERT_STEP = _insert(schema.steps)
 INSERT_ACTION = _insert(schema.actions)
+INSERT_RESET = _insert(schema.resets)
 INSERT_BODY = _insert(schema.bodies)
 SELECT_BODIES = _select(
     schema.bodies,
@@ -109,7 +114,12 @@ SELECT_BODIES = _select(
     *_equal(schema.bodies, "run"),
     order="phase position",
 )
-SELECT_BODIES_SEALED = _sealed("bodies")
+SEALED_OF_BODIES = {name: _sealed(name) for name in schema.SEALED_OF_BODIES}
+_play = {"opponents": schema.opponents, "ratings": schema.ratings}
+_PLACE = "run phase worker tick position"
+UPSERT_PLAY = {name: _upsert(table, _PLACE, table.columns.keys()[-1]) for name, table in _play.items()}
+SELECT_PLAY = {name: _select(table, table.columns.keys()[-1], *_equal(table, _PLACE)) for name, table in _play.items()}
+DELETE_PLAY = [_delete(t, *_equal(t, "run"), t.c.phase >= sa.bindparam("first")) for t in _play.values()]
 INSERT_RETURN = _insert(schema.returns)
 INSERT_SIGNAL = _insert(_g, "number")
 INSERT_BRAIN = _insert(_b, "number")
@@ -200,15 +210,21 @@ SELECT_ALL_EPISODES = _select(
     *_equal(_e, "run"),
     order="number",
 )
+_first = sa.exists().where(schema.resets.c.segment == _s.c.number)
+_named_so: dict[str, Any] = {name: sa.literal_column(f"'{name}'") for name in ("agent", "actions", "resets", "steps")}
+_table = sa.case(
+    (_m.c.kind == _named_so["agent"], _named_so["actions"]), (_first, _named_so["resets"]), else_=_named_so["steps"]
+)
 _least = sa.select(sa.func.min(schema.actions.c.body)).where(schema.actions.c.segment == _s.c.number)
 SELECT_SEGMENTS = _sql(
-    sa.select(_s.c.number, _m.c.kind, _m.c.name, _least.scalar_subquery().label("body"))
+    sa.select(_s.c.number, _table.label("table"), _m.c.name, _least.scalar_subquery().label("body"))
     .select_from(_s.join(_m, _s.c.member == _m.c.number))
     .where(*_equal(_s, "episode"))
     .order_by(_s.c.number)
 )
 SELECT_STEPS = _of_segment(schema.steps, "step")
 SELECT_ACTIONS = _of_segment(schema.actions, "step body")
+SELECT_RESETS = _of_segment(schema.resets, "step")
 SELECT_RETURNS = _of_segment(schema.returns, "body")
 SELECT_SEALS = _select(_a, "position digests", *_equal(_a, "run name"), order="position")
 COUNT_EPISODES = _sql(sa.select(sa.func.count()).select_from(_e).where(*_equal(_e, "run")))
