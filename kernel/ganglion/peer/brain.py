@@ -660,6 +660,7 @@ class BrainHost(AgentHost):
             excused=excused,
             statistics=noted,
             together=1 if self._learn_every < 2 else self._learn_every - self._thoughts % self._learn_every,
+            version=None if newest is None or not self._bodies else newest.version,
         )
         self.participant.reply(request, thought, blobs)
 

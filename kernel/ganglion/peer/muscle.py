@@ -122,6 +122,7 @@ class MuscleHost(AgentHost):
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
         self._follows = setup.follows
+        self._version = 0  # of the update by which bodies decide
         if setup.brain is not None:
             thought = self._ask("brain.join", BrainJoin(setup.worker, setup.source, setup.follows), None)
             self._receive(thought.filters)
@@ -143,7 +144,8 @@ class MuscleHost(AgentHost):
         self._acting.learning = swap.learns
         self._due = None
         self._update(thought)
-        return Swapped(thought.version or 0)
+        self._version = thought.version or 0
+        return Swapped(self._version)
 
     def _make_acting(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Acting:
         """Return what acts for many bodies: one object for all of them, or one for each."""
@@ -257,7 +259,7 @@ class MuscleHost(AgentHost):
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows that has been set up; nothing is decided and open."""
-        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
+        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters, self._due.version]
         return {
             "rewards": self._reward_ids,
             "told": self._told_rewards,
@@ -266,21 +268,21 @@ class MuscleHost(AgentHost):
             "learned": self._learned,
             "together": self._together,
             "acting": None if self._acting is None else self._acting.state(),
-            "follows": self._follows,
+            "follows": [self._follows, self._version],
             "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
         self._told_rewards = books["told"]
         self._learned, self._together = dict(books["learned"]), books["together"]
-        self._follows = books["follows"]
+        self._follows, self._version = books["follows"]
         self._begin_episode(books["episode"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
             for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
                 memory.restore(rows)
         due = books["due"]
-        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
+        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2], version=due[3])
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _prepare_filters(self, filters: ActingFilters) -> None:
@@ -382,10 +384,9 @@ class MuscleHost(AgentHost):
             else:
                 reward_ids = None if self._told_rewards else self._reward_ids
                 self._told_rewards = True
-                own = (self._setup.source, self._follows)
-                think = replace(
-                    think, round=act.round, workers=act.workers, reward_ids=reward_ids, source=own[0], follows=own[1]
-                )
+                source = (self._setup.source, self._follows)
+                think = replace(think, round=act.round, workers=act.workers, reward_ids=reward_ids)
+                think = think if source == (0, True) else replace(think, source=source[0], follows=source[1])
                 thought = self._ask("brain.think", think, position)
             if thought.fresh:
                 self._due = thought
@@ -395,9 +396,11 @@ class MuscleHost(AgentHost):
             learned, self._learned = self._learned, {}
         if self._due is not None:
             due, self._due = self._due, None
+            self._version = due.version or 0
             if self._takes_updates:
                 self._update(due)
         setpoints, statistics = acting.decide(act)
+        told = self._setup.pool is not None or (self._setup.brain is not None and self._follows)
         return Acted(
             setpoints=setpoints,
             objective=list(objectives),
@@ -405,6 +408,7 @@ class MuscleHost(AgentHost):
             statistics=statistics,
             excused=self._excused(thought),
             learned=learned,
+            version=self._version if told else None,
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
@@ -577,6 +581,7 @@ class MuscleHost(AgentHost):
         return deserialized(thought, parts)
 
     def _update(self, thought: Thought) -> None:
+        self._version = self._version if thought.version is None else thought.version
         if thought.fresh and self._muscle is not None:
             for one in self._muscles():
                 self._hooks.excused(None, "update", one.update, thought.update)

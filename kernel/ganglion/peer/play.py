@@ -59,7 +59,7 @@ class Play:
         return place not in self._turns.learning, self._turns.learns(place)
 
     def rate(self, environment: int) -> list[list[Any]]:
-        """Rate the sides of an environment by what they got in its episode; return tick, row and rating of each body."""
+        """Rate the sides of an environment by what they got in its episode; return its tick, rows and ratings."""
         sides = self._sides.get(environment, ())
         if not sides:
             return []

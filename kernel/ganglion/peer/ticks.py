@@ -154,6 +154,8 @@ class _Agent:
         self.numbers: Array | None = None  # of the bodies among all those of the agent
         if "places" in actor.setup:
             self.numbers = np.array(actor.setup["places"], ROW_NUMBER)
+        self.policy, self.versioned = str(table[0]["policy"]), False  # whether an answer has told of a version
+        self.version = np.zeros(self.count, np.int64)  # of the model by which the open decision was made
         self.sources, self.source = int(actor.setup.get("sources", 1)), int(actor.setup.get("source", 0))
         self.sensors, self.actuators = Layout.of(actor.setup["sensors"]), actor.actuators
         self.brain = actor.setup.get("brain")
@@ -188,7 +190,7 @@ class _Agent:
 
     STATE = (
         *("readings", "seen", "setpoints", "earned", "ends", "decided"),
-        *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns"),
+        *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
     )
 
 
@@ -521,6 +523,8 @@ class Ticks:
                 values.tobytes(),
                 (flags & (TERMINATED | TRUNCATED)).tobytes(),
                 noted if any(noted) else None,
+                agent.policy,
+                agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
             ]
         )
         agent.weight += count
@@ -551,6 +555,8 @@ class Ticks:
         agent.decisions[places] += 1
         agent.episode[places] = self.core.episode[rows]
         agent.tick[places] = self.core.tick
+        if answer.version is not None:
+            agent.version[places], agent.versioned = answer.version, True
         agent.decided[places] = True
         if answer.statistics:
             agent.noted |= {int(places[int(i)]): noted for i, noted in answer.statistics.items()}

@@ -648,7 +648,8 @@ class Acted(Message):
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
     are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
     decision that is made, `learned` those of the brain, for the decision that was completed. With bodies, `setpoints`
-    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order.
+    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order, and
+    `version` is the number of the update by which they decide, null where no brain tells of updates.
     """
 
     setpoints: list[Any] | None = None
@@ -658,6 +659,7 @@ class Acted(Message):
     statistics: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
+    version: int | None = None
 
 
 class Swap(Message):
@@ -803,7 +805,7 @@ class Thought(Message):
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
     published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
     by names that begin with `brain.`. `together` is how many decisions may come in the next `brain.think`: it brings no
-    update before it has heard of so many. `version` is the number of the update that a `brain.policy` brings.
+    update before it has heard of so many. `version` is the number of the update in its phase.
     """
 
     update: Any = None
