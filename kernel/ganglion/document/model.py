@@ -402,7 +402,7 @@ def _source(value: Any) -> Any:
         return value
     if value in get_args(Policy.model_fields["source"].annotation):
         return {"source": value}
-    raise PydanticCustomError("expected", "{words}", {"words": "expected one of latest, frozen, pool"})
+    raise PydanticCustomError("expected", "{words}", {"words": "one of latest, frozen, pool"})
 
 
 class Rule(Form):

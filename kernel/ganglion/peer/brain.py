@@ -638,8 +638,10 @@ class BrainHost(AgentHost):
         return each
 
     def _reply(self, request: Request, message: BrainJoin | Think | UpdateAsked, signal: dict[str, Any] | None) -> None:
-        worker, seat = message.worker, self._seat_name(message)
-        muscle = self._muscle(worker)
+        worker = message.worker
+        muscle = seat = self._muscle(worker)
+        if message.source:
+            seat = self._seat_name(message)
         newest = self._updates.get(muscle) or self._updates.get("")
         if not message.follows or (newest is not None and newest.version <= self._has.get(seat, 0)):
             newest = None
