@@ -128,8 +128,9 @@ def test_bodies_act_by_the_models_that_are_told(workers: int, results: Path) -> 
 
 
 # -- turns ------------------------------------------------------------------------------------------------------------
-TURNS = "[{{match: {{body: [0, 1]}}, team: red, policy: &p {{source: pool, latest: 0, snapshot_every: 8, {keys}}}}}, " + (
-    "{{match: {{body: 2}}, team: blue, policy: *p}}]"
+TURNS = (
+    "[{{match: {{body: [0, 1]}}, team: red, policy: &p {{source: pool, latest: 0, snapshot_every: 8, {keys}}}}}, "
+    + ("{{match: {{body: 2}}, team: blue, policy: *p}}]")
 )
 
 

@@ -77,6 +77,10 @@ class Setup:
         mode = EVALUATE if evaluation else phase.mode
         parts = {name: c for name, c, _ in conditions if c.has_episode_part()}
         plans = [p for p in (*phase.episode_conditions, *phase.phase_conditions) if p.name in parts]
+        environments = self._capped(phase)
+        if phase.bodies is not None and evaluation:  # budgets are those of one evaluation
+            count = phase.evaluate_episodes
+            environments = [replace(e, budget_steps=None, budget_episodes=count) for e in environments]
         return ControllerSetup(
             run=self._run,
             phase=phase.index,
@@ -85,14 +89,14 @@ class Setup:
             worker=worker,
             controller=outline_plugin(phase.controller),
             conditions=[outline_plugin(p) for p in plans],
-            environments=[self._environment(phase, e, worker, contents, evaluation) for e in self._capped(phase)],
+            environments=[self._environment(phase, e, worker, contents, evaluation) for e in environments],
             stream=self._services.words(["phase", phase.name, mode, "controller", "worker", worker]),
             deadlines_s=dict(phase.deadlines_s),
             governor=peer_name(self._run, Role.GOVERNOR),
             store=self._store,
             evaluation=evaluation,
             mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
-            **_with_bodies(phase),
+            **_with_bodies(phase, evaluation),
         )
 
     def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
@@ -221,6 +225,7 @@ class Setup:
         path = ["phase", phase.name, EVALUATE if evaluation else phase.mode, "agent", name]
         learns = plan.brain is not None and phase.mode == "train"
         brain = peer_name(self._run, Role.BRAIN, name) if learns else None
+        whose = brain if source.policy.agent is None else peer_name(self._run, Role.BRAIN, source.policy.agent)
         peer = peer_name(self._run, Role.MUSCLE, part or name, worker, evaluation)
         # A program has no class, and gets its parameters alone.
         program = {"name": "", "params": {} if plan.program is None else plan.program.params}
@@ -229,7 +234,7 @@ class Setup:
             "peer": peer,
             "content": cast.contents.get(peer, "msgpack"),
             "brain": None if evaluation or not source.learns else brain,
-            "policy": brain if evaluation and source.policy.source != "frozen" else None,
+            "policy": whose if evaluation and source.policy.source != "frozen" else None,
             "muscle": _optional(plan.muscle) or program,
             "program": plan.program is not None,
             "objective": outline_plugin(plan.objective),
@@ -292,13 +297,13 @@ def _bodies(phase: PhasePlan, agent: str) -> list[BodyPlan]:
     return [body for body in phase.bodies or () if body.agent == agent]
 
 
-def _with_bodies(phase: PhasePlan) -> dict[str, Any]:
+def _with_bodies(phase: PhasePlan, evaluation: bool) -> dict[str, Any]:
     """Return what a controller is told of the bodies of a phase, with the places of their agents."""
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    tables = [{**asdict(b), "a": places.index(b.agent), "policy": b.policy.source} for b in phase.bodies]
-    return {"bodies": tables, "end": phase.end}
+    bodies = [{**asdict(b), "a": places.index(b.agent), "policy": b.policy.source} for b in phase.bodies]
+    return {"bodies": bodies, "end": "all" if evaluation else phase.end}
 
 
 Conditions = list[tuple[str, TerminationCondition, str]]
