@@ -30,15 +30,15 @@ schedule:
       agents: [{{name: ada, brain: {{name: log, params: {{update_every: 2}}}}, muscle: "{here}:Telling"}}]
       simulation: {{name: aeb}}
   - duel:
-      environments: [{{environment: {{uid: lake, name: counting, params: {{length: {lengths}}}}}, budget: {{steps: {steps}}}}}]
+      environments:
+        - {{environment: {{uid: lake, name: counting, params: {{length: {lengths}}}}}, budget: {{steps: {steps}}}}}
       bodies: {{num: {num}, rules: {rules}}}
       phase_config: {{worker: {workers}}}
       simulation: {{name: aeb}}
 """
 RED = "{{match: {{body: 1}}, team: red, policy: {{source: pool, window: 4, latest: 0.25, snapshot_every: 30, {more}}}}}"
-RULES = f"[{RED.format(more='swap_every: 15')}, {{match: {{body: 2}}, team: blue, policy: pool}}, " + (
-    "{match: {body: 3}, policy: frozen}]"
-)
+BLUE = "{match: {body: 2}, team: blue, policy: pool}, {match: {body: 3}, policy: frozen}"
+RULES = f"[{RED.format(more='swap_every: 15')}, {BLUE}]"
 FEW = {"seed": 5, "here": __name__, "lengths": 6, "steps": 240, "num": 4, "rules": RULES, "workers": 1}
 
 
@@ -116,7 +116,8 @@ def test_bodies_act_by_the_models_that_are_told(workers: int, results: Path) -> 
     [stored] = {told for (_, body), rows in acted(outcome).items() if body == 3 for _, _, told in rows}
     rows = acted(outcome)
 
-    assert stored == (5 * 3 - 1) // 2 and {(None, stored)} == {row[1:] for row in rows[0, 3]}
+    assert stored == (5 * 3 - 1) // 2
+    assert {(None, stored)} == {row[1:] for row in rows[0, 3]}
     for worker in range(workers):
         draws = dict(drawn(outcome, worker, 1))
         assert [(tick, tick // 2, tick // 2) for tick in range(240)] == rows[worker, 0]
@@ -128,10 +129,8 @@ def test_bodies_act_by_the_models_that_are_told(workers: int, results: Path) -> 
 
 
 # -- turns ------------------------------------------------------------------------------------------------------------
-TURNS = (
-    "[{{match: {{body: [0, 1]}}, team: red, policy: &p {{source: pool, latest: 0, snapshot_every: 8, {keys}}}}}, "
-    + ("{{match: {{body: 2}}, team: blue, policy: *p}}]")
-)
+TURNS = """[{{match: {{body: [0, 1]}}, team: red, policy: &p {{source: pool, latest: 0, snapshot_every: 8, {keys}}}}},
+                {{match: {{body: 2}}, team: blue, policy: *p}}]"""
 
 
 def test_teams_take_turns(results: Path) -> None:
@@ -148,7 +147,8 @@ def test_teams_take_turns(results: Path) -> None:
         for body in others:
             assert rows[0, body][tick][1] <= tick // 2
     swaps = {body: [tick for tick, _ in drawn(outcome, 0, body)] for body in range(3)}
-    assert [0, 10, 14, 18, 22, 26, 30] == swaps[0][:7] == swaps[1][:7] and [0, 7, 10, 30, 37, 40] == swaps[2][:6]
+    assert [0, 10, 14, 18, 22, 26, 30] == swaps[0][:7] == swaps[1][:7]
+    assert [0, 7, 10, 30, 37, 40] == swaps[2][:6]
 
 
 # -- ratings ----------------------------------------------------------------------------------------------------------
@@ -167,7 +167,8 @@ def test_sides_are_rated_by_their_returns(results: Path) -> None:
         expected += [(6 * episode + 5, body, ratings[side]) for body, side in ((0, 0), (1, 1), (2, 1), (3, 2))]
     found = [(row["tick"], row["body"], row["rating"]) for row in outcome.tables["ratings"]]
 
-    assert sorted(expected) == sorted(found) and len(found) == 40
+    assert sorted(expected) == sorted(found)
+    assert len(found) == 40
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
