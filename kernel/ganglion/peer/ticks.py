@@ -149,6 +149,7 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -164,7 +165,7 @@ class _Agent:
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
 
     STATE = (
-        *("readings", "seen", "setpoints", "earned", "ends", "decided"),
+        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
     )
 
@@ -476,7 +477,7 @@ class Ticks:
                 agent.tick[places].astype("<i4").tobytes(),
                 _joined(run[places] for run in agent.seen),
                 _joined(run[places] for run in agent.setpoints),
-                None,
+                _joined(run[places] for run in agent.proposed) if agent.proposed else None,
                 _joined(earned),
                 values.tobytes(),
                 (flags & (TERMINATED | TRUNCATED)).tobytes(),
@@ -502,6 +503,8 @@ class Ticks:
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
             kept[places] = run
+        if answer.proposed is not None:
+            self._propose(agent, places, answer.proposed)
         for kept, run in zip(agent.seen, agent.readings, strict=True):
             kept[places] = run[places]
         for run in agent.earned:
@@ -522,6 +525,15 @@ class Ticks:
                 chosen = np.flatnonzero(self.core.environment[rows] == link.world.number)
                 seats = link.seats[np.searchsorted(link.places, places[chosen])]
             link.actuators(setpoints, chosen, link.world.given, seats)
+
+    def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
+        """Keep what a muscle proposed itself, for the records."""
+        if not agent.actuators.fits(given, len(places)):
+            error = RemoteProtocolError(f"proposed: expected blocks of {len(places)} bodies")
+            raise wrong_answer(agent.actor.peer, "muscle.act", error)
+        agent.proposed = agent.proposed or agent.actuators.zeros(agent.count)
+        for kept, run in zip(agent.proposed, agent.actuators.matrices(given, len(places)), strict=True):
+            kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
