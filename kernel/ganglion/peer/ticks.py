@@ -11,6 +11,7 @@ import numpy as np
 from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
 from ganglion.peer.records import pack
 from ganglion.peer.step.layout import ROW_NUMBER, Field, Layout, blocks_of, declaration, shape_of, writable_copy
@@ -22,6 +23,7 @@ from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.sdk.spaces import Box
+from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     DECIDE,
     FIRST,
@@ -32,6 +34,7 @@ from ganglion.wire.messages import (
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
+    MuscleReset,
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
@@ -103,6 +106,7 @@ class _World:
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
         self.entries: list[list[Any]] = []
+        self.shown: list[list[Any]] = []  # first readings, on their way likewise
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *self.rewards.sizes))
 
@@ -166,7 +170,7 @@ class _Agent:
     )
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """What an agent is told and asked: its message, whose places and flags these are, and who decides."""
 
     agent: _Agent
@@ -175,6 +179,15 @@ class _Asked(NamedTuple):
     flags: Array
     earned: Runs
     deciding: Array
+
+
+class Sent(NamedTuple):
+    """What an environment is asked: the call, which bodies take part (None: all), and what is applied to them."""
+
+    world: _World
+    pending: Pending
+    places: Array | None
+    setpoints: Runs
 
 
 def _transform(table: Sequence[Mapping[str, Any]], width: int) -> tuple[Array, Array, Array, Array] | None:
@@ -231,13 +244,11 @@ class Ticks:
     """Run the ticks of one worker's part of a phase with bodies.
 
     What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
-    0, and its steps are ticks.
+    0, or as that of the number of an evaluation, and its steps are ticks.
     """
 
-    number = 0
-
     def __init__(self, phase: Phase, verdict: Verdict) -> None:
-        self.phase, self.step = phase, 0
+        self.phase, self.step, self.number = phase, 0, verdict.episode
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
         table = setup.bodies or []
@@ -259,6 +270,7 @@ class Ticks:
         self.table = [(str(body["agent"]), int(body["b"])) for body in table]
         self.owner = {row: agent for agent in self.agents for row in range(agent.first, agent.first + agent.count)}
         self._boundaries = _Boundaries(phase, self)
+        self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
         self._wishes: list[dict[str, Any]] = []
         self._over: list[Over] = []  # episodes whose ends are not told to their agents yet
@@ -272,7 +284,7 @@ class Ticks:
         # together in one round of a brain, they are told with the next decisions: their order must not vary.
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
-        self._base = (setup.phase, setup.worker, 0, 0)
+        self._base = (setup.phase, setup.worker, self.number, 0)
 
     @property
     def _several(self) -> bool:
@@ -326,6 +338,11 @@ class Ticks:
         table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
         records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
 
+    @property
+    def _parts(self) -> list[_World | _Agent]:
+        """Return those whose rows are kept until they are handed on."""
+        return [*self.worlds, *self.agents]
+
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Return all that a successor needs at the begin of a tick."""
@@ -333,10 +350,13 @@ class Ticks:
             "core": self.core.state(),
             "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
             "given": [world.given for world in self.worlds],
+            "begun": self._shown,
+            "shown": [world.shown for world in self.worlds],
+            "rows": [[part.entries, part.weight, part.size_bytes] for part in self._parts],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
-            "worker": [self.step, self.round, self.participants, self._tolerated],
+            "worker": [self.step, self.number, self.round, self.participants, self._tolerated],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -345,11 +365,15 @@ class Ticks:
         for agent, known in zip(self.agents, state["agents"], strict=True):
             for name in _Agent.STATE:
                 setattr(agent, name, writable_copy(known[name]))
-        for world, given in zip(self.worlds, state["given"], strict=True):
-            world.given = writable_copy(given)
+        for world, given, shown in zip(self.worlds, state["given"], state["shown"], strict=True):
+            world.given, world.shown = writable_copy(given), list(shown)
+        for part, rows in zip(self._parts, state["rows"], strict=True):
+            part.entries, part.weight, part.size_bytes = list(rows[0]), rows[1], rows[2]
+        self._shown = writable_copy(state["begun"])
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
-        self.step, self.round, self.participants, self._tolerated = state["worker"]
+        self.step, self.number, self.round, self.participants, self._tolerated = state["worker"]
+        self._base = (*self._base[:2], self.number, 0)
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -357,6 +381,17 @@ class Ticks:
         for world in self.worlds:
             if world.count:
                 self._begin(world)
+
+    def again(self, verdict: Verdict) -> None:
+        """Begin one more evaluation: every environment has its budget once more; the ticks count on."""
+        self.step, self.number, self.round = 0, verdict.episode, verdict.round
+        self._base = (*self._base[:2], self.number, 0)
+        self._ending, self._closed = None, False
+        self.core.grant()
+        phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
+        spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
+        phase.participant.gather([phase.participant.ask(peer, "muscle.reset", reset, span) for peer, span in spans])
+        self._renew()
 
     def tick(self) -> bool:
         """Make one tick; say whether the worker's part goes on."""
@@ -374,7 +409,7 @@ class Ticks:
 
     def _act(self, deciding: Array) -> None:
         phase = self.phase
-        asked: list[_Asked] = []
+        asked: list[Asked] = []
         for agent in self.agents:
             low, high = np.searchsorted(deciding, (agent.first, agent.first + agent.count))
             if low < high or agent.ends:
@@ -394,7 +429,7 @@ class Ticks:
             if len(one.deciding):
                 self._decide(one.agent, one.deciding, answer)
 
-    def _asked(self, agent: _Agent, deciding: Array) -> _Asked:
+    def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
         places, fresh = deciding, self.core.fresh[agent.first + deciding]
         flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
@@ -421,9 +456,9 @@ class Ticks:
         message = Act(
             blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
         )
-        return _Asked(agent, message, places, flags, earned, deciding)
+        return Asked(agent, message, places, flags, earned, deciding)
 
-    def _complete(self, asked: _Asked, answer: Acted) -> None:
+    def _complete(self, asked: Asked, answer: Acted) -> None:
         """Record the decisions that a message completed."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, answer)
@@ -504,37 +539,36 @@ class Ticks:
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
-        phase, core = self.phase, self.core
+        phase = self.phase
         self.step += 1
         phase.hooks.step = self.step
         position = (*self._base, self.step, 0)
-        stepped, asked = [self.worlds[e] for e in due], []
-        sent: list[tuple[Array | None, Runs]] = []
-        for world in stepped:
-            living = core.living(world.number)
-            places = None if len(living) == world.count else living
-            if world.sparse:
-                setpoints = world.setpoints(np.isin(world.rows, deciding))
-            else:
-                setpoints = world.given
-            setpoints = [run.copy() if places is None else run[places] for run in setpoints]
-            field = blocks_of(setpoints)
-            if not world.world.blocks:
-                field = world.actuators.rows(field, len(living))
-            rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
-            message = EnvironmentUpdate(field, None, rows)
-            sent.append((places, setpoints))
-            peer = world.world.peer
-            asked.append(phase.participant.ask(peer, "environment.update", message, world.world.update_s, position))
-        answers = phase.participant.gather(asked)
-        for world, answer, (places, setpoints) in zip(stepped, answers, sent, strict=True):
-            self._take(world, answer, places, setpoints)
+        sent = [self._step(self.worlds[e], deciding, position) for e in due]
+        answers = phase.participant.gather([one.pending for one in sent])
+        for one, answer in zip(sent, answers, strict=True):
+            self._take(one, answer, self.step)
         phase.tick += 1
-        now_s = asked[-1].since_s if asked else phase.participant.clock()
+        now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
             phase.tell_steps(0, self.step, now_s)
 
-    def _take(self, world: _World, answer: EnvironmentUpdated, places: Array | None, setpoints: Runs) -> None:
+    def _step(self, world: _World, deciding: Array, position: Position) -> Sent:
+        """Have an environment step; these bodies have decided now."""
+        living = self.core.living(world.number)
+        places = None if len(living) == world.count else living
+        setpoints = world.setpoints(np.isin(world.rows, deciding)) if world.sparse else world.given
+        setpoints = [run.copy() if places is None else run[places] for run in setpoints]
+        field = blocks_of(setpoints)
+        if not world.world.blocks:
+            field = world.actuators.rows(field, len(living))
+        rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
+        message, span_s = EnvironmentUpdate(field, None, rows), world.world.update_s
+        ask = self.phase.participant.ask
+        return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
+
+    def _take(self, sent: Sent, answer: EnvironmentUpdated, now: int) -> None:
+        """Take what a step brought; `now` is the time of an environment that tells none."""
+        world, _, places, setpoints = sent
         core, told = self.core, world.world
         count = world.count if places is None else len(places)
         rows = world.rows if places is None else world.rows[places]
@@ -545,7 +579,7 @@ class Ticks:
             begun, first = self._first(world, answer)
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
-        told.ticks = self.step if answer.ticks is None else answer.ticks
+        told.ticks = now if answer.ticks is None else answer.ticks
         told.timestamp = answer.timestamp
         if answer.excused:
             self._note_tolerated(answer.excused)
@@ -568,6 +602,8 @@ class Ticks:
         self._over += over
         if len(begun):
             self._began(world, first, begun)
+            self._shown[world.rows[begun]] = core.episode[world.rows[begun]]
+            self._show(world, first, begun, core.tick + 1)
         terminated = met and over[0].terminated
         world.entries.append(
             [
@@ -617,7 +653,23 @@ class Ticks:
     def _begin(self, world: _World) -> None:
         """Begin an episode of all bodies of an environment with the readings that it shows."""
         self.core.begin(world.number)
-        self._began(world, world.sensors.matrices(world.world.readings, world.count))
+        readings = world.sensors.matrices(world.world.readings, world.count)
+        self._began(world, readings)
+        seats = self.core.living(world.number)
+        rows = world.rows[seats]
+        seats = seats[self._shown[rows] != self.core.episode[rows]]  # else an episode without a step begins once more
+        self._shown[rows] = self.core.episode[rows]
+        if len(seats):
+            self._show(world, [run[seats] for run in readings], seats, self.core.tick)
+
+    def _show(self, world: _World, readings: Runs, seats: Array, tick: int) -> None:
+        """Record the first readings of these bodies, on which they decide from a tick on."""
+        core, told = self.core, world.world
+        rows = world.rows[seats]
+        episode = core.episode[rows].astype("<i4").tobytes() if world.each else core.episodes[world.number]
+        bodies = seats.astype(ROW_NUMBER).tobytes()
+        world.shown.append([episode, 0, tick, told.ticks, told.timestamp, bodies, _joined(readings)])
+        world.size_bytes += len(seats) * world.row_bytes
 
     def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
         """Give an agent what bodies of an environment read, and what they earned."""
@@ -714,21 +766,22 @@ class Ticks:
         if not causes:
             return []
         winner = max(causes, key=lambda cause: Signal[cause["signal"]])
-        if Signal[winner["signal"]] is not Signal.RESET:
+        if Signal[winner["signal"]] is not Signal.RESET and not self.phase.setup.evaluation:
             self._wishes += causes
             return []
         self._boundaries.keep(causes, self.step)
         over = core.close(e, str(winner["reason"]))
-        budget = world.clock.budget_episodes
-        core.spent[e] = budget is not None and core.episodes[e] >= budget
+        core.settle(e)
         return over
 
     def _finish_tick(self) -> None:
         """Look whether the phase is over, take signals, and begin anew what has ended."""
         core, wishes = self.core, self._wishes
         self._wishes = []
+        evaluation = self.phase.setup.evaluation
         if core.finished:
-            wishes.append({"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"})
+            over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
+            wishes.append({**over, "known": True} if evaluation else over)
         ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = go.round, go.participants
@@ -746,7 +799,7 @@ class Ticks:
             self._reset(str(winner["issuer"]), signal)
         core.tick += 1
         self._renew()
-        if not self.phase.common:
+        if not self.phase.common and not evaluation:
             self._reports = []
 
     def _reset(self, issuer: str, signal: Signal) -> None:
@@ -755,11 +808,8 @@ class Ticks:
         for world in self.worlds:
             if agent is None or any(link.agent.actor.name == agent for link in world.links):
                 self._close(world, f"truncated: signal {signal.name}")
-                budget = world.clock.budget_episodes
-                if not world.each:
-                    self.core.spent[world.number] |= budget is not None and self.core.episodes[world.number] >= budget
-                elif budget is not None:
-                    self.core.spent[world.number] = bool((self.core.episode[world.rows] >= budget).all())
+                if not self.core.spent[world.number]:
+                    self.core.settle(world.number)
 
     def _close(self, world: _World, reason: str) -> None:
         over = self.core.close(world.number, reason)
@@ -770,20 +820,22 @@ class Ticks:
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
-        phase, asked = self.phase, []
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
-        for world in due:
-            number = self.core.episodes[world.number]
-            if world.each:
-                number = int(self.core.episode[world.rows].max())
-            words = derive(world.world.setup["stream"], "episode", number)
-            message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
-            peer = world.world.peer
-            span_s = phase.span_s("environment.reset", peer)
-            asked.append(phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3)))
-        for world, answer in zip(due, phase.participant.gather(asked), strict=True):
+        asked = [self._ask_reset(world) for world in due]
+        for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
             world.world.began(answer)
             self._begin(world)
+
+    def _ask_reset(self, world: _World) -> Pending:
+        number = self.core.episodes[world.number]
+        if world.each:
+            number = int(self.core.episode[world.rows].max())
+        words = derive(world.world.setup["stream"], "episode", number)
+        each = self.core.limits(world.number) if world.each else None
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
+        phase, peer = self.phase, world.world.peer
+        span_s = phase.span_s("environment.reset", peer)
+        return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _stop(self, ending: Ending, reason: str) -> None:
@@ -811,7 +863,7 @@ class Ticks:
         assert ending is not None
         report = EpisodeReport(
             worker=phase.setup.worker,
-            episode=0,
+            episode=self.number,
             steps=self.step,
             terminated=False,
             truncated=True,
@@ -844,6 +896,10 @@ class Ticks:
         if not self._over:
             return
         over, self._over = self._over, []
+        self._record_over(over, map(self._means, over))
+
+    def _record_over(self, over: Sequence[Over], means_of: Iterable[dict[str, Any]]) -> None:
+        """Record these episodes, with what the bodies of each got."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
             self._hand_on_steps(self.worlds[number])
@@ -852,7 +908,7 @@ class Ticks:
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
-        for one in over:
+        for one, means in zip(over, means_of, strict=True):
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])
             label = uid if body is None else f"{uid}[{body}]"
@@ -860,7 +916,6 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
-            means = self._means(one)
             self._reports.append({**told, **flags, "agents": means})
             returns = {name: agent["sum"] for name, agent in means.items()}
             self._newest = {**told, "returns": returns, "reason": one.reason}
@@ -877,13 +932,17 @@ class Ticks:
         self._untold, self._news_s = [0, 0], now_s + _NEWS_S
         setup, newest = self.phase.setup, self._newest
         fields = {"phase": setup.phase, "worker": setup.worker, **newest, "episodes": episodes, "steps": steps}
+        if setup.evaluation:
+            fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
-    def _means(self, over: Over) -> dict[str, Any]:
-        """Return what the bodies of an episode got, per agent, and count anew."""
+    def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
+        """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
         found: dict[str, Any] = {}
         for link in self.worlds[over.environment].links:
             agent = link.agent
+            if whose is not None and agent is not whose:
+                continue
             places = link.places
             if over.row is not None:
                 if self.owner[over.row] is not agent:
@@ -906,6 +965,11 @@ class Ticks:
         self.phase.records.flush()
 
     def _hand_on_steps(self, world: _World) -> None:
+        if world.shown:
+            setup = self.phase.setup
+            record = ["resets", setup.phase, setup.mode, setup.worker, world.world.uid, world.shown]
+            self.phase.records.add(record, len(world.shown), sum(len(one[-1]) + _ROW_BYTES for one in world.shown))
+            world.shown = []
         self._hand_on(world, "body_steps", world.world.uid)
 
     def _hand_on_actions(self, agent: _Agent) -> None:
