@@ -127,7 +127,7 @@ class MuscleHost(AgentHost):
             self._learned |= thought.statistics or {}
         else:
             self._prepare(muscle)
-        return MuscleReady(blocks=True)
+        return MuscleReady(blocks=True, bodies=None if setup.bodies is None else len(setup.bodies))
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
         """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
