@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.step.layout import Array, Field, Layout
+from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.values import SIMPLE, copied, deserialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
@@ -179,11 +179,13 @@ class Stack:
         ended = flags & TERMINATED != 0
         objectives = [np.nan if value is None else value for value in think.objective]
         return Transitions(
-            observations=_matrix(self._sensors, think.readings, count, "readings"),
-            actions=_matrix(self._actuators, think.applied, count, "applied"),
+            observations=matrix(self._sensors, think.observations or think.readings, count, "readings"),
+            actions=matrix(self._actuators, think.proposed or think.applied, count, "applied"),
             objectives=np.array(objectives, np.float64),
-            rewards=_matrix(self._rewards, think.rewards, count, "rewards"),
-            next_observations=_matrix(self._sensors, think.next_readings, count, "next_readings"),
+            rewards=matrix(self._rewards, think.rewards, count, "rewards"),
+            next_observations=matrix(
+                self._sensors, think.next_observations or think.next_readings, count, "next_readings"
+            ),
             terminated=ended,
             truncated=flags & TRUNCATED != 0,
             bootstrap=1.0 - ended,
@@ -195,7 +197,8 @@ class Stack:
         )
 
 
-def _matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
+def matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
+    """Return blocks of many bodies as one matrix; RemoteProtocolError says which do not fit."""
     if not layout.fits(field, count):
         layout.bodies(field, f"think.{what}", count)  # says what is wrong
         raise RemoteProtocolError(f"think.{what}: expected blocks of {count} bodies")
@@ -205,6 +208,20 @@ def _matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
 def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
     """Return blocks of bodies as one matrix, which has rows also where there are no columns."""
     return layout.side_by_side(runs) if runs else np.empty((count, 0), layout.dtype)
+
+
+def picked(chunk: Transitions, rows: Sequence[int]) -> Transitions:
+    """Return some rows."""
+    return chunk if len(rows) == len(chunk) else taken(chunk, rows)
+
+
+def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
+    """Return these rows in this order."""
+    values = {part.name: getattr(chunk, part.name) for part in fields(Transitions)}
+    found: dict[str, Any] = {
+        name: v[list(rows)] if isinstance(v, np.ndarray) else [v[i] for i in rows] for name, v in values.items()
+    }
+    return Transitions(**found)
 
 
 def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:
@@ -218,13 +235,4 @@ def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:
             found[part.name] = np.concatenate(values)
         else:
             found[part.name] = [one for value in values for one in value]
-    return Transitions(**found)
-
-
-def taken(chunk: Transitions, order: Array) -> Transitions:
-    """Return rows in another order."""
-    found: dict[str, Any] = {}
-    for part in fields(Transitions):
-        value = getattr(chunk, part.name)
-        found[part.name] = value[order] if isinstance(value, np.ndarray) else [value[i] for i in order.tolist()]
     return Transitions(**found)
