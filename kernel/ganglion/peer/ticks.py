@@ -34,6 +34,7 @@ from ganglion.wire.messages import (
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
+    MuscleReset,
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
@@ -149,6 +150,7 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -164,7 +166,7 @@ class _Agent:
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
 
     STATE = (
-        *("readings", "seen", "setpoints", "earned", "ends", "decided"),
+        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
     )
 
@@ -243,13 +245,11 @@ class Ticks:
     """Run the ticks of one worker's part of a phase with bodies.
 
     What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
-    0, and its steps are ticks.
+    0, or as that of the number of an evaluation, and its steps are ticks.
     """
 
-    number = 0
-
     def __init__(self, phase: Phase, verdict: Verdict) -> None:
-        self.phase, self.step = phase, 0
+        self.phase, self.step, self.number = phase, 0, verdict.episode
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
         table = setup.bodies or []
@@ -271,6 +271,7 @@ class Ticks:
         self.table = [(str(body["agent"]), int(body["b"])) for body in table]
         self.owner = {row: agent for agent in self.agents for row in range(agent.first, agent.first + agent.count)}
         self._boundaries = _Boundaries(phase, self)
+        self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
         self._wishes: list[dict[str, Any]] = []
         self._over: list[Over] = []  # episodes whose ends are not told to their agents yet
@@ -284,7 +285,7 @@ class Ticks:
         # together in one round of a brain, they are told with the next decisions: their order must not vary.
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
-        self._base = (setup.phase, setup.worker, 0, 0)
+        self._base = (setup.phase, setup.worker, self.number, 0)
 
     @property
     def _several(self) -> bool:
@@ -350,12 +351,13 @@ class Ticks:
             "core": self.core.state(),
             "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
             "given": [world.given for world in self.worlds],
+            "begun": self._shown,
             "shown": [world.shown for world in self.worlds],
             "rows": [[part.entries, part.weight, part.size_bytes] for part in self._parts],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
-            "worker": [self.step, self.round, self.participants, self._tolerated],
+            "worker": [self.step, self.number, self.round, self.participants, self._tolerated],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -368,9 +370,11 @@ class Ticks:
             world.given, world.shown = writable_copy(given), list(shown)
         for part, rows in zip(self._parts, state["rows"], strict=True):
             part.entries, part.weight, part.size_bytes = list(rows[0]), rows[1], rows[2]
+        self._shown = writable_copy(state["begun"])
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
-        self.step, self.round, self.participants, self._tolerated = state["worker"]
+        self.step, self.number, self.round, self.participants, self._tolerated = state["worker"]
+        self._base = (*self._base[:2], self.number, 0)
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -378,6 +382,17 @@ class Ticks:
         for world in self.worlds:
             if world.count:
                 self._begin(world)
+
+    def again(self, verdict: Verdict) -> None:
+        """Begin one more evaluation: every environment has its budget once more; the ticks count on."""
+        self.step, self.number, self.round = 0, verdict.episode, verdict.round
+        self._base = (*self._base[:2], self.number, 0)
+        self._ending, self._closed = None, False
+        self.core.grant()
+        phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
+        spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
+        phase.participant.gather([phase.participant.ask(peer, "muscle.reset", reset, span) for peer, span in spans])
+        self._renew()
 
     def tick(self) -> bool:
         """Make one tick; say whether the worker's part goes on."""
@@ -405,7 +420,7 @@ class Ticks:
         answers = phase.participant.gather([*pendings, *passing.values()])
         if phase.programs:
             actors = [*(one.agent.actor for one in asked), *map(phase.by_name.__getitem__, passing)]
-            answers = heard(actors, answers)
+            answers = heard(actors, answers, [*(len(one.deciding) for one in asked), *[0] * len(passing)])
         for name, answer in zip(passing, answers[len(asked) :], strict=True):
             self._wish(name, answer)
         for one, answer in zip(asked, answers, strict=False):
@@ -476,7 +491,7 @@ class Ticks:
                 agent.tick[places].astype("<i4").tobytes(),
                 _joined(run[places] for run in agent.seen),
                 _joined(run[places] for run in agent.setpoints),
-                None,
+                _joined(run[places] for run in agent.proposed) if agent.proposed else None,
                 _joined(earned),
                 values.tobytes(),
                 (flags & (TERMINATED | TRUNCATED)).tobytes(),
@@ -502,6 +517,8 @@ class Ticks:
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
             kept[places] = run
+        if answer.proposed is not None:
+            self._propose(agent, places, answer.proposed)
         for kept, run in zip(agent.seen, agent.readings, strict=True):
             kept[places] = run[places]
         for run in agent.earned:
@@ -522,6 +539,15 @@ class Ticks:
                 chosen = np.flatnonzero(self.core.environment[rows] == link.world.number)
                 seats = link.seats[np.searchsorted(link.places, places[chosen])]
             link.actuators(setpoints, chosen, link.world.given, seats)
+
+    def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
+        """Keep what a muscle proposed itself, for the records."""
+        if not agent.actuators.fits(given, len(places)):
+            error = RemoteProtocolError(f"proposed: expected blocks of {len(places)} bodies")
+            raise wrong_answer(agent.actor.peer, "muscle.act", error)
+        agent.proposed = agent.proposed or agent.actuators.zeros(agent.count)
+        for kept, run in zip(agent.proposed, agent.actuators.matrices(given, len(places)), strict=True):
+            kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
@@ -588,6 +614,7 @@ class Ticks:
         self._over += over
         if len(begun):
             self._began(world, first, begun)
+            self._shown[world.rows[begun]] = core.episode[world.rows[begun]]
             self._show(world, first, begun, core.tick + 1)
         terminated = met and over[0].terminated
         world.entries.append(
@@ -641,7 +668,11 @@ class Ticks:
         readings = world.sensors.matrices(world.world.readings, world.count)
         self._began(world, readings)
         seats = self.core.living(world.number)
-        self._show(world, [run[seats] for run in readings], seats, self.core.tick)
+        rows = world.rows[seats]
+        seats = seats[self._shown[rows] != self.core.episode[rows]]  # else an episode without a step begins once more
+        self._shown[rows] = self.core.episode[rows]
+        if len(seats):
+            self._show(world, [run[seats] for run in readings], seats, self.core.tick)
 
     def _show(self, world: _World, readings: Runs, seats: Array, tick: int) -> None:
         """Record the first readings of these bodies, on which they decide from a tick on."""
@@ -698,7 +729,7 @@ class Ticks:
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
         answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
         if self.phase.programs:
-            answers = heard([one.agent.actor for one in asked], answers)
+            answers = heard([one.agent.actor for one in asked], answers, [0] * len(asked))
         for one, answer in zip(asked, answers, strict=True):
             self._complete(one, answer)
         self._seal_over()
@@ -747,21 +778,22 @@ class Ticks:
         if not causes:
             return []
         winner = max(causes, key=lambda cause: Signal[cause["signal"]])
-        if Signal[winner["signal"]] is not Signal.RESET:
+        if Signal[winner["signal"]] is not Signal.RESET and not self.phase.setup.evaluation:
             self._wishes += causes
             return []
         self._boundaries.keep(causes, self.step)
         over = core.close(e, str(winner["reason"]))
-        budget = world.clock.budget_episodes
-        core.spent[e] = budget is not None and core.episodes[e] >= budget
+        core.settle(e)
         return over
 
     def _finish_tick(self) -> None:
         """Look whether the phase is over, take signals, and begin anew what has ended."""
         core, wishes = self.core, self._wishes
         self._wishes = []
+        evaluation = self.phase.setup.evaluation
         if core.finished:
-            wishes.append({"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"})
+            over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
+            wishes.append({**over, "known": True} if evaluation else over)
         ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = go.round, go.participants
@@ -779,7 +811,7 @@ class Ticks:
             self._reset(str(winner["issuer"]), signal)
         core.tick += 1
         self._renew()
-        if not self.phase.common:
+        if not self.phase.common and not evaluation:
             self._reports = []
 
     def _reset(self, issuer: str, signal: Signal) -> None:
@@ -788,11 +820,8 @@ class Ticks:
         for world in self.worlds:
             if agent is None or any(link.agent.actor.name == agent for link in world.links):
                 self._close(world, f"truncated: signal {signal.name}")
-                budget = world.clock.budget_episodes
-                if not world.each:
-                    self.core.spent[world.number] |= budget is not None and self.core.episodes[world.number] >= budget
-                elif budget is not None:
-                    self.core.spent[world.number] = bool((self.core.episode[world.rows] >= budget).all())
+                if not self.core.spent[world.number]:
+                    self.core.settle(world.number)
 
     def _close(self, world: _World, reason: str) -> None:
         over = self.core.close(world.number, reason)
@@ -814,7 +843,8 @@ class Ticks:
         if world.each:
             number = int(self.core.episode[world.rows].max())
         words = derive(world.world.setup["stream"], "episode", number)
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
+        each = self.core.limits(world.number) if world.each else None
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
@@ -845,7 +875,7 @@ class Ticks:
         assert ending is not None
         report = EpisodeReport(
             worker=phase.setup.worker,
-            episode=0,
+            episode=self.number,
             steps=self.step,
             terminated=False,
             truncated=True,
@@ -914,6 +944,8 @@ class Ticks:
         self._untold, self._news_s = [0, 0], now_s + _NEWS_S
         setup, newest = self.phase.setup, self._newest
         fields = {"phase": setup.phase, "worker": setup.worker, **newest, "episodes": episodes, "steps": steps}
+        if setup.evaluation:
+            fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
     def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:

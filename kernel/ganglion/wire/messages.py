@@ -487,7 +487,9 @@ class EnvironmentStart(_InWorker):
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
     `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
-    null. `index` is the place of the environment in the phase.
+    null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
+    that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
+    place of the environment in the phase.
     """
 
     uid: str
@@ -508,25 +510,28 @@ class EnvironmentStart(_InWorker):
 class EnvironmentDeclared(Message):
     """Declare sensors, actuators, rewards, and give the first readings.
 
-    Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `rewards` null:
-    declared by the first update. `blocks` says that setpoints may come as blocks.
+    Each declaration is text, `id: space`, or a map {id, space, value?, unit?, value_ids?}; an actuator's value is its
+    no-op. `rewards` null: declared by the first update. `blocks` says that setpoints may come as blocks. `bodies` is
+    how many it has made; a program that leaves it out has one.
     """
 
-    sensors: list[dict[str, Any]]
-    actuators: list[dict[str, Any]]
+    sensors: list[Any]
+    actuators: list[Any]
     readings: list[Any]
-    rewards: list[dict[str, Any]] | None = None
+    rewards: list[Any] | None = None
     ticks: int | None = 0
     timestamp: str | None = None
     static_model: dict[str, Any] | None = None
     blocks: bool = False
+    bodies: int | None = None
 
 
 class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
-    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null. With
-    several bodies `rows` names those that take part, as row numbers of two bytes, ascending; null means all.
+    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null; a program
+    is always given all, with the no-ops of those that nobody sets. With several bodies `rows` names those that take
+    part, as row numbers of two bytes, ascending; null means all.
     """
 
     setpoints: list[Any]
@@ -558,12 +563,16 @@ class EnvironmentUpdated(Message):
 
 
 class EnvironmentReset(Message):
-    """Begin the next episode in place; `state` is put back before it, in the successor of a lost process."""
+    """Begin the next episode in place; `state` is put back before it, in the successor of a lost process.
+
+    `each` is as of EnvironmentStart, with a number for each body: those whose budget allows it begin an episode.
+    """
 
     episode: int
     seed: int
     stream: bytes = b""
     state: dict[str, Any] | None = None
+    each: dict[str, Any] | None = None
 
 
 class MuscleSetup(_InWorker):
@@ -595,9 +604,14 @@ class MuscleSetup(_InWorker):
 
 
 class MuscleReady(Message):
-    """Answer that the muscle is set up; `blocks` says that readings and rewards may come as blocks."""
+    """Answer that the muscle is set up.
+
+    `blocks` says that readings and rewards may come as blocks, `bodies` for how many it acts; a program that leaves it
+    out acts for one.
+    """
 
     blocks: bool = False
+    bodies: int | None = None
 
 
 class Act(Message):
