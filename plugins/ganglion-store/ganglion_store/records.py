@@ -45,6 +45,8 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows blocks:flag"),
     "bodies": _typed("phase:count rows:rows"),
     "spawned": _typed("phase:count rows:rows"),
+    "opponents": _typed("phase:count worker:count rows:rows"),
+    "ratings": _typed("phase:count worker:count rows:rows"),
     "resets": _typed(f"{_EPISODE} environment:text entries:rows"),
     "body_steps": _typed(f"{_EPISODE} environment:text entries:rows"),
     "body_actions": _typed(f"{_EPISODE} agent:text entries:rows"),
