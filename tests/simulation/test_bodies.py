@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
+from simulation import Act, Disturbance, Outcome, Simulation, kill_one, read, simulate
 
 DOCUMENT = """
 uid: two
@@ -136,13 +136,6 @@ DRAWN = {
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
 }
-
-
-def kill_one(simulation: Simulation) -> None:
-    """Kill any process but the supervisor, by the schedule's own dice."""
-    names = sorted(process.name for process in simulation.processes[1:] if process.lives)
-    if names:
-        simulation.kill(simulation.schedule.random.choice(names))
 
 
 def survives_a_loss(results: Path, seed: int, share: float, **given: Any) -> None:

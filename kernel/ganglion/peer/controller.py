@@ -401,6 +401,7 @@ class ControllerHost:
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
+                groups=a.get("groups"),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ganglion.errors import AuthorError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
-from ganglion.peer.acting import Acting
+from ganglion.peer.acting import Acting, ActingGroups
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
@@ -50,7 +50,7 @@ _Read = tuple[list[Any], Any]
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
 _ACTUATORS = {ActuatorInformation}
-_OURS = ("memory", "bodies", "sensors", "actuators", "static_world_models", "model_reader")
+_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
@@ -79,7 +79,7 @@ class MuscleHost(AgentHost):
         self._memory = Memory()
         self._memory.declare(sensors, actuators)
         self._told_rewards = False
-        self._acting: Acting | None = None
+        self._acting: Acting | ActingGroups | None = None
         coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
         attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup), "bodies": coordinates}
         if setup.rewards is not None:
@@ -93,7 +93,7 @@ class MuscleHost(AgentHost):
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
         if setup.bodies is not None:
-            self._acting = self._make_acting(muscle, attributes, sensors, actuators)
+            self._acting = self._make_acting(muscle, attributes)
         self._filters: ActingFilters | None = self._make_filters(ActingFilters)
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
         if self._filters is not None:
@@ -128,37 +128,46 @@ class MuscleHost(AgentHost):
             self._prepare(muscle)
         return MuscleReady(blocks=True)
 
-    def _make_acting(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Acting:
-        """Return what acts for many bodies: one object for all of them, or one for each."""
-        setup, bodies = self._setup, self._setup.bodies
+    def _make_acting(self, muscle: Muscle, attributes: dict[str, Any]) -> Acting | ActingGroups:
+        """Return what acts for many bodies, group by group: one object for all of them, or one for each."""
+        setup, arrays = self._setup, takes_arrays(muscle)
         if setup.filters:
             raise AuthorError(f"agent {self._where}: filters beside bodies are not built yet")
-        together = takes_arrays(muscle) and self._objective.batched
-        muscles, objectives, memories = [muscle], [self._objective], []
-        if not together:
-            memories = [self._memory]
-            for row in bodies[1:]:
-                memory = Memory()
-                memory.declare(sensors, actuators)
-                memories.append(memory)
+        self._check_groups(muscle.takes_groups or not arrays)
+        together = arrays and self._objective.batched
+        parts = []
+        for number, part in enumerate(self._parts):
+            bodies = [row for row in setup.bodies if not setup.groups or setup.groups[row[0]] == number]
+            muscles, objectives, memories = [] if number else [muscle], [] if number else [self._objective], []
+            if not together:
+                memories = [] if number else [self._memory]
+            for row in bodies[len(objectives) : 1 if together else None]:
                 streams = identity(derive(setup.objective_stream, "body", row[0], row[1]))
                 own = {**self._given, **streams}
                 objectives.append(self._judging("__init__", self._loader.make, "objective", setup.objective, own))
-        if not takes_arrays(muscle):
-            for row, memory in zip(bodies[1:], memories[1:], strict=True):
-                own = attributes | identity(row[3]) | {"memory": memory}
+            for _ in [] if together else bodies[len(memories) :]:
+                memory = Memory()
+                memory.declare(part.sensors, part.actuators)
+                memories.append(memory)
+            for row in [] if arrays else bodies[len(muscles) :]:
+                of_body = {"memory": memories[len(muscles)], "sensors": part.sensors, "actuators": part.actuators}
+                own = attributes | identity(row[3]) | of_body
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
-        layouts, informations = (self._sensor_layout, self._actuator_layout), (self._sensors, actuators)
-        hooks = (self._hooks, self._judging)
-        found = Acting(setup, layouts, informations, hooks, muscles, objectives, memories)
+            layouts, hooks = (part.sensor_layout, part.actuator_layout), (self._hooks, self._judging)
+            informations, own_setup = (Template(part.sensors), part.actuators), replace(setup, bodies=bodies)
+            acts_by = [muscle] if arrays else muscles
+            parts.append(Acting(own_setup, layouts, informations, hooks, acts_by, objectives, memories, number))
+        found: Acting | ActingGroups = parts[0]
+        if self._of_group is not None:
+            found = ActingGroups(parts, self._of_group, [part.sensor_layout for part in self._parts])
         if self._rewards is not None:
-            found.declare(self._rewards)
+            found.declare(self._reward_layouts)
         return found
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
         if self._acting is not None and self._rewards is not None:
-            self._acting.declare(self._rewards)
+            self._acting.declare(self._reward_layouts)
 
     def _muscles(self) -> Sequence[Muscle]:
         """Return the objects that act: one, or one per body."""
@@ -233,7 +242,7 @@ class MuscleHost(AgentHost):
         if self._acting is not None:
             parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i}
             parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in enumerate(self._acting.objectives) if i}
-        layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
+        layouts = [layout for part in self._parts for layout in part[:2]] + [self._seen_layout, self._own_layout]
         return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
     def _books(self) -> dict[str, Any]:
@@ -348,7 +357,7 @@ class MuscleHost(AgentHost):
             learned=learned,
         )
 
-    def _act_for(self, acting: Acting, act: Act, position: Position | None) -> Acted:
+    def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
         """Complete and make the decisions of many bodies."""
         self._stands = True
         if act.reward_ids is not None and self._rewards is None:

@@ -120,6 +120,7 @@ class Setup:
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
             filters=self._filters(agent.plan, path),
             bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in _bodies(phase, name)],
+            groups=agent.groups,
         )
 
     def start(
@@ -208,7 +209,7 @@ class Setup:
             [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
             for b in _bodies(phase, agent.plan.name)
         ]
-        return {"locals": agent.locals, "bodies": rows}
+        return {"locals": agent.locals, "bodies": rows, "groups": agent.groups}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:

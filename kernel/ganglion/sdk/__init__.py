@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.flow import SimTime as SimTime
     from ganglion.sdk.flow import SimulationFlowControl as SimulationFlowControl
     from ganglion.sdk.information import ActuatorInformation as ActuatorInformation
+    from ganglion.sdk.information import Group as Group
     from ganglion.sdk.information import Information as Information
     from ganglion.sdk.information import RewardInformation as RewardInformation
     from ganglion.sdk.information import SensorInformation as SensorInformation
@@ -111,7 +112,7 @@ _HOMES = {
     "EnvironmentStateTransformer Body ResetRequest Reward StateTransformer StepBatch",
     "ganglion.sdk.filter": "Filter",
     "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
-    "ganglion.sdk.information": "ActuatorInformation Information RewardInformation "
+    "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "
     "SensorInformation Statistics Template bootstrap_mask resolve_flags",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",

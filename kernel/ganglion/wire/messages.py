@@ -573,7 +573,9 @@ class MuscleSetup(_InWorker):
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body.
+    rows of all fields of values; the declarations are those of one body. Where bodies of different environments have
+    unequal ones they are several groups: `groups` is a map from environments to the numbers of their groups, a
+    declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have those of each.
     """
 
     agent: str
@@ -592,6 +594,7 @@ class MuscleSetup(_InWorker):
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
+    groups: dict[str, int] | None = None
 
 
 class MuscleReady(Message):
@@ -611,7 +614,9 @@ class Act(Message):
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
     and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
-    `truncated` and `closing` say nothing then.
+    `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those of another,
+    and fields of values have the blocks of one behind those of another, each with the entries of its group alone; so
+    do the answer and `brain.think`.
     """
 
     readings: list[Any]
@@ -678,6 +683,7 @@ class BrainSetup(_InPhase):
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
     bodies: list[list[Any]] | None = None  # as of MuscleSetup, without streams: [environment, b, learn]
+    groups: dict[str, int] | None = None  # as of MuscleSetup
 
 
 class BrainPretrain(Message):
@@ -722,7 +728,7 @@ class Think(Message):
     With bodies one message has k completed decisions, in the order of rows: `rows` are their row numbers of two bytes,
     `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
     bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
-    and `episode` are those of the first then.
+    and `episode` are those of the first then. With several groups `data` is a list with that of each group.
     """
 
     worker: int
