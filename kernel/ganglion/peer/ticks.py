@@ -11,6 +11,7 @@ import numpy as np
 from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
 from ganglion.peer.records import pack
 from ganglion.peer.step.layout import (
@@ -32,6 +33,7 @@ from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.sdk.spaces import Box
+from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     DECIDE,
     FIRST,
@@ -198,7 +200,7 @@ class _Agent:
     )
 
 
-class _Asked(NamedTuple):
+class Asked(NamedTuple):
     """What an agent is told and asked: its message, whose places and flags these are, and who decides."""
 
     agent: _Agent
@@ -207,6 +209,15 @@ class _Asked(NamedTuple):
     flags: Array
     earned: Runs
     deciding: Array
+
+
+class Sent(NamedTuple):
+    """What an environment is asked: the call, which bodies take part (None: all), and what is applied to them."""
+
+    world: _World
+    pending: Pending
+    places: Array | None
+    setpoints: Runs
 
 
 def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
@@ -413,7 +424,7 @@ class Ticks:
 
     def _act(self, deciding: Array) -> None:
         phase = self.phase
-        asked: list[_Asked] = []
+        asked: list[Asked] = []
         for agent in self.agents:
             low, high = np.searchsorted(deciding, (agent.first, agent.first + agent.count))
             if low < high or agent.ends:
@@ -433,7 +444,7 @@ class Ticks:
             if len(one.deciding):
                 self._decide(one.agent, one.deciding, answer)
 
-    def _asked(self, agent: _Agent, deciding: Array) -> _Asked:
+    def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
         if agent.several:
             deciding = deciding[agent.sensors.sorted(deciding)]
@@ -463,9 +474,9 @@ class Ticks:
         message = Act(
             blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
         )
-        return _Asked(agent, message, places, flags, earned, deciding)
+        return Asked(agent, message, places, flags, earned, deciding)
 
-    def _complete(self, asked: _Asked, answer: Acted) -> None:
+    def _complete(self, asked: Asked, answer: Acted) -> None:
         """Record the decisions that a message completed."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, answer)
@@ -551,37 +562,36 @@ class Ticks:
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
-        phase, core = self.phase, self.core
+        phase = self.phase
         self.step += 1
         phase.hooks.step = self.step
         position = (*self._base, self.step, 0)
-        stepped, asked = [self.worlds[e] for e in due], []
-        sent: list[tuple[Array | None, Runs]] = []
-        for world in stepped:
-            living = core.living(world.number)
-            places = None if len(living) == world.count else living
-            if world.sparse:
-                setpoints = world.setpoints(np.isin(world.rows, deciding))
-            else:
-                setpoints = world.given
-            setpoints = [run.copy() if places is None else run[places] for run in setpoints]
-            field = blocks_of(setpoints)
-            if not world.world.blocks:
-                field = world.actuators.rows(field, len(living))
-            rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
-            message = EnvironmentUpdate(field, None, rows)
-            sent.append((places, setpoints))
-            peer = world.world.peer
-            asked.append(phase.participant.ask(peer, "environment.update", message, world.world.update_s, position))
-        answers = phase.participant.gather(asked)
-        for world, answer, (places, setpoints) in zip(stepped, answers, sent, strict=True):
-            self._take(world, answer, places, setpoints)
+        sent = [self._step(self.worlds[e], deciding, position) for e in due]
+        answers = phase.participant.gather([one.pending for one in sent])
+        for one, answer in zip(sent, answers, strict=True):
+            self._take(one, answer, self.step)
         phase.tick += 1
-        now_s = asked[-1].since_s if asked else phase.participant.clock()
+        now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
             phase.tell_steps(0, self.step, now_s)
 
-    def _take(self, world: _World, answer: EnvironmentUpdated, places: Array | None, setpoints: Runs) -> None:
+    def _step(self, world: _World, deciding: Array, position: Position) -> Sent:
+        """Have an environment step; these bodies have decided now."""
+        living = self.core.living(world.number)
+        places = None if len(living) == world.count else living
+        setpoints = world.setpoints(np.isin(world.rows, deciding)) if world.sparse else world.given
+        setpoints = [run.copy() if places is None else run[places] for run in setpoints]
+        field = blocks_of(setpoints)
+        if not world.world.blocks:
+            field = world.actuators.rows(field, len(living))
+        rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
+        message, span_s = EnvironmentUpdate(field, None, rows), world.world.update_s
+        ask = self.phase.participant.ask
+        return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
+
+    def _take(self, sent: Sent, answer: EnvironmentUpdated, now: int) -> None:
+        """Take what a step brought; `now` is the time of an environment that tells none."""
+        world, _, places, setpoints = sent
         core, told = self.core, world.world
         count = world.count if places is None else len(places)
         rows = world.rows if places is None else world.rows[places]
@@ -592,7 +602,7 @@ class Ticks:
             begun, first = self._first(world, answer)
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
-        told.ticks = self.step if answer.ticks is None else answer.ticks
+        told.ticks = now if answer.ticks is None else answer.ticks
         told.timestamp = answer.timestamp
         if answer.excused:
             self._note_tolerated(answer.excused)
@@ -817,20 +827,21 @@ class Ticks:
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
-        phase, asked = self.phase, []
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
-        for world in due:
-            number = self.core.episodes[world.number]
-            if world.each:
-                number = int(self.core.episode[world.rows].max())
-            words = derive(world.world.setup["stream"], "episode", number)
-            message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
-            peer = world.world.peer
-            span_s = phase.span_s("environment.reset", peer)
-            asked.append(phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3)))
-        for world, answer in zip(due, phase.participant.gather(asked), strict=True):
+        asked = [self._ask_reset(world) for world in due]
+        for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
             world.world.began(answer)
             self._begin(world)
+
+    def _ask_reset(self, world: _World) -> Pending:
+        number = self.core.episodes[world.number]
+        if world.each:
+            number = int(self.core.episode[world.rows].max())
+        words = derive(world.world.setup["stream"], "episode", number)
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
+        phase, peer = self.phase, world.world.peer
+        span_s = phase.span_s("environment.reset", peer)
+        return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _stop(self, ending: Ending, reason: str) -> None:
@@ -891,6 +902,10 @@ class Ticks:
         if not self._over:
             return
         over, self._over = self._over, []
+        self._record_over(over, map(self._means, over))
+
+    def _record_over(self, over: Sequence[Over], means_of: Iterable[dict[str, Any]]) -> None:
+        """Record these episodes, with what the bodies of each got."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
             self._hand_on_steps(self.worlds[number])
@@ -899,7 +914,7 @@ class Ticks:
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
-        for one in over:
+        for one, means in zip(over, means_of, strict=True):
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])
             label = uid if body is None else f"{uid}[{body}]"
@@ -907,7 +922,6 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
-            means = self._means(one)
             self._reports.append({**told, **flags, "agents": means})
             returns = {name: agent["sum"] for name, agent in means.items()}
             self._newest = {**told, "returns": returns, "reason": one.reason}
@@ -926,11 +940,13 @@ class Ticks:
         fields = {"phase": setup.phase, "worker": setup.worker, **newest, "episodes": episodes, "steps": steps}
         self.phase.participant.tell_event("episode.ended", fields)
 
-    def _means(self, over: Over) -> dict[str, Any]:
-        """Return what the bodies of an episode got, per agent, and count anew."""
+    def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
+        """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
         found: dict[str, Any] = {}
         for link in self.worlds[over.environment].links:
             agent = link.agent
+            if whose is not None and agent is not whose:
+                continue
             places = link.places
             if over.row is not None:
                 if self.owner[over.row] is not agent:

@@ -51,6 +51,7 @@ FIELDS = tuple(_KINDS)
 FLAT = ("observations", "actions")  # columns of one flat array per row: tables whose only id is their own name
 _OBJECTIVE = FIELDS.index("objective")
 _TABLES = {name: FIELDS.index(name) for name, kind in _KINDS.items() if kind is None and name not in FLAT}
+_NO_FLAT = Table(NOTHING, read_only(np.empty((1, 0))))  # a flat column of one row that has none
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
 """Columns in which a memory changes its newest row after it was appended."""
 
@@ -749,12 +750,10 @@ def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -
     """Return a column of rows that still wait in Python objects, made from the rows alone."""
     place = FIELDS.index(name)
     column = columns[name]
-    if len(rows) == 1 and name in _TABLES and rows[0][place] is not None:
-        layout, values = rows[0][place]  # of the newest row, which every objective asks for
-        if layout.scalar and None not in values:  # what is unknown has no place in an integer column
-            only = np.array([values], dtype=layout.dtype)
-            only.flags.writeable = False
-            return Table(layout, only)
+    if len(rows) == 1 and name != "tag":  # the newest row, which objectives and learners ask for at each decision
+        found = _newest(column, rows[0][place], name)
+        if found is not None:
+            return found
     cells = [row[place] for row in rows]
     if name == "tag":
         return np.array([*cells, ""], dtype=object)[:-1]
@@ -765,6 +764,23 @@ def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -
             column.learn(layout)
     stored = column.store(cells) if any(cell is not None for cell in cells) else None
     return column.show(stored, len(cells))
+
+
+def _newest(column: _Column, cell: Any, name: str) -> Any:
+    """Return a column of one row that waits, at a part of the cost; None where its form is not a usual one."""
+    if cell is None:
+        return _NO_FLAT if name in FLAT else None
+    if name in _TABLES:
+        layout, values = cell
+        if layout.scalar and None not in values:  # what is unknown has no place in an integer column
+            return Table(layout, read_only(np.array([values], dtype=layout.dtype)))
+        only = values[0] if len(values) == 1 else None
+        if isinstance(only, np.ndarray) and only.dtype == column.dtype and only.shape == layout.shapes[0]:
+            return Table(layout, read_only(only.reshape(1, -1)))
+        return None
+    if name not in FLAT and column.dtype.kind in "if":
+        return np.array([cell], bool if column.dtype == np.int8 else column.dtype)
+    return None
 
 
 def _tags(include_only: str | Iterable[str]) -> frozenset[str]:

@@ -72,10 +72,11 @@ class AggregateRewards(Objective):
         if self.aggregation in ("min", "max"):
             extreme = np.fmin if self.aggregation == "min" else np.fmax  # which pass over NaN
             return np.asarray(self.factor * extreme.reduce(rewards, axis=1, initial=np.nan))
-        counts = (~np.isnan(rewards)).sum(axis=1)
+        missing = np.isnan(rewards)
         total = np.zeros(len(rewards))
-        for column in np.nan_to_num(rewards, posinf=np.inf, neginf=-np.inf).T:
+        for column in np.where(missing, 0.0, rewards).T:
             total += column
+        counts = rewards.shape[1] - np.add.reduce(missing, axis=1)
         divisor = np.maximum(counts, 1) if self.aggregation == "mean" else 1
         return np.where(counts > 0, self.factor * (total / divisor), np.nan)
 

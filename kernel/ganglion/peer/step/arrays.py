@@ -104,12 +104,12 @@ def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
         array = np.asarray(flag)
         if array.dtype.kind != "b" or array.shape not in ((), (count,)):
             raise AuthorError(f"{name}: expected a boolean, or one for each of {count} bodies, found {flag!r:.80}")
-        found.append(np.broadcast_to(array, (count,)))
+        found.append(array.view(np.uint8) if array.shape else np.full(count, array, np.uint8))
     both = found[0] & found[1]
-    if both.any():
+    if 1 in both.tobytes():
         name = names[int(np.flatnonzero(both)[0])]
         raise AuthorError(f"terminated and truncated exclude each other: found both true of body {name}")
-    flags: Array = found[0] * np.uint8(TERMINATED) | found[1] * np.uint8(TRUNCATED)
+    flags: Array = found[0] * TERMINATED + found[1] * TRUNCATED
     return flags
 
 

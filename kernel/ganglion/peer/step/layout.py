@@ -312,22 +312,32 @@ class Layout:
 
     def contains(self, field: Field, finite: bool, count: int) -> bool:
         """Compare each block with the bounds of its ids, all bodies at once; False says nothing."""
-        for run, block, bounds in zip(self.runs, field, self._bounds, strict=True):
-            matrix = run.matrix(block, count)
-            if bounds is None or not ((bounds[0] <= matrix).all() and (matrix <= bounds[1]).all()):
+        for run, block, bounds in zip(self.runs, field, self._bounds[finite], strict=True):
+            if bounds is None:
                 return False
-            if finite and not np.isfinite(matrix).all():
+            matrix = run.matrix(block, count)
+            # The ufunc itself: `all` of an array passes through two functions of Python before it.
+            if not np.logical_and.reduce((bounds[0] <= matrix) & (matrix <= bounds[1]), axis=None):
                 return False
         return True
 
     @cached_property
-    def _bounds(self) -> list[tuple[Array, Array] | None]:
-        """Return the bounds of the columns of each block; None where composites say themselves what they contain."""
-        found: list[tuple[Array, Array] | None] = []
+    def _bounds(self) -> list[list[tuple[Array, Array] | None]]:
+        """Return the bounds of the columns of each block, and the same with finite ones in the place of infinite ones.
+
+        None is in the place of composites, which say themselves what they contain. NaN is within no bounds.
+        """
+        found: list[list[tuple[Array, Array] | None]] = [[], []]
         for run in self.runs:
             spaces: Any = self.spaces[run.first : run.end]
-            plain = not any(space.kind in ("tuple", "dict") for space in spaces)
-            found.append((_joined(spaces, "_lows"), _joined(spaces, "_highs")) if plain else None)
+            if any(space.kind in ("tuple", "dict") for space in spaces):
+                for each in found:
+                    each.append(None)
+                continue
+            lows, highs = _joined(spaces, "_lows"), _joined(spaces, "_highs")
+            found[False].append((lows, highs))
+            most = np.finfo(run.dtype).max if run.dtype.kind == "f" else None
+            found[True].append((lows, highs) if most is None else (np.maximum(lows, -most), np.minimum(highs, most)))
         return found
 
     def _misfit(self, field: Field, what: str, count: int) -> RemoteProtocolError:

@@ -119,6 +119,13 @@ class Timelines:
 
     def deciding(self, due: Sequence[int]) -> Array:
         """Return the rows that decide before the step of these environments, ascending."""
+        if len(due) == 1:
+            rows = self.rows[due[0]]
+            rows = rows[self.alive[rows]]
+            if not self._always:
+                since = self.step[rows] - self._offset[rows]
+                rows = rows[(since >= 0) & (since % self._period[rows] == 0)]
+            return rows
         found = self.alive
         if len(due) < len(self.clocks):
             found = found & np.isin(self.environment, due)
@@ -248,6 +255,30 @@ class Timelines:
         if self.end == "all":
             return all(self.spent)
         return next(spent for spent, clock in zip(self.spent, self.clocks, strict=True) if clock.uid == self.end)
+
+
+class Pace:
+    """Keep the virtual ticks of environments each of which goes its own way.
+
+    Attributes:
+        at: The tick at which each steps next.
+        lead: An environment that is so many ticks ahead of the slowest unfinished one stops; None: none does.
+    """
+
+    def __init__(self, clocks: Sequence[Clock], lead: int | None = None) -> None:
+        self.at, self.lead = [clock.offset for clock in clocks], lead
+        self._periods = [clock.period for clock in clocks]
+
+    def step(self, environment: int) -> None:
+        """Take note of a step."""
+        self.at[environment] += self._periods[environment]
+
+    def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
+        """Say whether an environment may step next; those that are `spent` hold up nobody."""
+        if self.lead is None:
+            return True
+        slowest = min(at for at, done in zip(self.at, spent, strict=True) if not done)
+        return self.at[environment] - slowest < self.lead
 
 
 def closed_flags(flags: Array, rows: Array, over: Sequence[Over]) -> Array:
