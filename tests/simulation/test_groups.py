@@ -56,6 +56,12 @@ def run(results: Path, **given: Any) -> dict[str, Any]:
     return outcome.tables
 
 
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Say whether two runs have equal tables; which worker's rows come first is not said."""
+    names = ("phases", "signals", "episodes", "steps", "actions", "bodies")
+    return all(sorted(map(repr, one[name])) == sorted(map(repr, other[name])) for name in names)
+
+
 def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
     """Ids are local where a group is in several environments; every decision of every body is there."""
     rows = [row for row in run(results)["actions"] if row["agent"] == "ada"]
@@ -78,8 +84,9 @@ def test_objects_and_arrays_do_the_same(results: Path, mode: str, workers: int) 
     """One muscle for all bodies that is asked per group, or one object per body: equal rows, and equal learning."""
     asked = {"mode": mode, "workers": workers}
     arrays = run(results, **asked)
+    assert 2 * workers < len({row["objective"] for row in arrays["actions"]})
     for form in (OBJECTS, {"brain": OBJECTS["brain"]}, {"muscle": OBJECTS["muscle"]}):
-        assert arrays == run(results, **asked, **form)
+        assert same(arrays, run(results, **asked, **form))
 
 
 def test_a_part_of_the_sensors_is_a_group_of_its_own(results: Path) -> None:
@@ -114,7 +121,7 @@ SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explic
 DRAWN = {
     "workers": st.integers(1, 2),
     "form": st.sampled_from([{}, OBJECTS]),
-    "objective": st.sampled_from(["aggregate_rewards", "none"]),
+    "objective": st.sampled_from(["aggregate_rewards", "simulation.groups:PlainObjective"]),
     "end": st.sampled_from(["all", "each"]),
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
@@ -128,9 +135,7 @@ def survives_a_loss(results: Path, seed: int, share: float, form: Any, **given: 
     lossy = Simulation(read(text), seed, results, Disturbance([(int(share * plain.events), kill_one)])).carry_out()
 
     assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
-    for name in ("phases", "signals", "episodes", "steps", "actions", "bodies"):
-        # Which worker's rows come first is not said.
-        assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
+    assert same(plain.tables, lossy.tables)
 
 
 @settings(max_examples=4, **SLOW)

@@ -91,7 +91,6 @@ class MuscleHost(AgentHost):
         if setup.bodies:
             attributes |= identity(setup.bodies[0][3])
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
-        self._muscle = muscle
         if setup.bodies is not None:
             self._acting = self._make_acting(muscle, attributes)
         self._filters: ActingFilters | None = self._make_filters(ActingFilters)
@@ -111,6 +110,7 @@ class MuscleHost(AgentHost):
         self._takes_arrays = takes_arrays(muscle)
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
+        self._muscle = muscle
         for one in self._muscles():
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))

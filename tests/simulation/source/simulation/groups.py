@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ganglion.sdk import Brain, Muscle
+from ganglion.sdk import Brain, Muscle, Objective
 
 MODULUS = 1009
 
@@ -103,3 +103,11 @@ class ArrayBrain(ObjectBrain):
         for row in zip(*columns, strict=True):
             found = self.take(*row)
         return found
+
+
+class PlainObjective(Objective):
+    """Judge one body by its rewards and by how many decisions it has made."""
+
+    def internal_reward(self, memory: Any, **kwargs: Any) -> float:
+        """Return the sum of the newest rewards, a little less with each decision."""
+        return float(memory.tail(1).rewards.flat.sum()) - len(memory) / 1024
