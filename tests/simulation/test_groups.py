@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,9 @@ def survives_a_loss(results: Path, seed: int, share: float, form: Any, **given: 
     """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
     text = DOCUMENT.format(**{**FEW, **given, **form, "episodes": 8})
     plain = simulate(text, seed, results)
-    lossy = Simulation(read(text), seed, results, Disturbance([(int(share * plain.events), kill_one)])).carry_out()
+    lossy = Simulation(
+        read(text), seed, results, Disturbance([(int(share * plain.events), partial(kill_one, ""))])
+    ).carry_out()
 
     assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
     assert same(plain.tables, lossy.tables)

@@ -484,8 +484,8 @@ def simulate(
     return Simulation(read(document), seed, folder, disturbance, stored).carry_out()
 
 
-def kill_one(simulation: Simulation) -> None:
-    """Kill any process but the supervisor, by the schedule's own dice."""
-    names = sorted(process.name for process in simulation.processes[1:] if process.lives)
+def kill_one(victim: str, simulation: Simulation) -> None:
+    """Kill any process but the supervisor whose name has the word in it, by the schedule's own dice."""
+    names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
     if names:
         simulation.kill(simulation.schedule.random.choice(names))
