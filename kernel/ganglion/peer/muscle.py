@@ -126,7 +126,7 @@ class MuscleHost(AgentHost):
             self._learned |= thought.statistics or {}
         else:
             self._prepare(muscle)
-        return MuscleReady(blocks=True)
+        return MuscleReady(blocks=True, bodies=None if setup.bodies is None else len(setup.bodies))
 
     def _make_acting(self, muscle: Muscle, attributes: dict[str, Any]) -> Acting | ActingGroups:
         """Return what acts for many bodies, group by group: one object for all of them, or one for each."""

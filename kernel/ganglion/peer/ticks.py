@@ -458,7 +458,7 @@ class Ticks:
         answers = phase.participant.gather([*pendings, *passing.values()])
         if phase.programs:
             actors = [*(one.agent.actor for one in asked), *map(phase.by_name.__getitem__, passing)]
-            answers = heard(actors, answers)
+            answers = heard(actors, answers, [*(len(one.deciding) for one in asked), *[0] * len(passing)])
         for name, answer in zip(passing, answers[len(asked) :], strict=True):
             self._wish(name, answer)
         for one, answer in zip(asked, answers, strict=False):
@@ -764,7 +764,7 @@ class Ticks:
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
         answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
         if self.phase.programs:
-            answers = heard([one.agent.actor for one in asked], answers)
+            answers = heard([one.agent.actor for one in asked], answers, [0] * len(asked))
         for one, answer in zip(asked, answers, strict=True):
             self._complete(one, answer)
         self._seal_over()
