@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -108,8 +108,10 @@ class AgentHost(Host):
         )
 
     def _check_groups(self, takes: bool) -> None:
-        """Refuse what takes one group of bodies where there are several."""
+        """Refuse what takes one group of bodies where there are several, and filters there."""
         groups = self._setup.groups
+        if groups and self._setup.filters:
+            raise DocumentError(f"agent {self._setup.agent}: filters of bodies of several groups are not built yet")
         if groups and not takes:
             each = [", ".join(uid for uid in groups if groups[uid] == n) for n in range(len(self._parts))]
             what = f"{self.kind} {self._setup.plugin['name']}"
@@ -119,11 +121,8 @@ class AgentHost(Host):
     def _hooks_of(self, kind: str, plugin: Mapping[str, Any], where: str) -> Hooks:
         return Hooks.of(self._loader, kind, plugin, where, self._tolerated_errors, f"{kind}:{self._setup.agent}")
 
-    def _make_filters(self, cls: type[_Filters]) -> _Filters | None:
-        filters = self._setup.filters
-        if not filters:
-            return None
-        return cls(self._loader, filters, f"agent {self._where}", self._given, self._tolerated_errors)
+    def _make_filters(self, cls: type[_Filters], plugins: Sequence[Mapping[str, Any]]) -> _Filters:
+        return cls(self._loader, plugins, f"agent {self._where}", self._given, self._tolerated_errors)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations

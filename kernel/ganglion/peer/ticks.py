@@ -176,6 +176,7 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -197,7 +198,7 @@ class _Agent:
         return [span for _, _, span in self.sensors.parts(places) if span.start < span.stop]
 
     STATE = (
-        *("readings", "seen", "setpoints", "earned", "ends", "decided"),
+        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
     )
 
@@ -544,7 +545,7 @@ class Ticks:
                 agent.tick[places].astype("<i4").tobytes(),
                 _joined(run[places] for run in agent.sensors.own(agent.seen, places)),
                 _joined(run[places] for run in agent.actuators.own(agent.setpoints, places)),
-                None,
+                _joined(run[places] for run in agent.actuators.own(agent.proposed, places)) if agent.proposed else None,
                 _joined(run[span] for run in agent.rewards.own(earned, places)),
                 values[span].tobytes(),
                 (flags[span] & (TERMINATED | TRUNCATED)).tobytes(),
@@ -563,6 +564,8 @@ class Ticks:
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
             kept[places] = run
+        if answer.proposed is not None:
+            self._propose(agent, places, answer.proposed)
         for kept, run in zip(agent.seen, agent.readings, strict=True):
             kept[places] = run[places]
         for run in agent.earned:
@@ -583,6 +586,16 @@ class Ticks:
                 chosen = np.flatnonzero(self.core.environment[rows] == link.world.number)
                 seats = link.seats[np.searchsorted(link.places, places[chosen])]
             link.actuators(setpoints, chosen, link.world.given, seats)
+
+    def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
+        """Keep what a muscle proposed itself, for the records."""
+        try:
+            proposed = agent.actuators.matrices(given, places, "proposed")
+        except RemoteProtocolError as error:
+            raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
+        agent.proposed = agent.proposed or agent.actuators.zeros(agent.count)
+        for kept, run in zip(agent.proposed, proposed, strict=True):
+            kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
