@@ -248,16 +248,18 @@ def _spawned(
         agent, uid, most = (entry.get(key) for key in ("agent", "environment", "max"))
         if agent is None or uid is None or most is None or type(most.value) is not int or most.value < 1:
             continue  # a fault of form
-        known = True
-        for node, names, kind in ((agent, agents, "agent"), (uid, environments, "environment")):
-            name = str(node.value)
-            if name not in names:
-                tell(node, f"there is no {kind} `{name}`{nearest(name, names)}")
-            elif plans and name not in {getattr(body, kind) for body in plans}:
-                tell(node, f"{kind} `{name}` has no body from the begin, and none can be spawned")
-            known &= name in names
-        if not known:
+        strange = [
+            (node, names, kind)
+            for node, names, kind in ((agent, agents, "agent"), (uid, environments, "environment"))
+            if str(node.value) not in names
+        ]
+        for node, names, kind in strange:
+            tell(node, f"there is no {kind} `{node.value}`{nearest(str(node.value), names)}")
+        if strange:
             continue
+        if plans and not any((body.agent, body.environment) == (agent.value, uid.value) for body in plans):
+            text = f"agent `{agent.value}` has no body in `{uid.value}` from the begin, so none can be spawned there"
+            tell(entry, text)
         pair = (list(agents).index(str(agent.value)), list(environments).index(str(uid.value)))
         if pair in found:
             tell(entry, f"bodies of `{agent.value}` in `{uid.value}` are listed twice")

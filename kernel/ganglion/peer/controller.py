@@ -408,6 +408,7 @@ class ControllerHost:
                 bodies=a.get("bodies"),
                 dynamic=a.get("dynamic"),
                 **{name: a[name] for name in ("source", "follows", "pool") if name in a},
+                groups=a.get("groups"),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
-from ganglion.peer.acting import Acting
+from ganglion.peer.acting import Acting, ActingGroups
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
@@ -53,7 +53,7 @@ _Read = tuple[list[Any], Any]
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
 _ACTUATORS = {ActuatorInformation}
-_OURS = ("memory", "bodies", "sensors", "actuators", "static_world_models", "model_reader")
+_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
@@ -82,7 +82,7 @@ class MuscleHost(AgentHost):
         self._memory = Memory()
         self._memory.declare(sensors, actuators)
         self._told_rewards = False
-        self._acting: Acting | None = None
+        self._acting: Acting | ActingGroups | None = None
         self._rows = [(str(row[0]), int(row[1])) for row in setup.bodies or ()]
         self._rows += [(str(row[0]), -1 - i) for i, row in enumerate(setup.dynamic or ())]
         coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
@@ -96,7 +96,6 @@ class MuscleHost(AgentHost):
         if setup.bodies:
             attributes |= identity(setup.bodies[0][3])
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
-        self._muscle = muscle
         self._filters = None
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
         if setup.bodies is not None:
@@ -117,6 +116,7 @@ class MuscleHost(AgentHost):
         self._takes_arrays = takes_arrays(muscle)
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
+        self._muscle = muscle
         for one in self._muscles():
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
@@ -154,32 +154,46 @@ class MuscleHost(AgentHost):
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
         """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
-        setup, bodies = self._setup, self._setup.bodies
-        together = takes_arrays(muscle) and self._objective.batched
-        muscles, objectives, memories = [muscle], [self._objective], []
-        if not together:
-            memories = [self._memory]
-            for row in bodies[1:]:
-                memory = Memory()
-                memory.declare(sensors, actuators)
-                memories.append(memory)
+        setup, arrays = self._setup, takes_arrays(muscle)
+        self._check_groups(muscle.takes_groups or not arrays)
+        together = arrays and self._objective.batched
+        parts = []
+        for number, part in enumerate(self._parts):
+            bodies = [row for row in setup.bodies if not setup.groups or setup.groups[row[0]] == number]
+            muscles, objectives, memories = [] if number else [muscle], [] if number else [self._objective], []
+            if not together:
+                memories = [] if number else [self._memory]
+            for row in bodies[len(objectives) : 1 if together else None]:
                 streams = identity(derive(setup.objective_stream, "body", row[0], row[1]))
                 own = {**self._given, **streams}
                 objectives.append(self._judging("__init__", self._loader.make, "objective", setup.objective, own))
-        if not takes_arrays(muscle):
-            for row, memory in zip(bodies[1:], memories[1:], strict=True):
-                own = attributes | identity(row[3]) | {"memory": memory}
+            for _ in [] if together else bodies[len(memories) :]:
+                memory = Memory()
+                memory.declare(part.sensors, part.actuators)
+                memories.append(memory)
+            for row in [] if arrays else bodies[len(muscles) :]:
+                of_body = {"memory": memories[len(muscles)], "sensors": part.sensors, "actuators": part.actuators}
+                own = attributes | identity(row[3]) | of_body
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
-        layouts, noops = (self._sensor_layout, self._actuator_layout), [it.value for it in actuators]
-        comes = partial(self._come, None if together else attributes, sensors, actuators)
-        filters = None
-        if setup.filters:
-            filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
-            sensors, actuators = muscle.sensors, muscle.actuators
-        informations, hooks = (Template(sensors), actuators), (self._hooks, self._judging)
-        self._acting = Acting(setup, layouts, informations, hooks, muscles, objectives, memories, noops, comes, filters)
+            layouts, noops = (part.sensor_layout, part.actuator_layout), [it.value for it in part.actuators]
+            filters: BodyFilters | None = None
+            shown: Any = (part.sensors, part.actuators)
+            if setup.filters:  # of one group
+                filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
+                shown = sensors, actuators = muscle.sensors, muscle.actuators
+            informations, hooks = (Template(shown[0]), shown[1]), (self._hooks, self._judging)
+            own_setup, acts_by = replace(setup, bodies=bodies), [muscle] if arrays else muscles
+            if setup.dynamic is not None:
+                mine = [row for row in setup.dynamic if not setup.groups or setup.groups[row[0]] == number]
+                own_setup = replace(own_setup, dynamic=mine)
+            comes = partial(self._come, number, None if together else attributes)
+            made = (own_setup, layouts, informations, hooks, acts_by, objectives, memories, noops, comes, filters)
+            parts.append(Acting(*made, number))
+        self._acting, self._actings = parts[0], parts
+        if self._of_group is not None:
+            self._acting = ActingGroups(parts, self._of_group, [part.sensor_layout for part in self._parts])
         if self._rewards is not None:
-            self._acting.declare(self._rewards)
+            self._acting.declare(self._reward_layouts)
         return sensors, actuators
 
     def _filters_of_bodies(self, muscles: Sequence[Muscle], sensors: Any, actuators: Any) -> BodyFilters:
@@ -199,30 +213,28 @@ class MuscleHost(AgentHost):
         names = [f"{row[0]}/{row[1]}" for row in self._rows]
         return BodyFilters(stacks, names, (self._sensor_layout, self._actuator_layout))
 
-    def _come(
-        self, given: dict[str, Any] | None, sensors: Any, actuators: Any, place: int, environment: str, b: int
-    ) -> None:
-        """Make what a body has of its own that was spawned; who had its row before is gone.
+    def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
+        """Make what a body of a group has of its own that was spawned; who had its row before is gone.
 
         `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
         """
-        acting, setup, hooks = self._acting, self._setup, self._hooks
+        acting, part, setup, hooks = self._actings[number], self._parts[number], self._setup, self._hooks
         if given is None:
             return
-        assert acting is not None
         snapshot = None if self._renewal is None else self._snapshot
         if not acting.arrays and acting.muscles[place] is not None:
             hooks("teardown", acting.muscles[place].teardown)
         memory = acting.memories[place] = Memory()
-        memory.declare(sensors, actuators)
+        memory.declare(part.sensors, part.actuators)
         own = {**self._given, **identity(derive(setup.objective_stream, "body", environment, b))}
         acting.objectives[place] = self._judging("__init__", self._loader.make, "objective", setup.objective, own)
         acting.declare_at(place)
         if snapshot is not None:
-            snapshot.add(f"objective {place}", acting.objectives[place], ("reward_ids",))
+            snapshot.add(f"objective of {environment}, row {place}", acting.objectives[place], ("reward_ids",))
         if acting.arrays:
             return
-        attributes = given | identity(derive(setup.stream, "body", environment, b)) | {"memory": memory}
+        of_body = {"memory": memory, "sensors": part.sensors, "actuators": part.actuators}
+        attributes = given | identity(derive(setup.stream, "body", environment, b)) | of_body
         muscle = acting.muscles[place] = hooks("__init__", self._loader.make, "muscle", setup.plugin, attributes)
         if self._filters is not None:
             assert self._muscle is not None
@@ -233,12 +245,12 @@ class MuscleHost(AgentHost):
         elif self._newest is not None:
             hooks.excused(None, "update", muscle.update, self._newest)
         if snapshot is not None:
-            snapshot.add(f"muscle {place}", muscle, _OURS)
+            snapshot.add(f"muscle of {environment}, row {place}", muscle, _OURS)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
         if self._acting is not None and self._rewards is not None:
-            self._acting.declare(self._rewards)
+            self._acting.declare(self._reward_layouts)
 
     def _muscles(self) -> Sequence[Muscle]:
         """Return the objects that act: one, or one per body."""
@@ -317,7 +329,7 @@ class MuscleHost(AgentHost):
             parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i and one}
             objectives = enumerate(self._acting.objectives)
             parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in objectives if i and one}
-        layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
+        layouts = [layout for part in self._parts for layout in part[:2]] + [self._seen_layout, self._own_layout]
         return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
     def _books(self) -> dict[str, Any]:
@@ -448,7 +460,7 @@ class MuscleHost(AgentHost):
             learned=learned,
         )
 
-    def _act_for(self, acting: Acting, act: Act, position: Position | None) -> Acted:
+    def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
         """Complete and make the decisions of many bodies."""
         self._stands = True
         if act.reward_ids is not None and self._rewards is None:

@@ -143,6 +143,7 @@ class Setup:
             bodies=_of_brain(_bodies(phase, name)) if phase.bodies is not None else None,
             dynamic=_dynamic(_bodies(phase, name)),
             **self._opponents(phase, name),
+            groups=agent.groups,
         )
 
     def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
@@ -283,7 +284,7 @@ class Setup:
             for b in source.bodies
             if not b.most
         ]
-        return {"locals": agent.locals, "bodies": rows, "dynamic": _dynamic(source.bodies)}
+        return {"locals": agent.locals, "bodies": rows, "groups": agent.groups, "dynamic": _dynamic(source.bodies)}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
