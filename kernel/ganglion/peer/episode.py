@@ -133,7 +133,7 @@ class Episode:
         passing = {} if self.participants is None else self._let_pass()
         worlds = phase.worlds
         ticks, position = worlds[0].ticks, (*self._place, self.step, 0)
-        actors = list(map(phase.by_name.__getitem__, agents))
+        actors, waiting = list(map(phase.by_name.__getitem__, agents)), phase.topics.waiting
         asked = []
         for actor in actors:
             rewards = actor.owed(worlds)
@@ -143,7 +143,10 @@ class Episode:
                 raise AuthorError(f"{text} when it was asked for the first time")
             reward_ids = None if actor.told_rewards else self._reward_ids(actor, rewards)
             readings, rewards = (actor.row, rewards) if actor.blocks else actor.tell(rewards)
-            message = Act(readings, rewards, round=self.round, workers=workers, ticks=ticks, reward_ids=reward_ids)
+            told = waiting.pop(actor.peer, None) if waiting else None
+            message = Act(
+                readings, rewards, round=self.round, workers=workers, ticks=ticks, reward_ids=reward_ids, topics=told
+            )
             asked.append(participant.ask(actor.peer, "muscle.act", message, actor.act_s, position))
         answers = participant.gather([*asked, *passing.values()])
         if phase.programs:
@@ -152,7 +155,7 @@ class Episode:
             self._wish(passing, answers[len(asked) :])
         setpoints: dict[str, Field] = {}
         for actor, answer in zip(actors, answers, strict=False):
-            if answer.signal is not None or answer.excused:
+            if answer.signal is not None or answer.excused or answer.topics is not None:
                 self._wish([actor.name], [answer])
             if actor.decision is not None and actor.decision.rewards is not None:
                 self._completed(actor, answer, False, False)
@@ -188,7 +191,7 @@ class Episode:
         self._turn.end()
         self.step += 1
         phase.hooks.step = self.step
-        worlds, position = phase.worlds, (*self._place, self.step, 0)
+        worlds, waiting, position = phase.worlds, phase.topics.waiting, (*self._place, self.step, 0)
         stepped: list[World] = []
         updates: list[EnvironmentUpdate] = []
         asked: list[Pending] = []
@@ -201,7 +204,8 @@ class Episode:
             indices, cut = merged
             whole = cut.whole
             field = cut(given) if whole is None else given[whole]
-            message = EnvironmentUpdate(field if world.blocks else cut.layout.rows(field), indices)
+            told = waiting.pop(world.peer, None) if waiting else None
+            message = EnvironmentUpdate(field if world.blocks else cut.layout.rows(field), indices, None, told)
             stepped.append(world)
             applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)
@@ -212,6 +216,8 @@ class Episode:
             declared |= world.updated(answer, self.step)
             if answer.excused:
                 self._note_tolerated(answer.excused)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.update", answer.topics)
         if mend is not None:
             for world, pending, message in zip(stepped, asked, updates, strict=True):
                 if world.history is not None:
@@ -278,6 +284,8 @@ class Episode:
         """Take the signals of brains that came with answers of these agents."""
         for name, answer in zip(agents, answers, strict=True):
             self._note_tolerated(answer.excused)
+            if answer.topics is not None:
+                self.phase.topics.take(self.phase.by_name[name].peer, "muscle.act", answer.topics)
             if answer.signal is not None:
                 wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
                 self._wishes.append({**wish, "issuer": f"brain:{name}"})
@@ -437,6 +445,7 @@ class Episode:
     def _seal(self, terminated: bool, truncated: bool, reason: str) -> None:
         phase, setup = self.phase, self.phase.setup
         self._closed = True
+        phase.topics.flush()
         self._flush()
         if self._recorded or self._lost:
             record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self._recorded]

@@ -438,9 +438,18 @@ class Ticks:
         blocks, rewards = blocks_of(readings), blocks_of(earned)
         if not agent.actor.blocks:
             blocks, rewards = agent.sensors.rows(blocks, len(places)), agent.rewards.rows(rewards, len(places))
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(agent.actor.peer, None) if waiting else None
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
-            blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
+            blocks,
+            rewards,
+            round=self.round,
+            workers=workers,
+            ticks=self.core.tick,
+            rows=rows,
+            flags=flags.tobytes(),
+            topics=topics,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -548,7 +557,9 @@ class Ticks:
         if not world.world.blocks:
             field = world.actuators.rows(field, len(living))
         rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
-        message, span_s = EnvironmentUpdate(field, None, rows), world.world.update_s
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(world.world.peer, None) if waiting else None
+        message, span_s = EnvironmentUpdate(field, None, rows, topics), world.world.update_s
         ask = self.phase.participant.ask
         return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
 
@@ -569,6 +580,8 @@ class Ticks:
         told.timestamp = answer.timestamp
         if answer.excused:
             self._note_tolerated(answer.excused)
+        if answer.topics is not None:
+            self.phase.topics.take(told.peer, "environment.update", answer.topics)
         episode: int | bytes = core.episodes[world.number]
         step: int | bytes = core.steps[world.number] + 1
         if world.each:
@@ -586,6 +599,8 @@ class Ticks:
         if len(ended):
             self._end(ended, effective[np.searchsorted(rows, ended)])
         self._over += over
+        if over:
+            self.phase.topics.flush((told.peer,))
         if len(begun):
             self._began(world, first, begun)
             self._show(world, first, begun, core.tick + 1)
@@ -727,6 +742,8 @@ class Ticks:
     def _wish(self, name: str, answer: Acted) -> None:
         if answer.excused:
             self._note_tolerated(answer.excused)
+        if answer.topics is not None:
+            self.phase.topics.take(self.phase.by_name[name].peer, "muscle.act", answer.topics)
         if answer.signal is not None:
             wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
             self._wishes.append({**wish, "issuer": f"brain:{name}"})
@@ -800,6 +817,7 @@ class Ticks:
         if len(rows):
             self._end(rows, np.full(len(rows), TRUNCATED, np.uint8))
         self._over += over
+        self.phase.topics.flush((world.world.peer,))
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
@@ -807,6 +825,8 @@ class Ticks:
         asked = [self._ask_reset(world) for world in due]
         for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
             world.world.began(answer)
+            if answer.topics is not None:
+                self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
             self._begin(world)
 
     def _ask_reset(self, world: _World) -> Pending:
@@ -814,7 +834,8 @@ class Ticks:
         if world.each:
             number = int(self.core.episode[world.rows].max())
         words = derive(world.world.setup["stream"], "episode", number)
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
+        topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, topics=topics)
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
@@ -825,6 +846,7 @@ class Ticks:
         for world in self.worlds:
             self._close(world, reason)
         self._tell_ends()
+        self.phase.topics.flush()
         self._ending, self._closed = ending, True
         self._tell_news(now=True)
         self.hand_on()
@@ -890,6 +912,7 @@ class Ticks:
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
+        self.phase.topics.flush(agent.actor.peer for agent in agents)
         for one, means in zip(over, means_of, strict=True):
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])

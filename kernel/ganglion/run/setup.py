@@ -168,6 +168,7 @@ class Setup:
             **{f"episode_{key}": value for key, value in first.items()},
             "mends": phase.bodies is None and led(phase, environment),
             **_recovery(phase, environment),
+            **({"topics": environment.topics} if environment.topics else {}),
             **({} if phase.bodies is None else {key: getattr(environment, key) for key in _OF_TIMELINES}),
         }
 
@@ -199,6 +200,7 @@ class Setup:
             "models": cast.models.get(name),
             "filters": self._filters(plan, path, "worker", worker),
             **_recovery(phase, plan),
+            **({"topics": plan.topics} if plan.topics else {}),
             **({} if phase.bodies is None else self._of_bodies(phase, agent, [*path, "muscle", "worker", worker])),
         }
 

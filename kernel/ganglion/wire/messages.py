@@ -503,6 +503,7 @@ class EnvironmentStart(_InWorker):
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
     index: int | None = None
+    topics: list[list[Any]] | None = None  # what it is told beside the step: lists [topic, key, value, sender]
 
 
 class EnvironmentDeclared(Message):
@@ -520,6 +521,7 @@ class EnvironmentDeclared(Message):
     timestamp: str | None = None
     static_model: dict[str, Any] | None = None
     blocks: bool = False
+    topics: list[list[Any]] | None = None  # what it tells beside the step: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
@@ -532,6 +534,7 @@ class EnvironmentUpdate(Message):
     setpoints: list[Any]
     actuators: list[int] | None = None
     rows: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class EnvironmentUpdated(Message):
@@ -555,6 +558,7 @@ class EnvironmentUpdated(Message):
     flags: bytes | None = None
     first_rows: bytes | None = None
     first_readings: list[Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class EnvironmentReset(Message):
@@ -564,6 +568,7 @@ class EnvironmentReset(Message):
     seed: int
     stream: bytes = b""
     state: dict[str, Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class MuscleSetup(_InWorker):
@@ -592,12 +597,14 @@ class MuscleSetup(_InWorker):
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class MuscleReady(Message):
     """Answer that the muscle is set up; `blocks` says that readings and rewards may come as blocks."""
 
     blocks: bool = False
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Act(Message):
@@ -628,6 +635,7 @@ class Act(Message):
     passing: bool = False
     rows: bytes | None = None
     flags: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
@@ -650,6 +658,7 @@ class Acted(Message):
     statistics: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class MuscleReset(Message):
@@ -657,6 +666,7 @@ class MuscleReset(Message):
 
     episode: int
     prepare: bool = False
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class BrainSetup(_InPhase):

@@ -172,6 +172,14 @@ bodies = _table(
     sqlite_with_rowid=False,
 )
 
+# What environments and agents told beside the steps, and what was set: `peer` is a uid; `value` is JSON. Numbers are
+# counted within a worker: what a run that went back says again has the same ones.
+topics = _table(
+    "stored_topics",
+    "run:>runs* phase:int* mode:text* worker:int* number:int* tick:big peer:text topic:text key:text value:text?",
+    sqlite_with_rowid=False,
+)
+
 # Tells after a commit whose outcome is unknown whether it was carried out.
 ledger = _table("stored_ledger", "run:>runs* commits:int", sqlite_with_rowid=False)
 
@@ -376,6 +384,12 @@ SHOWN: dict[str, Shown] = {
         _of_runs(bodies),
         RUN | _columns(bodies, "phase agent environment body role team group learn policy dynamic"),
         (runs.c.number, bodies.c.phase, bodies.c.position),
+    ),
+    "topics": Shown(
+        _of_runs(topics),
+        RUN | _columns(topics, "phase mode worker tick peer topic key value"),
+        (runs.c.number, topics.c.phase, _evaluate_last(topics.c.mode), topics.c.worker, topics.c.number),
+        json=frozenset({"value"}),
     ),
     "returns": Shown(
         _of_segments(returns),

@@ -188,10 +188,9 @@ SEALED: Mapping[str, str] = sql.SELECT_ALL
 
 
 def sealed_of(connection: sqlite3.Connection | sqlite3.Cursor, run: int) -> Mapping[str, str]:
-    """Return the queries for what is sealed of a run: where it has bodies, these too."""
-    if connection.execute(sql.SELECT_BODIES, (run,)).fetchone() is None:
-        return SEALED
-    return {**SEALED, "bodies": sql.SELECT_BODIES_SEALED}
+    """Return the queries for what is sealed of a run: where it has bodies or rows of topics, these too."""
+    later = {"bodies": sql.SELECT_BODIES_SEALED, "topics": sql.SELECT_TOPICS_SEALED}
+    return {**SEALED, **{name: it for name, it in later.items() if connection.execute(it, (run,)).fetchone()}}
 
 
 def row_digest(row: Sequence[Any]) -> bytes:

@@ -80,7 +80,11 @@ def _sealed(name: str) -> str:
     table = schema.metadata.tables[f"stored_{name}"]
     run = table.c.number if name == "runs" else table.c.run
     keys = [column for column in table.primary_key.columns if column is not run]
-    left_out = {run, *([table.c.head] if name == "runs" else []), *(keys if name not in ("phases", "bodies") else [])}
+    left_out = {
+        run,
+        *([table.c.head] if name == "runs" else []),
+        *(keys if name not in ("phases", "bodies", "topics") else []),
+    }
     columns = [column for column in table.columns if column not in left_out]
     return _sql(sa.select(*columns).where(run == sa.bindparam("run_")).order_by(*keys))
 
@@ -111,6 +115,16 @@ SELECT_BODIES = _select(
     order="phase position",
 )
 SELECT_BODIES_SEALED = _sealed("bodies")
+_t = schema.topics
+INSERT_TOPIC = _insert(_t)
+SELECT_TOPIC = _select(_t, "tick peer topic key value", *_equal(_t, "run phase mode worker number"))
+SELECT_TOPICS_SEALED = _sealed("topics")
+SELECT_LAST_TOPICS = _sql(
+    sa.select(_t.c.phase, _t.c.mode, _t.c.worker, sa.func.max(_t.c.number).label("last"))
+    .where(*_equal(_t, "run"), _t.c.phase >= sa.bindparam("first"))
+    .group_by(_t.c.phase, _t.c.mode, _t.c.worker)
+)
+DELETE_TOPICS = _delete(_t, *_equal(_t, "run phase mode worker"), _t.c.number > sa.bindparam("last"))
 INSERT_RETURN = _insert(schema.returns)
 INSERT_SIGNAL = _insert(_g, "number")
 INSERT_BRAIN = _insert(_b, "number")
