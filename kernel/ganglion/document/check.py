@@ -230,9 +230,6 @@ class _Phase:
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
-        every = phase.setting("evaluate_every")
-        if every is not None:
-            self._wrong(every, "not built yet: evaluations in a phase with bodies")
         params = None if phase.simulation is None else phase.simulation.get("params")
         mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
         if mode is not None and mode.value == "free":

@@ -221,12 +221,8 @@ def _migrate(settings: Settings) -> None:
 # and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
 _TABLES = ("phases", "episodes", "steps", "actions", "signals", "evaluations", "brains", "bodies", "opponents",
            "ratings", "topics")  # fmt: skip
-_LATER = (
-    "bodies",
-    "opponents",
-    "ratings",
-    "topics",
-)  # a run without such rows has the digest from before there were any
+# A run without rows of these has the digest from before there were any.
+_LATER = ("bodies", "opponents", "ratings", "topics")
 _IGNORED = {"evaluations": {"run", "completed", "brain"}, "brains": {"run", "created", "path", "bytes"}}
 
 
