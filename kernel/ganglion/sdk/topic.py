@@ -306,9 +306,10 @@ class Topics:
                 topic.messages = ()
         self.heard = False
         for name, key, value, sender in entries or ():
-            topic = self[name]
-            topic.hear(Message(key, value, sender))
-            self.heard = self.heard or isinstance(topic, Channel)
+            topic = self._topics.get(name)  # one that the class does not name is not for it
+            if isinstance(topic, Settings | Channel):
+                topic.hear(Message(key, value, sender))
+                self.heard = self.heard or isinstance(topic, Channel)
 
     def parts(self) -> dict[str, Any]:
         """Return all of its objects by name, which an author may have as attributes."""

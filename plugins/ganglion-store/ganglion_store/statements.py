@@ -80,11 +80,8 @@ def _sealed(name: str) -> str:
     table = schema.metadata.tables[f"stored_{name}"]
     run = table.c.number if name == "runs" else table.c.run
     keys = [column for column in table.primary_key.columns if column is not run]
-    left_out = {
-        run,
-        *([table.c.head] if name == "runs" else []),
-        *(keys if name not in ("phases", "bodies", "topics") else []),
-    }
+    left_out = {run, *([table.c.head] if name == "runs" else [])}
+    left_out |= {*keys} if name not in ("phases", "bodies", "topics") else set()
     columns = [column for column in table.columns if column not in left_out]
     return _sql(sa.select(*columns).where(run == sa.bindparam("run_")).order_by(*keys))
 
