@@ -1,7 +1,8 @@
-"""Topics on the bus in memory: what is set, drawn, said and gathered, in ordinary phases, with bodies, and after losses."""
+"""Topics on the bus in memory: what is set, drawn, said and gathered, with and without bodies, and after losses."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_messages_reach_the_others(results: Path) -> None:
 
     assert [(2, "word", 3)] == rows(outcome, "chat", "ada")
     assert [round(level, 3) for level in levels] == [value for _, _, value in rows(outcome, "chat")]
-    assert [1.0, 1.03, 1.0, 1.0] == [round(b - a, 6) for a, b in zip(levels, levels[1:], strict=False)]
+    assert [1.0, 1.03, 1.0, 1.0] == [round(b - a, 6) for a, b in pairwise(levels)]
     assert [4.0] == heard  # five decisions, before the first of which nothing was said
 
 
@@ -129,7 +130,7 @@ def test_setting_holds_until_it_is_set_anew(results: Path) -> None:
 
     assert [(6, "speed", 2)] == rows(outcome, "engine")
     levels = [row["sensors"]["lake.level"] for row in outcome.tables["steps"]]
-    assert [2] * 4 == [round(b - a) for a, b in zip(levels[10:], levels[11:], strict=False)]
+    assert [2] * 4 == [round(b - a) for a, b in pairwise(levels[10:])]
 
 
 def test_what_an_environment_sets_itself_is_drawn_no_more(results: Path) -> None:
@@ -160,10 +161,15 @@ def test_topics_beside_bodies(end: str, results: Path) -> None:
 ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
 
 
+@pytest.mark.parametrize("tight", [False, True])
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("text", [ORDINARY, ORDINARY.replace("{cls}", "Plain"), BODIES], ids=["pond", "plain", "bodies"])
-def test_loss_leaves_the_undisturbed_topics(text: str, role: str, results: Path) -> None:
-    """Whoever is killed, the rows of topics are those of a run in peace."""
+@pytest.mark.parametrize("kind", ["pond", "plain", "bodies"])
+def test_loss_leaves_the_undisturbed_topics(kind: str, role: str, tight: bool, results: Path) -> None:
+    """Whoever is killed, the rows of topics are those of a run in peace; `tight` has journals begin anew all the time.
+
+    An environment that saves no state is one of them.
+    """
+    text = BODIES if kind == "bodies" else ORDINARY.replace("{cls}", "Plain" if kind == "plain" else "Pond")
     plan = read(text.format(**{**FEW, "workers": 2, "episodes": 6}))
     calm = Simulation(plan, 11, results).carry_out()
 
@@ -173,7 +179,9 @@ def test_loss_leaves_the_undisturbed_topics(text: str, role: str, results: Path)
             simulation.kill(simulation.schedule.random.choice(names))
 
     moments = [(int(share * calm.events), kill) for share in (0.4, 0.7)]
-    disturbed = Simulation(plan, 12, results, Disturbance(moments)).carry_out()
+    simulation = Simulation(plan, 12, results, Disturbance(moments))
+    simulation.tight = tight
+    disturbed = simulation.carry_out()
 
     assert ("finished", "finished", []) == (calm.status, disturbed.status, disturbed.defects), disturbed.reason
     for table in ("topics", "steps", "actions"):

@@ -237,7 +237,7 @@ class _Phase:
         if lead is not None:
             self._wrong(lead, "not built yet: `lead`")
         for agent in phase.agents.values():
-            for key in ("filters", "replay"):
+            for key in ("replay",):
                 if agent.entries(key):
                     self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
         for entry in phase.environments.values():

@@ -24,7 +24,7 @@ from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Layout
-from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, parted
+from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, matrix, parted, picked
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
     Brain,
@@ -118,7 +118,7 @@ class BrainHost(AgentHost):
             hooks("check_spaces", lambda: cls.check_spaces(sensors, actuators, **params))
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
-        self._filters: LearningFilters | None = self._make_filters(LearningFilters)
+        self._filters = self._make_filters(LearningFilters, setup.filters) if setup.filters else None
         applied = None
         if self._filters is not None:
             applied = actuators
@@ -448,26 +448,72 @@ class BrainHost(AgentHost):
         self._thoughts += sum(map(len, chunks))
         workers = [think.worker for _, think in rows]
         if self._arrays:
-            if self._memory.size_limit > 0:
-                for chunk, (_, think) in zip(chunks, rows, strict=True):
+            pairs = list(zip(chunks, rows, strict=True))
+            if self._filters is not None:
+                chunks = [self._filtered_bodies(chunk, think) for chunk, (_, think) in pairs]
+                if not any(map(len, chunks)):
+                    return
+            elif self._memory.size_limit > 0:
+                for chunk, (_, think) in pairs:
                     self._recall(chunk, think, slice(None))
             self._learn(brain, joined_transitions(chunks), workers)
             return
         for chunk, (_, think) in zip(chunks, rows, strict=True):
             for i in range(len(chunk)):
                 self._recall(chunk, think, slice(i, i + 1))
+                data = chunk.data[i]
+                if self._filters is not None:
+                    try:
+                        data, _ = self._filtered_row(chunk, i)
+                    except Tolerated:
+                        self._memory.annotate(None)
+                        self._notes.take(think.worker, brain)
+                        continue
                 self._hooks.step = int(chunk.step[i])
-                self._hear("thinking", brain.thinking, (chunk.muscle[i], chunk.data[i]), [think.worker])
+                self._hear("thinking", brain.thinking, (chunk.muscle[i], data), [think.worker])
+
+    def _filtered_row(self, chunk: Transitions, i: int) -> tuple[Any, float | None]:
+        """Return data and objective of the newest row in the memory as filters show them to the brain."""
+        objective, filters = float(chunk.objectives[i]), self._filters
+        assert filters is not None
+        filters.show_step(int(chunk.step[i]))
+        data = filters.data(chunk.muscle[i], chunk.data[i])
+        found = filters.objective(chunk.muscle[i], None if objective != objective else objective)
+        self._memory.annotate(copied(data))
+        self._memory.complete(found)
+        return data, found
+
+    def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
+        """Write rows into the memory and return them, as filters show them; those of which one was excused are out."""
+        kept: list[int] = []
+        data: list[Any] = []
+        objectives: list[float] = []
+        for i in range(len(chunk)):
+            if self._memory.size_limit > 0:
+                self._recall(chunk, think, slice(i, i + 1))
+            try:
+                one, objective = self._filtered_row(chunk, i)
+            except Tolerated:
+                self._memory.annotate(None)
+                self._notes.take(think.worker, self._running())
+                continue
+            kept.append(i)
+            data.append(one)
+            objectives.append(np.nan if objective is None else objective)
+        return replace(picked(chunk, kept), data=data, objectives=np.array(objectives, np.float64))
 
     def _recall(self, chunk: Transitions, think: Think, part: slice) -> None:
         """Write some rows of many into the memory."""
         data: Any = chunk.data[part]
+        applied = chunk.actions
+        if think.proposed is not None:
+            applied = matrix(self._applied_layout, think.applied, len(chunk), "applied")
         terminated, truncated = chunk.terminated[part], chunk.truncated[part]
         self._memory.extend(
             chunk.muscle[part],
             sensor_readings=chunk.observations[part],
             actuator_setpoints=chunk.actions[part],
-            applied_setpoints=chunk.actions[part],
+            applied_setpoints=applied[part],
             rewards=chunk.rewards[part],
             objective=chunk.objectives[part],
             next_readings=chunk.next_observations[part],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
-from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure
+from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
 from ganglion.peer.lost import CommandHistory, Replayer, await_successor
@@ -419,7 +419,10 @@ class ControllerHost:
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         for actor, ready in zip(actors, self.participant.gather(asked), strict=True):
-            actor.blocks = ready.blocks
+            actor.blocks, count = ready.blocks, len(actor.setup.get("bodies") or [0])
+            if (ready.bodies or 1) != count:
+                text = f"agent {actor.name} has {count} bodies, its program {ready.bodies or 'knows of one'}"
+                raise wrong_answer(actor.peer, "muscle.setup", RemoteProtocolError(text))
             if ready.topics is not None:
                 phase.topics.take(actor.peer, "muscle.setup", ready.topics)
         self._fresh.difference_update(actor.peer for actor in phase.actors)

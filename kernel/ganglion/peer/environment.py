@@ -406,6 +406,7 @@ class EnvironmentHost(Host):
             timestamp=timestamp,
             static_model=self._read(static_model, baseline.static_world_model),
             blocks=True,
+            bodies=None if bodies is None else bodies.count,
             topics=self._topics.pop(),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -204,8 +205,10 @@ class Episode:
             indices, cut = merged
             whole = cut.whole
             field = cut(given) if whole is None else given[whole]
-            told = waiting.pop(world.peer, None) if waiting else None
-            message = EnvironmentUpdate(field if world.blocks else cut.layout.rows(field), indices, None, told)
+            blocks = world.blocks and (indices is None or world.noops is None)  # as nearly always
+            message = EnvironmentUpdate(field, indices) if blocks else merged.message(field, world)
+            if waiting:
+                message = replace(message, topics=waiting.pop(world.peer, None))
             stepped.append(world)
             applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)

@@ -9,13 +9,13 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from ganglion.errors import AuthorError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
 from ganglion.peer.acting import Acting
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.filters import ActingFilters
+from ganglion.peer.filters import ActingFilters, BodyFilters
 from ganglion.peer.host import AgentHost
 from ganglion.peer.snapshot import Snapshot
 from ganglion.peer.step.arrays import Readings, takes_arrays
@@ -97,15 +97,16 @@ class MuscleHost(AgentHost):
             attributes |= identity(setup.bodies[0][3])
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
-        if setup.bodies is not None:
-            self._acting = self._make_acting(muscle, attributes, sensors, actuators)
-        self._filters: ActingFilters | None = self._make_filters(ActingFilters)
+        self._filters = None
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
-        if self._filters is not None:
-            filters = self._filters
+        if setup.bodies is not None:
+            sensors, actuators = self._act_by_bodies(muscle, attributes, sensors, actuators)
+        elif setup.filters:
+            filters = self._filters = self._make_filters(ActingFilters, setup.filters)
             sensors, actuators = filters.declare(muscle, sensors, actuators, setup.stream)
             muscle.sensors, muscle.actuators = sensors, actuators
-            self._seen_layout, self._own_layout = filters.seen, filters.moved
+        if self._filters is not None:
+            self._seen_layout, self._own_layout = self._filters.seen, self._filters.moved
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
         self._tells_proposals = alike(self._own_layout, self._actuator_layout)
@@ -131,13 +132,12 @@ class MuscleHost(AgentHost):
             self._learned |= thought.statistics or {}
         else:
             self._prepare(muscle)
-        return MuscleReady(blocks=True, topics=self._topics.pop())
+        count = None if setup.bodies is None else len(setup.bodies)
+        return MuscleReady(blocks=True, bodies=count, topics=self._topics.pop())
 
-    def _make_acting(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Acting:
-        """Return what acts for many bodies: one object for all of them, or one for each."""
+    def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
+        """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
         setup, bodies = self._setup, self._setup.bodies
-        if setup.filters:
-            raise AuthorError(f"agent {self._where}: filters beside bodies are not built yet")
         together = takes_arrays(muscle) and self._objective.batched
         muscles, objectives, memories = [muscle], [self._objective], []
         if not together:
@@ -153,12 +153,33 @@ class MuscleHost(AgentHost):
             for row, memory in zip(bodies[1:], memories[1:], strict=True):
                 own = attributes | identity(row[3]) | {"memory": memory}
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
-        layouts, informations = (self._sensor_layout, self._actuator_layout), (self._sensors, actuators)
-        hooks = (self._hooks, self._judging)
-        found = Acting(setup, layouts, informations, hooks, muscles, objectives, memories)
+        layouts, noops = (self._sensor_layout, self._actuator_layout), [it.value for it in actuators]
+        filters = None
+        if setup.filters:
+            filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
+            sensors, actuators = muscle.sensors, muscle.actuators
+        informations, hooks = (Template(sensors), actuators), (self._hooks, self._judging)
+        self._acting = Acting(setup, layouts, informations, hooks, muscles, objectives, memories, noops, filters)
         if self._rewards is not None:
-            found.declare(self._rewards)
-        return found
+            self._acting.declare(self._rewards)
+        return sensors, actuators
+
+    def _filters_of_bodies(self, muscles: Sequence[Muscle], sensors: Any, actuators: Any) -> BodyFilters:
+        """Make the filters of each body, and show muscles what is declared behind them."""
+        setup, stacks = self._setup, []
+        for i, row in enumerate(setup.bodies):
+
+            def own(stream: bytes, row: Any = row) -> bytes:
+                return derive(stream, "body", row[0], row[1]) if row is not setup.bodies[0] else stream
+
+            plugins = [{**plugin, "stream": own(plugin["stream"])} for plugin in setup.filters]
+            stack = self._make_filters(ActingFilters, plugins)
+            muscle = muscles[min(i, len(muscles) - 1)]
+            seen, moved = stack.declare(muscle, sensors, actuators, own(setup.stream))
+            muscle.sensors, muscle.actuators = (seen, moved) if i == 0 else (muscles[0].sensors, muscles[0].actuators)
+            stacks.append(stack)
+        names = [f"{row[0]}/{row[1]}" for row in setup.bodies]
+        return BodyFilters(stacks, names, (self._sensor_layout, self._actuator_layout))
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
@@ -272,7 +293,7 @@ class MuscleHost(AgentHost):
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
 
     # -- filters ------------------------------------------------------------------------------------------------------
-    def _prepare_filters(self, filters: ActingFilters) -> None:
+    def _prepare_filters(self, filters: ActingFilters | BodyFilters) -> None:
         """Give filters the newest arrays of the brain that trains, else those of the model."""
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
@@ -281,10 +302,16 @@ class MuscleHost(AgentHost):
 
     def _receive(self, published: dict[str, Any] | None) -> None:
         """Give filters what their other halves published."""
-        for number, arrays in (published or {}).items():
+        for number, arrays in self._published(published).items():
+            assert self._filters is not None
+            self._filters.receive(number, arrays)
+
+    def _published(self, published: dict[str, Any] | None) -> dict[int, Any]:
+        """Return what was published by the number of the filter; RemoteProtocolError if there is none of it."""
+        for number in published or ():
             if self._filters is None or not (number.isdecimal() and int(number) < len(self._filters)):
                 raise RemoteProtocolError(f"thought.filters: there is no filter {number:.20}")
-            self._filters.receive(int(number), arrays)
+        return {int(number): arrays for number, arrays in (published or {}).items()}
 
     def _look(self, filters: ActingFilters, readings: list[Any]) -> Seen:
         values, available = filters.view(readings)
@@ -298,7 +325,7 @@ class MuscleHost(AgentHost):
         self._applied: tuple[list[Any], Field] | None = None  # setpoints of this episode, these as they travel
         self._decisions = 0
         self._hooks.step = None
-        if self._filters is not None:
+        if isinstance(self._filters, ActingFilters):  # each body begins for itself
             self._filters.show_step(None)
             self._filters.reset()
 
@@ -378,6 +405,7 @@ class MuscleHost(AgentHost):
                 self._told_rewards = True
                 think = replace(think, round=act.round, workers=act.workers, reward_ids=reward_ids)
                 thought = self._ask("brain.think", think, position)
+            acting.receive(self._published(thought.filters))
             if thought.fresh:
                 self._due = thought
             self._learned |= thought.statistics or {}
@@ -389,8 +417,10 @@ class MuscleHost(AgentHost):
             if self._takes_updates:
                 self._update(due)
         setpoints, statistics = acting.decide(act)
+        told = self._filters is not None and setpoints is not None and self._tells_proposals
         return Acted(
             setpoints=setpoints,
+            proposed=acting.proposed if told else None,
             objective=list(objectives),
             signal=None if thought is None else thought.signal,
             statistics=statistics,

@@ -150,6 +150,7 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -165,7 +166,7 @@ class _Agent:
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
 
     STATE = (
-        *("readings", "seen", "setpoints", "earned", "ends", "decided"),
+        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
     )
 
@@ -419,7 +420,7 @@ class Ticks:
         answers = phase.participant.gather([*pendings, *passing.values()])
         if phase.programs:
             actors = [*(one.agent.actor for one in asked), *map(phase.by_name.__getitem__, passing)]
-            answers = heard(actors, answers)
+            answers = heard(actors, answers, [*(len(one.deciding) for one in asked), *[0] * len(passing)])
         for name, answer in zip(passing, answers[len(asked) :], strict=True):
             self._wish(name, answer)
         for one, answer in zip(asked, answers, strict=False):
@@ -499,7 +500,7 @@ class Ticks:
                 agent.tick[places].astype("<i4").tobytes(),
                 _joined(run[places] for run in agent.seen),
                 _joined(run[places] for run in agent.setpoints),
-                None,
+                _joined(run[places] for run in agent.proposed) if agent.proposed else None,
                 _joined(earned),
                 values.tobytes(),
                 (flags & (TERMINATED | TRUNCATED)).tobytes(),
@@ -525,6 +526,8 @@ class Ticks:
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
             kept[places] = run
+        if answer.proposed is not None:
+            self._propose(agent, places, answer.proposed)
         for kept, run in zip(agent.seen, agent.readings, strict=True):
             kept[places] = run[places]
         for run in agent.earned:
@@ -545,6 +548,15 @@ class Ticks:
                 chosen = np.flatnonzero(self.core.environment[rows] == link.world.number)
                 seats = link.seats[np.searchsorted(link.places, places[chosen])]
             link.actuators(setpoints, chosen, link.world.given, seats)
+
+    def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
+        """Keep what a muscle proposed itself, for the records."""
+        if not agent.actuators.fits(given, len(places)):
+            error = RemoteProtocolError(f"proposed: expected blocks of {len(places)} bodies")
+            raise wrong_answer(agent.actor.peer, "muscle.act", error)
+        agent.proposed = agent.proposed or agent.actuators.zeros(agent.count)
+        for kept, run in zip(agent.proposed, agent.actuators.matrices(given, len(places)), strict=True):
+            kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
@@ -732,7 +744,7 @@ class Ticks:
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
         answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
         if self.phase.programs:
-            answers = heard([one.agent.actor for one in asked], answers)
+            answers = heard([one.agent.actor for one in asked], answers, [0] * len(asked))
         for one, answer in zip(asked, answers, strict=True):
             self._complete(one, answer)
         self._seal_over()

@@ -301,9 +301,9 @@ class Topics:
 
     def hear(self, entries: Sequence[Entry] | None) -> None:
         """Take what came with a call, instead of the messages of the call before."""
-        for topic in self._topics.values() if self.heard else ():
-            if isinstance(topic, Channel):
-                topic.messages = ()
+        for former in self._topics.values() if self.heard else ():
+            if isinstance(former, Channel):
+                former.messages = ()
         self.heard = False
         for name, key, value, sender in entries or ():
             topic = self._topics.get(name)  # one that the class does not name is not for it

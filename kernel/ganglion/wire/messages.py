@@ -511,26 +511,29 @@ class EnvironmentStart(_InWorker):
 class EnvironmentDeclared(Message):
     """Declare sensors, actuators, rewards, and give the first readings.
 
-    Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `rewards` null:
-    declared by the first update. `blocks` says that setpoints may come as blocks.
+    Each declaration is text, `id: space`, or a map {id, space, value?, unit?, value_ids?}; an actuator's value is its
+    no-op. `rewards` null: declared by the first update. `blocks` says that setpoints may come as blocks. `bodies` is
+    how many it has made; a program that leaves it out has one.
     """
 
-    sensors: list[dict[str, Any]]
-    actuators: list[dict[str, Any]]
+    sensors: list[Any]
+    actuators: list[Any]
     readings: list[Any]
-    rewards: list[dict[str, Any]] | None = None
+    rewards: list[Any] | None = None
     ticks: int | None = 0
     timestamp: str | None = None
     static_model: dict[str, Any] | None = None
     blocks: bool = False
+    bodies: int | None = None
     topics: list[list[Any]] | None = None  # what it tells beside the step: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
-    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null. With
-    several bodies `rows` names those that take part, as row numbers of two bytes, ascending; null means all.
+    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null; a program
+    is always given all, with the no-ops of those that nobody sets. With several bodies `rows` names those that take
+    part, as row numbers of two bytes, ascending; null means all.
     """
 
     setpoints: list[Any]
@@ -607,9 +610,14 @@ class MuscleSetup(_InWorker):
 
 
 class MuscleReady(Message):
-    """Answer that the muscle is set up; `blocks` says that readings and rewards may come as blocks."""
+    """Answer that the muscle is set up.
+
+    `blocks` says that readings and rewards may come as blocks, `bodies` for how many it acts; a program that leaves it
+    out acts for one.
+    """
 
     blocks: bool = False
+    bodies: int | None = None
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
