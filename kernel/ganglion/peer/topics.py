@@ -52,7 +52,7 @@ class Board:
 
     def set(self, uid: str | None, topic: str, key: str, value: Any) -> None:
         """Set a key from outside, of one participant or of all."""
-        for peer in list(self._names) if uid is None else [self._peer(uid)]:
+        for peer in list(self._names) if uid is None else self._peers(uid):
             self._fix(peer, topic, key, value, "operator")
 
     def take(self, peer: str, call: str, entries: Sequence[Entry]) -> None:
@@ -73,11 +73,12 @@ class Board:
             return
         value = travelling(topic, key, value)
         if topic in SETTINGS:
-            self._fix(self._peer(more) if more else peer, topic, key, value, self._names[peer], by=peer)
+            for whose in self._peers(more) if more else [peer]:
+                self._fix(whose, topic, key, value, self._names[peer], by=peer)
             return
         self._record(peer, topic, key, value)
         if topic != "log":
-            for other in [self._peer(more)] if more else [name for name in self._names if name != peer]:
+            for other in self._peers(more) if more else [name for name in self._names if name != peer]:
                 self._tell(other, [topic, key, value, self._names[peer]])
 
     def _gather(self, peer: str, key: str, value: Any, how: str) -> None:
@@ -115,10 +116,11 @@ class Board:
         if len(said) > TOPIC_MESSAGES:
             del waiting[said[0]]
 
-    def _peer(self, uid: str) -> str:
-        for peer, name in self._names.items():
-            if name == uid:
-                return peer
+    def _peers(self, uid: str) -> list[str]:
+        """Return the participants of this name: several where an agent decides by models of several sources."""
+        found = [peer for peer, name in self._names.items() if name == uid]
+        if found:
+            return found
         known = ", ".join(dict.fromkeys(self._names.values()))
         raise RemoteProtocolError(f"there is no environment or agent {uid!r:.60}; expected one of {known}")
 

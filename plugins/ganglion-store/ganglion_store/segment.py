@@ -189,8 +189,9 @@ SEALED: Mapping[str, str] = sql.SELECT_ALL
 
 def sealed_of(connection: sqlite3.Connection | sqlite3.Cursor, run: int) -> Mapping[str, str]:
     """Return the queries for what is sealed of a run: where it has bodies or rows of topics, these too."""
-    later = {"bodies": sql.SELECT_BODIES_SEALED, "topics": sql.SELECT_TOPICS_SEALED}
-    return {**SEALED, **{name: it for name, it in later.items() if connection.execute(it, (run,)).fetchone()}}
+    more = sql.SEALED_LATER
+    there = {name: query for name, query in more.items() if connection.execute(query, (run,)).fetchone() is not None}
+    return {**SEALED, **there} if there else SEALED
 
 
 def row_digest(row: Sequence[Any]) -> bytes:
