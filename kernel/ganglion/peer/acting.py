@@ -64,6 +64,8 @@ class Acting:
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
+        self.learning = True  # else the brain is told nothing of what is decided from now on
+        self._tells = self._learns.copy()  # whether it is told of the open decision
         self._seen = [np.zeros((n, run.width), run.dtype) for run in self._sensors.runs]
         self._set = [np.zeros((n, run.width), run.dtype) for run in self._actuators.runs]
         self._noops = _row(self._actuators, noops)
@@ -81,7 +83,10 @@ class Acting:
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
-    STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array")
+    STATE = (
+        *("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array"),
+        *("learning", "_tells"),
+    )
     FILTERED = ("_shown", "_own", "_blind", "_sent")
 
     def state(self) -> dict[str, Any]:
@@ -223,7 +228,7 @@ class Acting:
         """Return what the brain is told of completed decisions, None if of none."""
         if self._setup.brain is None:
             return None
-        learns = self._learns[places] & ~self._blind[places]
+        learns = self._tells[places] & ~self._blind[places]
         views: list[Array] = []
         if self._filters is not None and learns.any():
             views, learns = self._look_ahead(self._filters, places, readings, learns)
@@ -370,6 +375,8 @@ class Acting:
         self._number[places] = self._decisions[places]
         self._decisions[places] += 1
         self._open[places] = True
+        if self._setup.pool is not None:
+            self._tells[places] = self._learns[places] & self.learning
         return blocks, self._noted(places)
 
     def _proposals(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:

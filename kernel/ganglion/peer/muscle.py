@@ -39,7 +39,9 @@ from ganglion.wire.messages import (
     MuscleReady,
     MuscleReset,
     MuscleSetup,
-    Nothing,
+    PolicyAsked,
+    Swap,
+    Swapped,
     Think,
     Thought,
     UpdateAsked,
@@ -59,7 +61,7 @@ class MuscleHost(AgentHost):
     """Host one muscle per phase, with its objective and its memory."""
 
     kind = "muscle"
-    calls = ("setup", "act", "reset", "shutdown")
+    calls = ("setup", "act", "swap", "reset", "shutdown")
 
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
@@ -120,14 +122,31 @@ class MuscleHost(AgentHost):
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
+        self._follows = setup.follows
+        self._version = 0  # of the update by which bodies decide
         if setup.brain is not None:
-            thought = self._ask("brain.join", BrainJoin(worker=setup.worker), None)
+            thought = self._ask("brain.join", BrainJoin(setup.worker, setup.source, setup.follows), None)
             self._receive(thought.filters)
             self._update(thought)
             self._learned |= thought.statistics or {}
-        else:
+        if setup.brain is None or not setup.follows:
             self._prepare(muscle)
         return MuscleReady(blocks=True, bodies=None if setup.bodies is None else len(setup.bodies))
+
+    def swap(self, request: Request, swap: Swap) -> Swapped:
+        """Decide by another model of the pool from now on, or by the current one."""
+        self._running()
+        self._stands = True
+        if self._setup.pool is None or self._acting is None:
+            raise RemoteProtocolError("muscle.swap: this muscle plays by no pool")
+        ask = self.participant.ask(self._setup.pool, "brain.policy", PolicyAsked(swap.draw), self._think_s)
+        thought: Thought = deserialized(*self.participant.gather([ask], blobs=True)[0])
+        self._follows = not swap.draw
+        self._acting.learning = swap.learns
+        self._due = None
+        self._update(thought)
+        self._version = thought.version or 0
+        return Swapped(self._version)
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
         """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
@@ -217,7 +236,9 @@ class MuscleHost(AgentHost):
                 brain = self._setup.brain
                 if self._kept:
                     self._send_kept(None)
-                self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
+                self.participant.call(
+                    brain, "brain.leave", BrainLeave(self._worker, self._setup.source), span_s("brain.leave", {})
+                )
             for one in self._muscles():
                 self._hooks("teardown", one.teardown)
             self._hooks.close()
@@ -239,7 +260,7 @@ class MuscleHost(AgentHost):
 
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
-        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
+        pending = self.participant.ask(self._setup.policy, "brain.policy", PolicyAsked(), self._think_s)
         return deserialized(*self.participant.gather([pending], blobs=True)[0])
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -259,7 +280,7 @@ class MuscleHost(AgentHost):
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows that has been set up; nothing is decided and open."""
-        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
+        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters, self._due.version]
         return {
             "rewards": self._reward_ids,
             "told": self._told_rewards,
@@ -268,19 +289,21 @@ class MuscleHost(AgentHost):
             "learned": self._learned,
             "together": self._together,
             "acting": None if self._acting is None else self._acting.state(),
+            "follows": [self._follows, self._version],
             "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
         self._told_rewards = books["told"]
         self._learned, self._together = dict(books["learned"]), books["together"]
+        self._follows, self._version = books["follows"]
         self._begin_episode(books["episode"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
             for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
                 memory.restore(rows)
         due = books["due"]
-        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
+        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2], version=due[3])
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _prepare_filters(self, filters: ActingFilters | BodyFilters) -> None:
@@ -388,7 +411,9 @@ class MuscleHost(AgentHost):
             else:
                 reward_ids = None if self._told_rewards else self._reward_ids
                 self._told_rewards = True
+                source = (self._setup.source, self._follows)
                 think = replace(think, round=act.round, workers=act.workers, reward_ids=reward_ids)
+                think = think if source == (0, True) else replace(think, source=source[0], follows=source[1])
                 thought = self._ask("brain.think", think, position)
             acting.receive(self._published(thought.filters))
             if thought.fresh:
@@ -399,10 +424,12 @@ class MuscleHost(AgentHost):
             learned, self._learned = self._learned, {}
         if self._due is not None:
             due, self._due = self._due, None
+            self._version = due.version or 0
             if self._takes_updates:
                 self._update(due)
         setpoints, statistics = acting.decide(act)
         told = self._filters is not None and setpoints is not None and self._tells_proposals
+        versioned = self._setup.pool is not None or (self._setup.brain is not None and self._follows)
         return Acted(
             setpoints=setpoints,
             proposed=acting.proposed if told else None,
@@ -411,6 +438,7 @@ class MuscleHost(AgentHost):
             statistics=statistics,
             excused=self._excused(thought),
             learned=learned,
+            version=self._version if versioned else None,
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
@@ -566,7 +594,7 @@ class MuscleHost(AgentHost):
 
     def _ask_newest(self, act: Act, position: Position | None) -> Thought:
         """Ask for the newest update, without a row."""
-        asked = UpdateAsked(worker=self._worker, round=act.round, workers=act.workers)
+        asked = UpdateAsked(self._worker, act.round, act.workers, self._setup.source, self._follows)
         return self._ask("brain.update", asked, position)
 
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
@@ -583,6 +611,7 @@ class MuscleHost(AgentHost):
         return deserialized(thought, parts)
 
     def _update(self, thought: Thought) -> None:
+        self._version = self._version if thought.version is None else thought.version
         if thought.fresh and self._muscle is not None:
             for one in self._muscles():
                 self._hooks.excused(None, "update", one.update, thought.update)

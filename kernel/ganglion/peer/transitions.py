@@ -212,8 +212,11 @@ def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
 
 def picked(chunk: Transitions, rows: Sequence[int]) -> Transitions:
     """Return some rows."""
-    if len(rows) == len(chunk):
-        return chunk
+    return chunk if len(rows) == len(chunk) else taken(chunk, rows)
+
+
+def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
+    """Return these rows in this order."""
     values = {part.name: getattr(chunk, part.name) for part in fields(Transitions)}
     found: dict[str, Any] = {
         name: v[list(rows)] if isinstance(v, np.ndarray) else [v[i] for i in rows] for name, v in values.items()
