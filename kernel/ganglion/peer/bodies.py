@@ -44,20 +44,21 @@ class JudgedBodies:
     def __init__(
         self, loader: Loader, start: EnvironmentStart, tolerated_errors: ToleratedErrors, owner: Mapping[str, Any]
     ) -> None:
-        self._names = [f"{row[0]}/{row[2]}" for row in start.bodies or ()]
-        self._bodies = [(str(row[0]), int(row[2])) for row in start.bodies or ()]
+        bodies = [[*row, None][:7] for row in start.bodies or ()]
+        self._names = [f"{row[0]}/{row[2]}" for row in bodies]
+        self._bodies = [(str(row[0]), int(row[2])) for row in bodies]
         given = {"reward": start.reward, "transformer": start.transformer}
         batched = {kind: plugin is not None and _is_batched(loader, kind, plugin) for kind, plugin in given.items()}
         alone = {kind: None if batched[kind] else plugin for kind, plugin in given.items()}
         self.each: list[Judgement] = []
-        for i, row in enumerate(start.bodies or ()):
+        for i, row in enumerate(bodies):
             stream = start.stream if i == 0 else derive(start.stream, "body", row[0], row[2])
-            own = replace(start, **{**alone, "stream": stream, "reward": row[6] or alone["reward"]})
+            own = replace(start, stream=stream, reward=row[6] or alone["reward"], transformer=alone["transformer"])
             self.each.append(Judgement(loader, own, tolerated_errors, owner))
-        whole = replace(start, **{kind: plugin if batched[kind] else None for kind, plugin in given.items()})
-        self.whole = Judgement(loader, whole, tolerated_errors, owner)
+        both = [plugin if batched[kind] else None for kind, plugin in given.items()]
+        self.whole = Judgement(loader, replace(start, reward=both[0], transformer=both[1]), tolerated_errors, owner)
         # The bodies that are paid by the one reward of all: not those with one of their own.
-        self._together = np.array([batched["reward"] and row[6] is None for row in start.bodies or ()], bool)
+        self._together = np.array([batched["reward"] and row[6] is None for row in bodies], bool)
         self._objects = np.array([not one.silent for one in self.each], bool)
         self._begun = False
         self.parts = {"reward": self.whole.reward, "transformer": self.whole.transformer}

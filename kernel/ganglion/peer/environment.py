@@ -85,8 +85,7 @@ class EnvironmentHost(Host):
         else:  # there is none of the environment as a whole
             none = replace(start, reward=None, transformer=None)
             self._judgement = Judgement(loader, none, self._tolerated_errors, attributes)
-            if start.reward or start.transformer or any(row[6:] and row[6] for row in start.bodies):
-                start.bodies = [[*row, None][:7] for row in start.bodies]
+            if start.reward or start.transformer or any(len(row) > 6 for row in start.bodies):
                 judged = JudgedBodies(loader, start, self._tolerated_errors, attributes)
         self._judged = judged
         made = self._judgement.generators if judged is None else judged.generators
