@@ -406,6 +406,7 @@ class ControllerHost:
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
+                **{name: a[name] for name in ("source", "follows", "pool") if name in a},
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -439,7 +440,7 @@ class ControllerHost:
             "name": str(plugin["name"]),
             "worker": setup.worker,
             "mode": Mode(setup.mode),
-            "agents": tuple(actor.name for actor in phase.actors),
+            "agents": tuple(dict.fromkeys(actor.name for actor in phase.actors)),
             "environments": tuple(world.uid for world in phase.worlds),
             "sensors": {a.name: tuple(str(s["id"]) for s in a.setup["sensors"]) for a in phase.actors},
             **identity(setup.stream),

@@ -583,6 +583,10 @@ class MuscleSetup(_InWorker):
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
     rows of all fields of values; the declarations are those of one body.
+
+    An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
+    that does not follow the current model (`follows`) is given no updates; it has the model in `models`, or by
+    `muscle.swap` one that it asks the brain `pool` for.
     """
 
     agent: str
@@ -601,6 +605,9 @@ class MuscleSetup(_InWorker):
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
+    source: int = 0
+    follows: bool = True
+    pool: str | None = None
 
 
 class MuscleReady(Message):
@@ -618,7 +625,8 @@ class Act(Message):
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
     `rewards` are in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
-    brain whose rows to await before it thinks. `closing` marks the last message of an episode, `passing` a round in
+    brain whose rows to await before it thinks: with several sources of models those of muscles, numbered through all
+    workers (worker * sources + source). `closing` marks the last message of an episode, `passing` a round in
     which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
 
     With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
@@ -654,7 +662,8 @@ class Acted(Message):
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
     are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
     decision that is made, `learned` those of the brain, for the decision that was completed. With bodies, `setpoints`
-    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order.
+    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order, and
+    `version` is the number of the update by which they decide, null where no brain tells of updates.
     """
 
     setpoints: list[Any] | None = None
@@ -664,6 +673,23 @@ class Acted(Message):
     statistics: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
+    version: int | None = None
+
+
+class Swap(Message):
+    """Decide by another model from now on: a drawn one (`draw`), or the current one, and follow it.
+
+    With `learns` false the brain is not told of what is decided from now on.
+    """
+
+    draw: bool
+    learns: bool = True
+
+
+class Swapped(Message):
+    """Say which model it is: the number of its update in this phase."""
+
+    version: int
 
 
 class MuscleReset(Message):
@@ -692,6 +718,9 @@ class BrainSetup(_InPhase):
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
     bodies: list[list[Any]] | None = None  # as of MuscleSetup, without streams: [environment, b, learn]
+    sources: list[list[int]] | None = None  # the bodies of each muscle of a worker, where these are several
+    pools: list[list[int]] | None = None  # of snapshots: [how many, learned transitions between two]
+    opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
 
 
 class BrainPretrain(Message):
@@ -716,12 +745,15 @@ class BrainJoin(Message):
     """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
 
     worker: int
+    source: int = 0
+    follows: bool = True
 
 
 class BrainLeave(Message):
     """Leave a brain at the end of a phase."""
 
     worker: int
+    source: int = 0
 
 
 class Think(Message):
@@ -761,6 +793,8 @@ class Think(Message):
     flags: bytes | None = None
     decisions: bytes | None = None
     episodes: bytes | None = None
+    source: int = 0
+    follows: bool = True
 
 
 class UpdateAsked(Message):
@@ -769,6 +803,14 @@ class UpdateAsked(Message):
     worker: int
     round: int = 0
     workers: list[int] | None = None
+    source: int = 0
+    follows: bool = True
+
+
+class PolicyAsked(Message):
+    """Ask for the newest update as a policy: in an evaluation, or as an opponent; with `draw` for a drawn one."""
+
+    draw: bool = False
 
 
 class Thought(Message):
@@ -777,7 +819,7 @@ class Thought(Message):
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
     published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
     by names that begin with `brain.`. `together` is how many decisions may come in the next `brain.think`: it brings no
-    update before it has heard of so many.
+    update before it has heard of so many. `version` is the number of the update in its phase.
     """
 
     update: Any = None
@@ -787,6 +829,7 @@ class Thought(Message):
     excused: list[dict[str, Any]] | None = None  # as of Acted
     statistics: dict[str, Any] | None = None
     together: int = 1
+    version: int | None = None
 
 
 class BrainEvaluate(Message):
@@ -909,6 +952,7 @@ CALLS: tuple[Call, ...] = (
     Call("environment.shutdown", (Role.CONTROLLER,), Role.ENVIRONMENT, Nothing, Done),
     Call("muscle.setup", (Role.CONTROLLER,), Role.MUSCLE, MuscleSetup, MuscleReady),
     Call("muscle.act", (Role.CONTROLLER,), Role.MUSCLE, Act, Acted),
+    Call("muscle.swap", (Role.CONTROLLER,), Role.MUSCLE, Swap, Swapped),
     Call("muscle.reset", (Role.CONTROLLER,), Role.MUSCLE, MuscleReset, Done),
     Call("muscle.shutdown", (Role.CONTROLLER,), Role.MUSCLE, Nothing, Done),
     Call("brain.setup", (Role.GOVERNOR,), Role.BRAIN, BrainSetup, Done),
@@ -919,7 +963,7 @@ CALLS: tuple[Call, ...] = (
     Call("brain.join", (Role.MUSCLE,), Role.BRAIN, BrainJoin, Thought),
     Call("brain.think", (Role.MUSCLE,), Role.BRAIN, Think, Thought),
     Call("brain.update", (Role.MUSCLE,), Role.BRAIN, UpdateAsked, Thought),
-    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, Nothing, Thought),
+    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, PolicyAsked, Thought),
     Call("brain.leave", (Role.MUSCLE,), Role.BRAIN, BrainLeave, Done),
 )
 
