@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
+from simulation import Act, Disturbance, Outcome, Simulation, kill_one, read, simulate
 
 DOCUMENT = """
 uid: two
@@ -275,13 +275,6 @@ VICTIMS = st.sampled_from(["", "controller", "muscle", "environment"])
 def untimed(row: Mapping[str, Any]) -> str:
     """Return a row but for the time of the clock on the wall."""
     return repr({key: value for key, value in row.items() if key != "completed"})
-
-
-def kill_one(victim: str, simulation: Simulation) -> None:
-    """Kill any process but the supervisor whose name has the word in it, by the schedule's own dice."""
-    names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
-    if names:
-        simulation.kill(simulation.schedule.random.choice(names))
 
 
 def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:

@@ -407,6 +407,7 @@ class ControllerHost:
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
                 **{name: a[name] for name in ("source", "follows", "pool") if name in a},
+                groups=a.get("groups"),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))

@@ -136,6 +136,7 @@ class Setup:
             filters=self._filters(agent.plan, path),
             bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in _bodies(phase, name)],
             **self._opponents(phase, name),
+            groups=agent.groups,
         )
 
     def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
@@ -278,7 +279,7 @@ class Setup:
             [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
             for b in source.bodies
         ]
-        return {"locals": agent.locals, "bodies": rows}
+        return {"locals": agent.locals, "bodies": rows, "groups": agent.groups}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:

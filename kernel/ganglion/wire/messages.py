@@ -582,7 +582,9 @@ class MuscleSetup(_InWorker):
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body.
+    rows of all fields of values; the declarations are those of one body. Where bodies of different environments have
+    unequal ones they are several groups: `groups` is a map from environments to the numbers of their groups, a
+    declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have those of each.
 
     An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
     that does not follow the current model (`follows`) is given no updates; it has the model in `models`, or by
@@ -608,6 +610,7 @@ class MuscleSetup(_InWorker):
     source: int = 0
     follows: bool = True
     pool: str | None = None
+    groups: dict[str, int] | None = None
 
 
 class MuscleReady(Message):
@@ -633,7 +636,9 @@ class Act(Message):
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
     and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
-    `truncated` and `closing` say nothing then.
+    `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those of another,
+    and fields of values have the blocks of one behind those of another, each with the entries of its group alone; so
+    do the answer and `brain.think`.
     """
 
     readings: list[Any]
@@ -721,6 +726,7 @@ class BrainSetup(_InPhase):
     sources: list[list[int]] | None = None  # the bodies of each muscle of a worker, where these are several
     pools: list[list[int]] | None = None  # of snapshots: [how many, learned transitions between two]
     opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
+    groups: dict[str, int] | None = None  # as of MuscleSetup
 
 
 class BrainPretrain(Message):
@@ -768,7 +774,7 @@ class Think(Message):
     With bodies one message has k completed decisions, in the order of rows: `rows` are their row numbers of two bytes,
     `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
     bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
-    and `episode` are those of the first then.
+    and `episode` are those of the first then. With several groups `data` is a list with that of each group.
     """
 
     worker: int
