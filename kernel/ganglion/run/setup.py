@@ -306,7 +306,10 @@ def _with_bodies(phase: PhasePlan, evaluation: bool) -> dict[str, Any]:
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    bodies = [{**asdict(b), "a": places.index(b.agent), "policy": b.policy.source} for b in phase.bodies]
+    bodies = [
+        {**asdict(b), "a": places.index(b.agent), "policy": b.policy.source, "reward": _optional(b.reward)}
+        for b in phase.bodies
+    ]
     return {"bodies": bodies, "end": "all" if evaluation else phase.end}
 
 

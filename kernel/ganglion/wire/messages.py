@@ -485,7 +485,8 @@ class EnvironmentStart(_InWorker):
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
-    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
+    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values;
+    where a body has a reward of its own, this follows.
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
     null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
     that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
