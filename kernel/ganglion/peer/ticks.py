@@ -347,9 +347,8 @@ class Ticks:
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
         self._base = (setup.phase, setup.worker, self.number, 0)
-        self._play = (
-            play_of(self.agents, table, self.core) if any("pool" in a.actor.setup for a in self.agents) else None
-        )
+        others = any("k" in agent.actor.setup for agent in self.agents)  # than the current model
+        self._play = play_of(self.agents, table, self.core) if others else None
         self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
         self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
 
