@@ -94,8 +94,8 @@ class EnvironmentHost(Host):
         else:  # there is none of the environment as a whole
             none = replace(start, reward=None, transformer=None)
             self._judgement = Judgement(loader, none, self._tolerated_errors, attributes)
-            own = any(len(row) > 6 for row in start.bodies) or any(len(row) > 5 for row in start.dynamic or ())
-            if start.reward or start.transformer or own:
+            paid = any(len(row) > 6 for row in start.bodies) or any(len(row) > 5 for row in start.dynamic or ())
+            if start.reward or start.transformer or paid:
                 judged = JudgedBodies(loader, start, self._tolerated_errors, attributes)
         self._judged = judged
         made = self._judgement.generators if judged is None else judged.generators
