@@ -506,6 +506,7 @@ class EnvironmentStart(_InWorker):
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
     index: int | None = None
+    topics: list[list[Any]] | None = None  # what it is told beside the step: lists [topic, key, value, sender]
 
 
 class EnvironmentDeclared(Message):
@@ -525,6 +526,7 @@ class EnvironmentDeclared(Message):
     static_model: dict[str, Any] | None = None
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # what it tells beside the step: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
@@ -538,6 +540,7 @@ class EnvironmentUpdate(Message):
     setpoints: list[Any]
     actuators: list[int] | None = None
     rows: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class EnvironmentUpdated(Message):
@@ -561,6 +564,7 @@ class EnvironmentUpdated(Message):
     flags: bytes | None = None
     first_rows: bytes | None = None
     first_readings: list[Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class EnvironmentReset(Message):
@@ -574,6 +578,7 @@ class EnvironmentReset(Message):
     stream: bytes = b""
     state: dict[str, Any] | None = None
     each: dict[str, Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class MuscleSetup(_InWorker):
@@ -612,6 +617,7 @@ class MuscleSetup(_InWorker):
     follows: bool = True
     pool: str | None = None
     groups: dict[str, int] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class MuscleReady(Message):
@@ -623,6 +629,7 @@ class MuscleReady(Message):
 
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Act(Message):
@@ -657,6 +664,7 @@ class Act(Message):
     passing: bool = False
     rows: bytes | None = None
     flags: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
     applied: list[Any] | None = None
 
 
@@ -682,6 +690,7 @@ class Acted(Message):
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
     version: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Swap(Message):
@@ -705,6 +714,7 @@ class MuscleReset(Message):
 
     episode: int
     prepare: bool = False
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class BrainSetup(_InPhase):
