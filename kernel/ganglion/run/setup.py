@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -82,6 +82,7 @@ class Setup:
             evaluation=evaluation,
             mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
             **_with_bodies(phase),
+            free={"lead": phase.lead, "listens": _listens(conditions)} if phase.free else None,
         )
 
     def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
@@ -258,6 +259,11 @@ def _is_replaced(condition: TerminationCondition, place: str) -> bool:
     if place == "phase" and condition.has_phase_part():
         return False
     return "ended" in condition.reads or cap_of(condition) is not None
+
+
+def _listens(conditions: Iterable[tuple[str, TerminationCondition, str]]) -> bool:
+    """Say whether a condition of the phase is asked about episodes."""
+    return any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
 
 
 def cap_of(condition: TerminationCondition) -> int | None:
