@@ -28,6 +28,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "counting": {},
     "dummy": {},
     "pendulum": {},
+    "swing": {"goal": 0.9},
     "tic_tac_toe": {},
     "gymnasium": {"id": "CartPole-v1"},
     "pettingzoo": {"id": "classic/rps_v2"},
@@ -72,6 +73,7 @@ def test_environments_keep_their_contract(name: str, params: dict[str, Any]) -> 
     [
         ("README.md", "tank.py", "Tank"),
         ("plugins/README.md", "ganglion-weather/ganglion_weather/environment.py", "Weather"),
+        ("plugins/README.md", "ganglion-weather/ganglion_weather/ball.py", "Ball"),
     ],
 )
 def test_environments_of_papers_keep_their_contract(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulation import simulate
 from simulation.campaign import Campaign, case_of
 from simulation.cases import CASES, DICE, case
 
@@ -104,6 +105,27 @@ def test_environments_go_on_within_their_episodes(
     assert gone_on["environment"] >= len(WITHIN)
     monkeypatch.setattr(Environment, "load_state", lambda self, state: None)
     assert go(folder, WITHIN)
+
+
+ENDING = """\
+uid: ending
+seed: 7
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - {environment: {uid: lake, name: counting, params: {length: 2}}, budget: {episodes: 6}, episode_end: each}
+      agents: [{name: ada, brain: log, muscle: echo}]
+      bodies: {num: 3}
+      simulation: {name: aeb}
+"""
+
+
+def test_journals_begin_anew_where_bodies_end_together(tmp_path: Path, gone_on: Counter[str]) -> None:
+    """Bodies that end in the same tick are no hindrance to a journal that begins anew."""
+    outcome = simulate(ENDING, 1, tmp_path)
+
+    assert ("finished", []) == (outcome.status, [news for news in outcome.news if news.event == "warning"])
 
 
 @pytest.mark.long

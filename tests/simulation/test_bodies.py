@@ -126,8 +126,22 @@ def test_episodes_of_bodies_count_each(tmp_path: Path) -> None:
     assert rows == sorted(episodes(outcome, 0))
 
 
+@pytest.mark.parametrize("end", ["all", "each"])
+def test_first_readings_are_recorded(tmp_path: Path, end: str) -> None:
+    """Each episode has one observation more than steps: the first, at step 0, where the one before has ended."""
+    outcome = run(tmp_path, lake=2, moor=3, end=end)
+    first = {(row["environment"], row["episode"], *row["sensors"]): row for row in outcome.tables["resets"]}
+    moor = [("moor.observation[ada/0]",), ("moor.observation[bob/0]",)] if end == "each" else [("moor",)]
+
+    assert len(first) == len(outcome.tables["resets"]) == 2 + 3 * len(moor) == len(outcome.tables["episodes"])
+    for (_, episode, *_), row in first.items():
+        at = {"lake": 8, "moor": 6}[row["environment"]] * episode
+        assert (0, max(0, at - (row["environment"] == "lake"))) == (row["step"], row["tick"])
+        assert {(episode, 0)} == {tuple(values[1:3]) for values in row["sensors"].values()}
+
+
 # -- losses -----------------------------------------------------------------------------------------------------------
-TABLES = ("phases", "signals", "episodes", "steps", "actions", "bodies")
+TABLES = ("phases", "signals", "episodes", "resets", "steps", "actions", "bodies")
 SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {
     "workers": st.integers(1, 2),
@@ -136,21 +150,27 @@ DRAWN = {
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
 }
+VICTIMS = st.sampled_from(["", "controller", "muscle", "environment"])
 
 
-def kill_one(simulation: Simulation) -> None:
-    """Kill any process but the supervisor, by the schedule's own dice."""
-    names = sorted(process.name for process in simulation.processes[1:] if process.lives)
+def kill_one(victim: str, simulation: Simulation) -> None:
+    """Kill any process but the supervisor whose name has the word in it, by the schedule's own dice."""
+    names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
     if names:
         simulation.kill(simulation.schedule.random.choice(names))
 
 
-def survives_a_loss(results: Path, seed: int, share: float, **given: Any) -> None:
-    """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
+def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:
+    """Assert that a run from which one process is killed gives the tables of the undisturbed run.
+
+    `tight` has all journals begin anew at each tick.
+    """
     text = DOCUMENT.format(**{**FEW, **given, "conditions": AVERAGE.format(n=3, least=6)})
     plain = simulate(text, seed, results)
     moment = int(share * plain.events)
-    lossy = Simulation(read(text), seed, results, Disturbance([(moment, kill_one)])).carry_out()
+    simulation = Simulation(read(text), seed, results, Disturbance([(moment, partial(kill_one, victim))]))
+    simulation.tight = tight
+    lossy = simulation.carry_out()
 
     assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
     for name in TABLES:
@@ -158,8 +178,8 @@ def survives_a_loss(results: Path, seed: int, share: float, **given: Any) -> Non
         assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
 
 
-@settings(max_examples=4, **SLOW)
-@given(**DRAWN)
+@settings(max_examples=8, **SLOW)
+@given(tight=st.booleans(), victim=VICTIMS, **DRAWN)
 def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
     """Whoever is killed at whatever moment: the phase ends at the same tick, and its rows are equal."""
     survives_a_loss(results, **drawn)
@@ -167,7 +187,7 @@ def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **
 
 @pytest.mark.long
 @settings(max_examples=300, **SLOW)
-@given(**DRAWN)
+@given(tight=st.booleans(), victim=VICTIMS, **DRAWN)
 def test_many_losses_do_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
     """The same for more runs."""
     survives_a_loss(results, **drawn)

@@ -95,6 +95,11 @@ class Episode:
         for actor in phase.actors:
             actor.decision, actor.decisions, actor.given = None, 0, []
         phase.look()
+        for world in phase.worlds:
+            shown = world.readings
+            field: Any = b"".join(shown) if not shown or type(shown[0]) is bytes else shown
+            entry = [number, 0, phase.tick, world.ticks, world.timestamp, None, field]
+            records.add(["resets", *place, world.uid, [entry]], 1, self._rows[world.uid].size)
 
     async def run(self) -> None:
         """Let the controller steer until the episode has ended."""

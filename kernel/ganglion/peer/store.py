@@ -287,7 +287,7 @@ class StoreHost:
 
     def _needs(self, record: Sequence[Any]) -> bool:
         """Say whether a successor has to hear a record although it is durable."""
-        if record[0] in ("steps", "actions", "body_steps", "body_actions"):
+        if record[0] in ("steps", "actions", "body_steps", "body_actions", "resets"):
             return self._writer.is_open(record)
         return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1
 

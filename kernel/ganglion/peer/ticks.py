@@ -105,6 +105,7 @@ class _World:
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
         self.entries: list[list[Any]] = []
+        self.shown: list[list[Any]] = []  # first readings, on their way likewise
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *self.rewards.sizes))
 
@@ -337,6 +338,11 @@ class Ticks:
         table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
         records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
 
+    @property
+    def _parts(self) -> list[_World | _Agent]:
+        """Return those whose rows are kept until they are handed on."""
+        return [*self.worlds, *self.agents]
+
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Return all that a successor needs at the begin of a tick."""
@@ -344,6 +350,8 @@ class Ticks:
             "core": self.core.state(),
             "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
             "given": [world.given for world in self.worlds],
+            "shown": [world.shown for world in self.worlds],
+            "rows": [[part.entries, part.weight, part.size_bytes] for part in self._parts],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
@@ -356,8 +364,10 @@ class Ticks:
         for agent, known in zip(self.agents, state["agents"], strict=True):
             for name in _Agent.STATE:
                 setattr(agent, name, writable_copy(known[name]))
-        for world, given in zip(self.worlds, state["given"], strict=True):
-            world.given = writable_copy(given)
+        for world, given, shown in zip(self.worlds, state["given"], state["shown"], strict=True):
+            world.given, world.shown = writable_copy(given), list(shown)
+        for part, rows in zip(self._parts, state["rows"], strict=True):
+            part.entries, part.weight, part.size_bytes = list(rows[0]), rows[1], rows[2]
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.round, self.participants, self._tolerated = state["worker"]
@@ -578,6 +588,7 @@ class Ticks:
         self._over += over
         if len(begun):
             self._began(world, first, begun)
+            self._show(world, first, begun, core.tick + 1)
         terminated = met and over[0].terminated
         world.entries.append(
             [
@@ -627,7 +638,19 @@ class Ticks:
     def _begin(self, world: _World) -> None:
         """Begin an episode of all bodies of an environment with the readings that it shows."""
         self.core.begin(world.number)
-        self._began(world, world.sensors.matrices(world.world.readings, world.count))
+        readings = world.sensors.matrices(world.world.readings, world.count)
+        self._began(world, readings)
+        seats = self.core.living(world.number)
+        self._show(world, [run[seats] for run in readings], seats, self.core.tick)
+
+    def _show(self, world: _World, readings: Runs, seats: Array, tick: int) -> None:
+        """Record the first readings of these bodies, on which they decide from a tick on."""
+        core, told = self.core, world.world
+        rows = world.rows[seats]
+        episode = core.episode[rows].astype("<i4").tobytes() if world.each else core.episodes[world.number]
+        bodies = seats.astype(ROW_NUMBER).tobytes()
+        world.shown.append([episode, 0, tick, told.ticks, told.timestamp, bodies, _joined(readings)])
+        world.size_bytes += len(seats) * world.row_bytes
 
     def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
         """Give an agent what bodies of an environment read, and what they earned."""
@@ -922,6 +945,11 @@ class Ticks:
         self.phase.records.flush()
 
     def _hand_on_steps(self, world: _World) -> None:
+        if world.shown:
+            setup = self.phase.setup
+            record = ["resets", setup.phase, setup.mode, setup.worker, world.world.uid, world.shown]
+            self.phase.records.add(record, len(world.shown), sum(len(one[-1]) + _ROW_BYTES for one in world.shown))
+            world.shown = []
         self._hand_on(world, "body_steps", world.world.uid)
 
     def _hand_on_actions(self, agent: _Agent) -> None:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from ganglion.sdk.flow import Signal as Signal
     from ganglion.sdk.flow import SimTime as SimTime
     from ganglion.sdk.flow import SimulationFlowControl as SimulationFlowControl
+    from ganglion.sdk.functional import FunctionalEnvironment as FunctionalEnvironment
+    from ganglion.sdk.functional import FunctionalStep as FunctionalStep
     from ganglion.sdk.information import ActuatorInformation as ActuatorInformation
     from ganglion.sdk.information import Information as Information
     from ganglion.sdk.information import RewardInformation as RewardInformation
@@ -111,6 +113,7 @@ _HOMES = {
     "EnvironmentStateTransformer Body ResetRequest Reward StateTransformer StepBatch",
     "ganglion.sdk.filter": "Filter",
     "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
+    "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
     "ganglion.sdk.information": "ActuatorInformation Information RewardInformation "
     "SensorInformation Statistics Template bootstrap_mask resolve_flags",
     "ganglion.sdk.memory": "Memory MemoryShard",

@@ -79,7 +79,13 @@ class StoreWriter(_Opened):
                  flags, terminated, truncated, world_state|nil   episode, step: integers, or `<i4` of each body
         body_actions  phase, mode, worker, agent, entries
                  entry: bodies, episodes, steps, ticks, readings, setpoints, proposed|nil, rewards, objectives, flags,
-                 [statistics|nil, ...]|nil  bodies: `<u2`; episodes, steps, ticks: `<i4`; objectives: `<f8`, NaN is nil
+                 [statistics|nil, ...]|nil, policy?, policy_version?
+                 bodies: `<u2`; episodes, steps, ticks: `<i4`; objectives: `<f8`, NaN is nil; policy: text, or one of
+                 each body, where the model comes from by which it decided; policy_version: `<i8`, its update
+        resets   phase, mode, worker, environment, entries
+                 entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies|nil, readings
+                 first readings: those of a begin or reset at step 0, those of a body that came later at the last
+                 step before; episode: an integer, or `<i4` of each body; before the rows of the episode
         episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?
                  seals; `round`, then `inner` (of an evaluation within its round) order episodes within their phase
         signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?, ordinal?|nil

@@ -136,8 +136,8 @@ def _faults(folder: Path, run: str, cut: Mapping[str, Any]) -> Iterator[str]:
 
 _JOURNALS = ("journals/*.journal", "users/*/*.journal")  # the journals of a run, below its folder
 _JOURNAL = re.compile(r"(journals|users/\d+)/[^/]+\.journal")  # the path of one, which leads nowhere else
-_FACTS = "moment.json"
-_FOLDER = "moment-"  # and its number
+_FACTS = "checkpoint.json"
+_FOLDER = "checkpoint-"  # and its number
 _KEPT = 2
 _PIECE_BYTES = 1 << 20
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ganglion.testing.checks import check_environment as check_environment
     from ganglion.testing.checks import check_equivalence as check_equivalence
     from ganglion.testing.checks import check_filter as check_filter
+    from ganglion.testing.checks import check_functional as check_functional
     from ganglion.testing.checks import check_muscle as check_muscle
     from ganglion.testing.checks import check_objective as check_objective
     from ganglion.testing.checks import check_space as check_space
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ganglion.testing.stage import make_agent as make_agent
 
 _HOMES = {
-    "ganglion.testing.checks": "check_brain check_environment check_equivalence check_filter check_muscle "
-    "check_objective check_space",
+    "ganglion.testing.checks": "check_brain check_environment check_equivalence check_filter "
+    "check_functional check_muscle check_objective check_space",
     "ganglion.testing.fakes": "Clock FakeBrain FakeEnvironment FakeMuscle FakeObjective",
     "ganglion.testing.stage": "StagedAgent StagedEnvironment make_agent",
 }

@@ -22,10 +22,12 @@ from ganglion.sdk.brain import Brain, CheckpointableBrain
 from ganglion.sdk.environment import Environment
 from ganglion.sdk.filter import Filter
 from ganglion.sdk.flow import Mode
+from ganglion.sdk.functional import FunctionalEnvironment, Items
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.memory import FIELDS, Memory
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Muscle, Objective
+from ganglion.sdk.part import construct
 from ganglion.sdk.seed import generator_from_words, words
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import Box, Discrete, Space, parse_space, space_from_wire
@@ -580,7 +582,8 @@ def check_environment(
     It is started, given setpoints drawn from its spaces and the bounds of these, reset at the end of an episode and
     in the middle of one, and shut down; and all that a second and a third time, which must give the same bits. In the
     third each reset is done twice, with a step between them in which no actuator is set. One with `save_state` and
-    `load_state` is asked for its state once in each episode, and another one is put in its place.
+    `load_state` is asked for its state once in each episode, and another one is put in its place. A functional one is
+    checked by `check_functional` before.
 
     Args:
         cls: The class.
@@ -592,6 +595,8 @@ def check_environment(
     Raises:
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
+    if issubclass(cls, FunctionalEnvironment):
+        check_functional(cls, params, seed=seed)
     first = _Course(cls, params, seed, episodes, steps).run()
     for trial, sentence in ((_Course, _REPEATS), (_Twice, _RESETS)):
         _same(cls, sentence, first, trial(cls, params, seed, episodes, steps).run(), " the second time")
@@ -719,6 +724,88 @@ class _HandedOn(_Asked):
         with clause(self.cls, _LOADS):
             self._staged.start()
             self._staged.go_on(state)
+
+
+# -- functional environments ------------------------------------------------------------------------------------------
+def check_functional(
+    cls: type[FunctionalEnvironment], params: Params = None, *, seed: int = 1, bodies: int = 5, steps: int = 20
+) -> None:
+    """Check whether a functional environment is the pure function on batches that its contract says.
+
+    Each method is asked twice with the same, and for each row alone, in every step; rows of bodies that ended leave.
+
+    Args:
+        cls: The class.
+        params: Of the document.
+        seed: Of the run.
+        bodies: How many rows, at least 2.
+        steps: How many steps; where all bodies have ended the next episodes are begun.
+
+    Raises:
+        ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
+    """
+    draw = generator_from_words(words(seed, ["check"]))
+    with clause(cls, "it is made with the params of the document"):
+        attributes = {"uid": "world", "name": "world", "seed": seed, "rng": draw, "params": dict(params or {})}
+        world = construct(cls, params or {}, {"uid": "world", "seed": seed, "broker_uri": ""}, attributes)
+        kinds = world.state_items, world.action_items, world.state_items, world.observation_items
+        spaces = world.action_items.spaces(world.action_bounds)
+    states: dict[str, Any] = {}
+    for _ in range(steps):
+        if not states:
+            with clause(cls, f"`initial_states` and `get_first_observations` {_DECLARED}"):
+                begun, again = (world.begin([*range(seed, seed + bodies)]) for _ in range(2))
+                world.first_observations(begun)
+            states = {name: world.to_array(array).copy() for name, array in begun.items()}
+            same = all(states[name].tobytes() == world.to_array(again[name]).tobytes() for name in states)
+            expect(cls, "`initial_states` draw from the generator that they are given", same, "others")
+            _check_pure(world, "get_first_observations", [(kinds[0], states)])
+        rows = len(next(iter(states.values())))
+        drawn = {name: [space.sample(draw) for _ in range(rows)] for name, space in spaces.items()}
+        actions = {name: np.array(values, world.action_items.dtypes[name]) for name, values in drawn.items()}
+        with clause(cls, f"`get_action_results`, `get_reward` and `get_whether_alive` {_DECLARED}"):
+            found = world.step(world.from_arrays(states), world.from_arrays(actions))
+        new, seen = ({n: world.to_array(it).copy() for n, it in part.items()} for part in found[:2])
+        groups = list(zip(kinds, (states, actions, new, seen), strict=True))
+        _check_pure(world, "get_action_results", groups[:2])
+        _check_pure(world, "get_reward", groups)
+        _check_pure(world, "get_whether_alive", groups[3:])
+        alive = world.to_array(found.alive)
+        states = {name: array[alive] for name, array in new.items()} if alive.any() else {}
+
+
+_DECLARED = "return what was declared: names, shapes behind the batch axis, and dtypes"
+
+
+def _check_pure(world: FunctionalEnvironment, method: str, groups: Sequence[tuple[Items, Mapping[str, Any]]]) -> None:
+    """Ask a method twice, and for each row alone; `groups` are what it takes, which stays as it is."""
+    cls = type(world)
+
+    def asked(rows: Any) -> list[Any]:
+        given = [world.from_arrays({name: it[rows].copy() for name, it in group.items()}) for _, group in groups]
+        with clause(cls, f"`{method}` takes any batch"):
+            result = getattr(world, method)(*(kind.give(part) for (kind, _), part in zip(groups, given, strict=True)))
+            found = [world.to_array(leaf).copy() for leaf in _leaves(result)]
+        for (_, group), part in zip(groups, given, strict=True):
+            for name, array in group.items():
+                kept = world.to_array(part[name]).tobytes() == array[rows].tobytes()
+                expect(cls, f"`{method}` leaves what it is given as it is", kept, f"another {name}")
+        return found
+
+    first = asked(slice(None))
+    same = [it.tobytes() for it in first] == [it.tobytes() for it in asked(slice(None))]
+    expect(cls, f"`{method}` returns the same for the same, bit by bit", same, "something else the second time")
+    for row in range(len(next(iter(groups[0][1].values())))):
+        alone = asked(slice(row, row + 1))
+        same = [it[row : row + 1].tobytes() for it in first] == [it.tobytes() for it in alone]
+        expect(cls, f"`{method}`: a row of a batch equals the same row alone, bit by bit", same, f"another row {row}")
+
+
+def _leaves(given: Any) -> list[Any]:
+    """Return the arrays in tuples, lists and maps, in order."""
+    if isinstance(given, Mapping):
+        given = list(given.values())
+    return [leaf for part in given for leaf in _leaves(part)] if isinstance(given, list | tuple) else [given]
 
 
 # -- filters ----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ganglion.errors import LimitExceeded, RemoteProtocolError
 from ganglion.wire.envelope import decode_head
 from ganglion.wire.verb import Verb
 
-MAGIC = b"ganglion tape 4\n"
+MAGIC = b"ganglion journal 5\n"
 HEAD = struct.Struct("<III")
 ONES = 0xFFFFFFFF
 LARGE_BYTES = 64 * 1024

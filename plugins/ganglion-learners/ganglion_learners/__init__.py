@@ -1,7 +1,7 @@
 """Learning muscles and brains of Ganglion: one with numpy alone, three with torch.
 
-What other distributions of learners may use of this one is named here; it needs numpy alone, and is loaded when it is
-first asked for.
+What others may use of this distribution is named here, and is loaded when it is first asked for. An object of
+`TorchFunctionalEnvironment` needs torch; all else needs numpy alone.
 """
 
 from __future__ import annotations
@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ganglion_learners.choice import Choices as Choices
+    from ganglion_learners.functional import TorchFunctionalEnvironment as TorchFunctionalEnvironment
     from ganglion_learners.ranges import refuse_outside as refuse_outside
     from ganglion_learners.recording import Recording as Recording
     from ganglion_learners.update import refused as refused
 
-_HOME = {"Choices": "choice", "Recording": "recording", "refuse_outside": "ranges", "refused": "update"}
+_HOME = {
+    "Choices": "choice",
+    "Recording": "recording",
+    "TorchFunctionalEnvironment": "functional",
+    "refuse_outside": "ranges",
+    "refused": "update",
+}
 
 
 def __getattr__(name: str) -> Any:

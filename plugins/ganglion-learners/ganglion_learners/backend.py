@@ -22,7 +22,7 @@ def load_torch(learner: str) -> Any:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            f"{learner} learns with torch, which is not installed: pip install 'ganglion-learners[torch]'", name="torch"
+            f"{learner} needs torch, which is not installed: pip install 'ganglion-learners[torch]'", name="torch"
         ) from error
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 
 from ganglion.sdk.store import StoreError
-from ganglion_store.values import Declared, lists_of_matrix
+from ganglion_store.values import Declared, lists_of_matrix, value_lists
 
 Row = tuple[Any, ...]
 _FLAGS = (1, 2)  # terminated, truncated
@@ -168,6 +168,34 @@ def step_rows(
             yield episodes[i], f"{environment}[{seats[seat]}]", row
 
 
+def reset_rows(
+    entries: Sequence[Any], table: BodyTable | None, environment: str, declared: Sequence[Declared]
+) -> Iterator[tuple[int, str, Row]]:
+    """Yield episode, timeline and row of first readings; there is no table where a phase has no bodies."""
+    for entry in entries:
+        if type(entry) not in (list, tuple) or len(entry) < 7:
+            raise StoreError(f"record resets: expected entries of 7 fields, found {entry!r:.60}")
+        episode, step, tick, ticks, timestamp, bodies, readings = entry[:7]
+        if bodies is None:
+            if type(episode) is not int:
+                raise StoreError(f"record resets: expected one episode, found {episode!r:.40}")
+            yield episode, "", (step, tick, ticks, timestamp, *value_lists([readings], declared), None)
+            continue
+        if table is None:
+            raise StoreError("record resets: expected a record `bodies` of the phase before")
+        (count,), seats = _counts([entry], 7, "record resets", 5), table.seats(environment)
+        each = _seats(bodies, count, len(seats), "record resets", environment)
+        columns = Columns(declared)
+        lists = columns.lists([readings], [count], "record resets, sensors")
+        if environment not in table.each:
+            yield episode, environment, (step, tick, ticks, timestamp, columns.joined(lists), bodies)
+            continue
+        episodes = _numbers(episode, "<i4", count, "record resets, episode")
+        for i, seat in enumerate(each):
+            row = (step, tick, ticks, timestamp, lists[i], bodies[2 * i : 2 * i + 2])
+            yield episodes[i], f"{environment}[{seats[seat]}]", row
+
+
 def action_rows(
     entries: Sequence[Any], table: BodyTable, agent: str, declared: Mapping[str, Sequence[Declared]]
 ) -> Iterator[tuple[int, str, int, Row]]:
@@ -193,21 +221,35 @@ def action_rows(
         noted = [None] * count if entry[10] is None else entry[10]
         if type(noted) not in (list, tuple) or len(noted) != count:
             raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
+        policies, versions = _policies(entry, count)
         for i, place in enumerate(bodies):
             environment, body = places[place]
             objective = None if objectives[i] != objectives[i] else objectives[i]
             statistics = None if not noted[i] else msgpack.packb(noted[i])
             values = (next(found["sensors"]), next(found["setpoints"]), proposed[i], next(found["rewards"]))
             over = [bool(marks[i] & flag) for flag in _FLAGS]
-            row = (body, steps[i], ticks[i], *values, objective, *over, statistics)
+            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, policies[i], versions[i])
             yield episodes[i], table.timeline(agent, environment, body), body, row
 
 
-def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable, name: str) -> set[tuple[str, int]]:
-    """Return timeline and episode of all rows in a record `body_steps` or `body_actions` that was taken before."""
-    if kind == "body_steps" and name not in table.each:
+def _policies(entry: Sequence[Any], count: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return by which model each body decided: where it comes from, and its number; None where that is not told."""
+    policy, version = entry[11:13] if len(entry) >= 13 else (None, None)
+    policies: Sequence[Any] = policy if isinstance(policy, list | tuple) else [policy] * count
+    if len(policies) != count or not {*map(type, policies)} <= {str, type(None)}:
+        raise StoreError(f"record body_actions, policy: expected text, or {count} texts, found {policy!r:.60}")
+    if version is None:
+        return policies, [None] * count
+    return policies, _numbers(version, "<i8", count, "record body_actions, policy_version")
+
+
+def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable | None, name: str) -> set[tuple[str, int]]:
+    """Return timeline and episode of all rows in a record of columns that was taken before."""
+    if table is None:
+        return {("", entry[0]) for entry in entries}
+    if kind != "body_actions" and name not in table.each:
         return {(name, entry[0]) for entry in entries}
-    if kind == "body_steps":
+    if kind != "body_actions":
         whose = [f"{name}[{seat}]" for seat in table.seats(name)]
         pairs = ((entry[5], entry[0]) for entry in entries)
     else:

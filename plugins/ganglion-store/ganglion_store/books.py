@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store import statements as sql
-from ganglion_store.records import STEPS
+from ganglion_store.records import WIDTHS
 from ganglion_store.segment import CUT, OUTCOME, Seal, Segment, is_cut, phase_head, seal_run
 
 _UNDECLARED = 2**31 - 1  # position of a member that has rows, but has declared nothing yet: behind all others
@@ -152,10 +152,10 @@ class Books:
 
     def insert_rows(self, cursor: sqlite3.Cursor) -> None:
         """Insert the rows of all segments of this transaction: one call per table, however short the episodes are."""
-        for table, statement in ((STEPS.table, sql.INSERT_STEP), ("actions", sql.INSERT_ACTION)):
+        for table, statement in _INSERTED.items():
             parts = self._rows.get(table)
             if parts:
-                made = ((number, *row, *_unnamed(segment)) for number, segment in parts for row in segment.rows)
+                made = ((number, *row, *_lacking(segment)) for number, segment in parts for row in segment.rows)
                 cursor.executemany(statement, made)
 
     def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
@@ -216,9 +216,14 @@ class Books:
             raise Nondeterministic(f"nondeterministic: {seal}: it was sealed before with other rows: {where}")
 
 
-def _unnamed(segment: Segment) -> tuple[None, ...]:
-    """Return what stands in place of the bodies of a step where there are none."""
-    return (None,) if segment.kind is STEPS else ()
+_INSERTED = {"resets": sql.INSERT_RESET, "steps": sql.INSERT_STEP, "actions": sql.INSERT_ACTION}
+_TABLES = list(_INSERTED)
+_QUERIES = {"steps": sql.SELECT_STEPS, "actions": sql.SELECT_ACTIONS, "resets": sql.SELECT_RESETS}
+
+
+def _lacking(segment: Segment) -> tuple[None, ...]:
+    """Return what stands in place of columns that rows without bodies do not have."""
+    return (None,) * (WIDTHS[segment.kind.table] - len(segment.kind.columns))
 
 
 def _number(cursor: sqlite3.Cursor) -> int:
@@ -231,16 +236,16 @@ def first_difference(connection: sqlite3.Connection, number: int, outcome: Seque
     """Return in words where a seal differs from the episode with this number and outcome; nothing is held of it."""
     query = {segment: name for segment, *name in connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall()}
     bodies = any(segment.body is not None for segment in seal.segments)
-    before = {(kind, name, body if bodies else None): segment for segment, (kind, name, body) in query.items()}
-    for segment in sorted(seal.segments, key=lambda s: (s.kind.table != STEPS.table, s.name, s.body or 0)):
-        stored = before.pop((segment.kind.member, segment.name, segment.body), None)
+    before = {(table, name, body if bodies else None): segment for segment, (table, name, body) in query.items()}
+    for segment in sorted(seal.segments, key=lambda s: (_TABLES.index(s.kind.table), s.name, s.body or 0)):
+        stored = before.pop((segment.kind.table, segment.name, segment.body), None)
         if stored is None:
             return f"{segment.kind.table} of {segment.kind.member} {segment.name}: none before, now some"
         found = _rows_differ(connection, stored, segment)
         if found:
             return found
-    for kind, name, _ in before:
-        return f"rows of {kind} {name}: some before, now none"
+    for table, name, _ in before:
+        return f"{table} of {'agent' if table == 'actions' else 'environment'} {name}: some before, now none"
     for what, old, new in zip(OUTCOME, outcome, seal.outcome, strict=True):
         if old != new:
             return f"{what}: {old!r:.100} before, now {new!r:.100}"
@@ -249,7 +254,7 @@ def first_difference(connection: sqlite3.Connection, number: int, outcome: Seque
 
 def _rows_differ(connection: sqlite3.Connection, stored: int, segment: Segment) -> str:
     """Return where the rows of a segment differ from those that are stored; empty if they do not."""
-    query = sql.SELECT_STEPS if segment.kind.table == STEPS.table else sql.SELECT_ACTIONS
+    query = _QUERIES[segment.kind.table]
     width = len(segment.kind.columns)
     old_rows = connection.execute(query, (stored,))
     written = [] if segment.number is None else connection.execute(query, (segment.number,))

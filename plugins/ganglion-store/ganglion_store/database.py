@@ -153,18 +153,37 @@ def _prepare_reading(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA cell_size_check = ON")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES)
     if _check_revision(path, connection, writing=False) < sql.REVISION:
-        _pretend_bodies(connection)
+        _pretend(connection)
     connection.execute("PRAGMA query_only = ON")
     connection.set_authorizer(_authorize)
 
 
-def _pretend_bodies(connection: sqlite3.Connection) -> None:
-    """Let queries of today find in an older store, in which no phase had bodies, what it lacks; the file stays."""
-    columns = [row[1] for row in connection.execute("PRAGMA main.table_info(stored_steps)")]
-    if columns and "bodies" not in columns:
-        connection.execute("CREATE TEMP VIEW stored_steps AS SELECT *, NULL AS bodies FROM main.stored_steps")
-        made = next(text for text in sql.CREATE if text.startswith("CREATE TABLE stored_bodies"))
-        connection.execute(made.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
+_WIDER = {"stored_steps": ("bodies",), "stored_actions": ("policy", "policy_version")}
+"""Tables that had fewer columns in earlier revisions."""
+_LATER = ("stored_bodies", "stored_resets")
+"""Tables that earlier revisions did not have."""
+
+
+def _made(name: str) -> str:
+    """Return the statement that makes a table."""
+    return next(text for text in sql.CREATE if text.startswith(f"CREATE TABLE {name} "))
+
+
+def _lacking(connection: sqlite3.Connection, name: str) -> list[str]:
+    """Return the columns that a table of an older store lacks."""
+    there = {row[1] for row in connection.execute(f"PRAGMA main.table_info({name})")}
+    return [column for column in _WIDER[name] if there and column not in there]
+
+
+def _pretend(connection: sqlite3.Connection) -> None:
+    """Let queries of today find in an older store what it lacks; the file stays."""
+    for name in _WIDER:
+        added = "".join(f", NULL AS {column}" for column in _lacking(connection, name))
+        if added:
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT *{added} FROM main.{name}")  # noqa: S608 - ours
+    for name in _LATER:
+        if not connection.execute("SELECT 1 FROM main.sqlite_master WHERE name = ?", (name,)).fetchone():
+            connection.execute(_made(name).replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
 
 
 def _harden(connection: sqlite3.Connection) -> None:
@@ -381,24 +400,27 @@ def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:
         if _revision(path, connection) == found:  # else another process has done it meanwhile
             for name in _DROPPED if found == 2 else ():
                 connection.execute(f"DROP TABLE {name}")
-            _give_bodies(connection)
+            _widen(connection)
             connection.execute(sql.UPDATE_REVISION, (sql.REVISION,))
         check_schema(path, connection, writing=True)
 
 
-def _give_bodies(connection: sqlite3.Connection) -> None:
-    """Make the tables and views as revision 4 has them: steps with bodies, the table of these."""
+def _widen(connection: sqlite3.Connection) -> None:
+    """Make the tables and views as they are today: with all columns, and with all tables."""
     ours = {match[2]: (match[1], text) for text in sql.CREATE if (match := _CREATED.match(text))}
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     for name, (kind, _) in ours.items():
         if kind == "VIEW" and name in there:
             connection.execute(f"DROP VIEW {name}")
     connection.execute("PRAGMA legacy_alter_table = ON")  # views of others that read the table go on doing so
-    connection.execute("ALTER TABLE stored_steps RENAME TO stored_steps_before")
-    connection.execute(ours["stored_steps"][1])
-    connection.execute("INSERT INTO stored_steps SELECT *, NULL FROM stored_steps_before")
-    connection.execute("DROP TABLE stored_steps_before")
-    connection.execute(ours["stored_bodies"][1])
-    for kind, text in ours.values():
-        if kind == "VIEW":
+    for name in _WIDER:
+        added = ", NULL" * len(_lacking(connection, name))
+        if added:
+            connection.execute(f"ALTER TABLE {name} RENAME TO {name}_before")
+            connection.execute(ours[name][1])
+            connection.execute(f"INSERT INTO {name} SELECT *{added} FROM {name}_before")  # noqa: S608 - ours
+            connection.execute(f"DROP TABLE {name}_before")
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for name, (kind, text) in ours.items():
+        if kind == "VIEW" or (name in _LATER and name not in tables):
             connection.execute(text)

@@ -44,6 +44,7 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows blocks:flag"),
     "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows blocks:flag"),
     "bodies": _typed("phase:count rows:rows"),
+    "resets": _typed(f"{_EPISODE} environment:text entries:rows"),
     "body_steps": _typed(f"{_EPISODE} environment:text entries:rows"),
     "body_actions": _typed(f"{_EPISODE} agent:text entries:rows"),
     "episode": _typed(
@@ -149,6 +150,21 @@ ACTIONS = _row_kind(
     "body:count step:count tick:count? sensors:blob setpoints:blob proposed:blob? rewards:blob objective:number? "
     "terminated:flag truncated:flag statistics:blob?",
 )
+BODY_ACTIONS = _row_kind(  # of bodies: by which model they decided
+    "actions",
+    "agent",
+    13,
+    "body:count step:count tick:count? sensors:blob setpoints:blob proposed:blob? rewards:blob objective:number? "
+    "terminated:flag truncated:flag statistics:blob? policy:text policy_version:count?",
+)
+RESETS = _row_kind(
+    "resets",
+    "environment",
+    6,
+    "step:count tick:count? simtime_ticks:count? simtime_timestamp:text? sensors:blob bodies:blob?",
+)
+WIDTHS = {"steps": 11, "actions": 13, "resets": 6}
+"""How many columns the rows of a table have where they rest; those that a kind of rows does not have are NULL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
-REVISION = 4  # counts changes of this file that an existing store does not have; each has a step in migration.py
+REVISION = 5  # counts changes of this file that an existing store does not have; each has a step in migration.py
 
 metadata = sa.MetaData()
 # SQLite numbers rows only where the type is exactly INTEGER.
@@ -112,11 +112,19 @@ steps = _table(
     sqlite_with_rowid=False,
 )
 
-# The columns stand as in the records, the key as in the order of rows.
+# First readings: those of a begin and of a reset at step 0, those of a body that came later at the last step before.
+resets = _table(
+    "stored_resets",
+    "segment:>segments* step:int* tick:big? simtime_ticks:big? simtime_timestamp:text? sensors:blob bodies:blob?",
+    sqlite_with_rowid=False,
+)
+
+# The columns stand as in the records, the key as in the order of rows. `policy` is where the model comes from by which
+# a body decided, `policy_version` the number of its update, in a phase with bodies.
 actions = _table(
     "stored_actions",
     "segment:>segments body:int step:int tick:big? sensors:blob setpoints:blob proposed:blob? rewards:blob "
-    "objective:real? terminated:flag truncated:flag statistics:blob?",
+    "objective:real? terminated:flag truncated:flag statistics:blob? policy:text? policy_version:big?",
     sa.PrimaryKeyConstraint("segment", "step", "body"),
     sqlite_with_rowid=False,
 )
@@ -256,8 +264,11 @@ _EPISODE_ORDER = (
     episodes.c.episode,
 )
 
+
 # Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first.
-_BODY_ORDER = (sa.func.substr(steps.c.bodies, 2, 1), sa.func.substr(steps.c.bodies, 1, 1))
+def _body_order(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+    return sa.func.substr(table.c.bodies, 2, 1), sa.func.substr(table.c.bodies, 1, 1)
+
 
 SHOWN: dict[str, Shown] = {
     "runs": Shown(
@@ -288,19 +299,32 @@ SHOWN: dict[str, Shown] = {
             steps,
             "step tick simtime_ticks simtime_timestamp sensors setpoints rewards terminated truncated world_state",
         ),
-        (*_EPISODE_ORDER, steps.c.step, *_BODY_ORDER),
+        (*_EPISODE_ORDER, steps.c.step, *_body_order(steps)),
         decoded=VALUES,
         packed=frozenset({"world_state"}),
         member=members.c.name,
         member_kind="environment",
         bodies=steps.c.bodies,
     ),
+    "resets": Shown(
+        _of_segments(resets),
+        RUN
+        | EPISODE_KEY
+        | {"environment": members.c.name, "episode": episodes.c.episode}
+        | _columns(resets, "step tick simtime_ticks simtime_timestamp sensors"),
+        (*_EPISODE_ORDER, resets.c.step, *_body_order(resets)),
+        decoded={"sensors": "sensor"},
+        member=members.c.name,
+        member_kind="environment",
+        bodies=resets.c.bodies,
+    ),
     "actions": Shown(
         _of_segments(actions),
         _agents(actions)
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
-        | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)},
+        | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)}
+        | _columns(actions, "policy policy_version"),
         (*_EPISODE_ORDER, actions.c.step, actions.c.body, episodes.c.environment),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),

@@ -13,7 +13,7 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
-from ganglion_store.records import ACTIONS, VALUES, RowKind, Rows
+from ganglion_store.records import VALUES, RowKind, Rows
 from ganglion_store.values import Declarations, sums, value_lists
 
 ROW_OVERHEAD_BYTES = 400  # measured: what Python needs for a row of small values beside their bytes
@@ -93,7 +93,7 @@ class Segment:
         try:
             rows = Rows.of(self.kind, fresh + self._resting(blocks, declarations))
             last = self._ascending(rows)
-            if self.kind is ACTIONS:
+            if self.kind.member == "agent":
                 self._sum(rows, declarations)
         except StoreError as error:
             raise StoreError(f"{self}: {error}") from error
@@ -114,7 +114,7 @@ class Segment:
     def _ascending(self, rows: Rows) -> tuple[int, int]:
         """Return the last (step, body); raise if any row does not come after the one before it."""
         steps = rows.columns[self.kind.columns.index("step")]
-        bodies: Iterable[int] = rows.columns[0] if self.kind is ACTIONS else [0] * len(steps)
+        bodies: Iterable[int] = rows.columns[0] if self.kind.member == "agent" else [0] * len(steps)
         keys = list(zip(steps, bodies, strict=True))
         if not (self._last < keys[0] and all(map(lt, keys, keys[1:]))):
             pairs = zip([self._last, *keys], keys, strict=False)

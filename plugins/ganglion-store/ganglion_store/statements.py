@@ -102,6 +102,7 @@ INSERT_EPISODE = _insert(_e, "number")
 INSERT_SEGMENT = _insert(_s, "number")
 INSERT_STEP = _insert(schema.steps)
 INSERT_ACTION = _insert(schema.actions)
+INSERT_RESET = _insert(schema.resets)
 INSERT_BODY = _insert(schema.bodies)
 SELECT_BODIES = _select(
     schema.bodies,
@@ -200,15 +201,21 @@ SELECT_ALL_EPISODES = _select(
     *_equal(_e, "run"),
     order="number",
 )
+_first = sa.exists().where(schema.resets.c.segment == _s.c.number)
+_named_so: dict[str, Any] = {name: sa.literal_column(f"'{name}'") for name in ("agent", "actions", "resets", "steps")}
+_table = sa.case(
+    (_m.c.kind == _named_so["agent"], _named_so["actions"]), (_first, _named_so["resets"]), else_=_named_so["steps"]
+)
 _least = sa.select(sa.func.min(schema.actions.c.body)).where(schema.actions.c.segment == _s.c.number)
 SELECT_SEGMENTS = _sql(
-    sa.select(_s.c.number, _m.c.kind, _m.c.name, _least.scalar_subquery().label("body"))
+    sa.select(_s.c.number, _table.label("table"), _m.c.name, _least.scalar_subquery().label("body"))
     .select_from(_s.join(_m, _s.c.member == _m.c.number))
     .where(*_equal(_s, "episode"))
     .order_by(_s.c.number)
 )
 SELECT_STEPS = _of_segment(schema.steps, "step")
 SELECT_ACTIONS = _of_segment(schema.actions, "step body")
+SELECT_RESETS = _of_segment(schema.resets, "step")
 SELECT_RETURNS = _of_segment(schema.returns, "body")
 SELECT_SEALS = _select(_a, "position digests", *_equal(_a, "run name"), order="position")
 COUNT_EPISODES = _sql(sa.select(sa.func.count()).select_from(_e).where(*_equal(_e, "run")))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ganglion.sdk.store import Damage, StoreError
 from ganglion_store import statements as sql
-from ganglion_store.records import ACTIONS, BODY_STEPS, STEPS
+from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS
 from ganglion_store.segment import (
     DIGEST_BYTES,
     SEALED,
@@ -28,7 +28,12 @@ from ganglion_store.values import Declarations, declared_lists, shape_of
 _FETCH = 500  # rows that are held at a time
 _FINDINGS = 20  # of SQLite's own check of the file
 _ENDED = frozenset({"finished", "failed", "interrupted"})
-_KINDS = {"environment": (STEPS, sql.SELECT_STEPS), "agent": (ACTIONS, sql.SELECT_ACTIONS)}
+# Of each table: the rows without bodies, those with some, the query, and the column that only the latter have.
+_KINDS = {
+    "steps": (STEPS, BODY_STEPS, sql.SELECT_STEPS, 10),
+    "actions": (ACTIONS, BODY_ACTIONS, sql.SELECT_ACTIONS, 11),
+    "resets": (RESETS, RESETS, sql.SELECT_RESETS, 5),
+}
 # What names a row in a message, if it has it.
 _KEYS = ("phase", "mode", "worker", "environment", "agent", "kind", "tag", "name", "number", "episode", "step", "id")
 Chain = tuple[Any, Any, Any]  # phase, mode, worker
@@ -106,8 +111,8 @@ class Verification:
     def _episode(self, number: int, seal: Seal, digest: Any, predecessor: Any) -> Iterator[Damage]:
         """Compare an episode with its digest, and its returns with its rows."""
         try:
-            for segment, kind, name, _ in self._connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall():
-                found = self._segment(segment, kind, name, seal.episode)
+            for segment, table, name, _ in self._connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall():
+                found = self._segment(segment, table, name, seal.episode)
                 seal.segments.append(found)
                 yield from self._returns(segment, found)
             if not isinstance(predecessor, bytes) or seal.digest(predecessor) != digest:
@@ -115,16 +120,16 @@ class Verification:
         except (StoreError, sqlite3.Error, UnicodeError, OverflowError, TypeError, KeyError) as error:
             yield Damage("episode", str(seal), f"it cannot be read: {error}")
 
-    def _segment(self, number: int, kind: str, name: str, episode: Episode) -> Segment:
+    def _segment(self, number: int, table: str, name: str, episode: Episode) -> Segment:
         """Read the rows of a segment as they were taken; none of them is kept."""
-        rows_of, query = _KINDS[kind]
+        rows_of, with_bodies, query, own = _KINDS[table]
         rows = self._connection.execute(query, (number,))
         first = rows.fetchmany(_FETCH)
-        if kind == "environment" and first and first[0][-1] is not None:
-            rows_of = BODY_STEPS
+        if first and first[0][own] is not None:
+            rows_of = with_bodies
         segment = Segment(rows_of, name, episode, "")
         width = len(rows_of.columns)
-        flags = {rows_of.columns.index(flag) for flag in ("terminated", "truncated")}
+        flags = {place for place, column in enumerate(rows_of.columns) if column in ("terminated", "truncated")}
         found = first
         while found:
             segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row[:width])] for row in found])

@@ -25,10 +25,10 @@ from ganglion.sdk.store import (
     StoreWriter,
 )
 from ganglion_store import statements as sql
-from ganglion_store.bodies import BodyTable, Row, action_rows, step_rows, table_of, timelines_of
+from ganglion_store.bodies import BodyTable, Row, action_rows, reset_rows, step_rows, table_of, timelines_of
 from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
-from ganglion_store.records import ACTIONS, BODY_STEPS, STEPS, RowKind, fields_of, to_json
+from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declarations, Declared, checked, declared_lists
 from ganglion_store.verify import Verification
@@ -166,6 +166,8 @@ class SqlWriter(StoreWriter):
                     self._take(writer, ACTIONS, fields)
                 elif record[0] in ("body_steps", "body_actions"):
                     self._take_bodies(writer, record[0], fields)
+                elif record[0] == "resets":
+                    self._take_resets(writer, fields)
                 else:
                     getattr(self, f"_on_{record[0]}")(fields)
         finally:
@@ -201,9 +203,17 @@ class SqlWriter(StoreWriter):
         else:
             for number, timeline, body, row in action_rows(entries, table, name, declared):
                 found.setdefault((Episode(phase, mode, worker, number, timeline), body), []).append(row)
-        rows_of = BODY_STEPS if kind == "body_steps" else ACTIONS
         for (episode, whose), rows in found.items():
+            known = rows[0][-2] is not None
+            rows_of = BODY_STEPS if kind == "body_steps" else BODY_ACTIONS if known else ACTIONS
             self._segment(writer, rows_of, name, episode, whose).take(rows)
+
+    def _take_resets(self, writer: str, fields: Sequence[Any]) -> None:
+        """Take first readings."""
+        phase, mode, worker, name, entries = fields
+        declared = self._declarations.of(phase, "environment", name, "sensor")
+        for number, timeline, row in reset_rows(entries, self._bodies.get(phase), name, declared):
+            self._segment(writer, RESETS, name, Episode(phase, mode, worker, number, timeline)).take([row])
 
     def _on_bodies(self, fields: Sequence[Any]) -> None:
         phase, given = fields
@@ -345,7 +355,7 @@ class SqlWriter(StoreWriter):
         return mine
 
     def _environment_of(self, segment: Segment) -> str | None:
-        if segment.kind is STEPS:
+        if segment.kind.member == "environment":
             return segment.name
         return self._declarations.environment_of(segment.episode.phase, segment.name)
 
@@ -451,9 +461,9 @@ class SqlWriter(StoreWriter):
 
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether rows belong to an episode that is not sealed; see `StoreWriter.is_open`."""
-        phase, mode, worker, name, number, *_ = fields = fields_of(record)
-        if record[0] in ("body_steps", "body_actions"):
-            table = self._bodies.get(phase, BodyTable())
+        phase, mode, worker, name, number = fields = fields_of(record)[:5]
+        if record[0] in ("body_steps", "body_actions", "resets"):
+            table = self._bodies.get(phase)
             newest = self._books.newest
             return any(
                 Episode(phase, mode, worker, episode, timeline) in self._open

@@ -47,7 +47,7 @@ def test_checkpoints_are_taken_by_and_by(make_farm: Callable[..., Any]) -> None:
     assert ("finished", 0) == (outcome.status, outcome.exit_status), outcome.report
     assert seen[0] >= 1
     assert (None, []) == Checkpoints(farm.folder.path).newest()
-    assert [] == list((farm.folder.path / "cuts").glob("moment-*"))
+    assert [] == list((farm.folder.path / "cuts").glob("checkpoint-*"))
 
 
 @needs_linux
@@ -113,20 +113,20 @@ def test_a_damaged_moment_is_named_and_the_one_before_it_taken(run: Path, damage
         (run / "journals" / name).unlink()
         (run / "journals" / name).write_bytes(b"anew")
     keep(run, number=2)
-    newest = run / "cuts" / "moment-000000002"
+    newest = run / "cuts" / "checkpoint-000000002"
     if damage == "short":
         (newest / "a.journal").write_bytes(b"x")
     elif damage == "gone":
         (newest / "a.journal").unlink()
     else:
-        text = (newest / "moment.json").read_text()
-        (newest / "moment.json").write_text(text.replace('"number": 2', '"number": 3'))
+        text = (newest / "checkpoint.json").read_text()
+        (newest / "checkpoint.json").write_text(text.replace('"number": 2', '"number": 3'))
     checkpoint, wrong = Checkpoints(run).newest()
 
     assert checkpoint is not None
     assert 1 == checkpoint.facts["number"]
     assert 1 == len(wrong)
-    assert "moment-000000002" in wrong[0]
+    assert "checkpoint-000000002" in wrong[0]
 
 
 def test_the_two_newest_are_kept(run: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_two_newest_are_kept(run: Path) -> None:
     for number in range(1, 5):
         keep(run, number=number)
 
-    assert ["moment-000000003", "moment-000000004"] == sorted(path.name for path in (run / "cuts").iterdir())
+    assert ["checkpoint-000000003", "checkpoint-000000004"] == sorted(path.name for path in (run / "cuts").iterdir())
 
 
 def test_no_moment_without_all_journals_or_with_somebody_gone(run: Path) -> None:
@@ -196,7 +196,7 @@ def test_what_could_not_be_used_is_told(tmp_path: Path) -> None:
     """A damaged checkpoint leads to the begin of the phase, and is named."""
     keep_phase(tmp_path, 1)
     keep(tmp_path, [], run="farm-1")
-    facts: Any = next((tmp_path / "cuts").glob("moment-*/moment.json"))
+    facts: Any = next((tmp_path / "cuts").glob("checkpoint-*/checkpoint.json"))
     facts.write_text("{}")
     recovery = recovery_plan(tmp_path, "farm-1", None, journaled=False)
 

@@ -27,7 +27,7 @@ def test_without_torch_it_says_what_to_install(learner, brain) -> None:
     program = BLOCKED.replace("LEARNER", learner).replace("BRAIN", brain)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    told = f"{learner} learns with torch, which is not installed: pip install 'ganglion-learners[torch]'\n"
+    told = f"{learner} needs torch, which is not installed: pip install 'ganglion-learners[torch]'\n"
     assert (0, told) == (done.returncode, done.stdout), done.stderr
 
 

@@ -68,19 +68,24 @@ class Teller:
 
 @pytest.fixture
 def age() -> Callable[[Path, int], None]:
-    """Return a function that makes a store one of an earlier revision, before there were bodies."""
+    """Return a function that makes a store one of an earlier revision."""
 
     def change(path: Path, revision: int) -> None:
-        steps = next(text for text in sql.CREATE if text.startswith("CREATE TABLE stored_steps"))
+        columns = {"stored_actions": ", policy TEXT, policy_version BIGINT"}
+        columns |= {"stored_steps": ", bodies BLOB"} if revision < 4 else {}
         connection = sqlite3.connect(path, isolation_level=None)
         for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
             connection.execute(f"DROP VIEW {view}")
-        connection.execute("DROP TABLE stored_bodies")
-        connection.execute("ALTER TABLE stored_steps RENAME TO newer")
-        connection.execute(steps.replace(", bodies BLOB", ""))
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(stored_steps)")]
-        connection.execute(f"INSERT INTO stored_steps SELECT {', '.join(columns)} FROM newer")
-        connection.execute("DROP TABLE newer")
+        for name in ["stored_resets", *(["stored_bodies"] if revision < 4 else [])]:
+            connection.execute(f"DROP TABLE {name}")
+        for name, later in columns.items():
+            made = next(text for text in sql.CREATE if text.startswith(f"CREATE TABLE {name} "))
+            connection.execute(f"ALTER TABLE {name} RENAME TO newer")
+            assert later in made
+            connection.execute(made.replace(later, ""))
+            kept = [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
+            connection.execute(f"INSERT INTO {name} SELECT {', '.join(kept)} FROM newer")
+            connection.execute("DROP TABLE newer")
         connection.execute("CREATE VIEW steps AS SELECT segment, step, sensors FROM stored_steps")
         connection.execute("UPDATE ganglion_store SET revision = ?", (revision,))
         connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from itertools import groupby
@@ -208,11 +209,60 @@ def test_rows_of_bodies_have_an_order_of_their_own(uri: str, read: Read) -> None
     assert expected == [name for row in read("steps") for name in row["rewards"]]
 
 
+def reset(episode: Any, rows: tuple[int, ...] = (0, 1, 2), at: int = 0) -> list[Any]:
+    """Return an entry of `resets`: readings 100 + row."""
+    values = numbers(*(100 + row for row in rows), kind="<f8")
+    return [episode, at, 4, 0, None, numbers(*rows, kind="<u2"), values]
+
+
+def shown(episode: Any, *later: list[Any]) -> list[Any]:
+    """Return a record of first readings in `lake`."""
+    return ["resets", 0, "train", 0, "lake", [reset(episode), *later]]
+
+
+def test_first_readings_are_of_episodes(opened: SqlWriter, read: Read) -> None:
+    """They have a table of their own, by the bodies that showed them; who comes later has a row of its own."""
+    opened.apply("c", [shown(0, reset(0, (1,), 2)), *whole(), shown(1)])
+    opened.commit()
+
+    keys = ("environment", "episode", "step", "tick", "sensors")
+    whose = {f"lake.observation[{agent}/{b}]": 100.0 + row for row, (agent, b) in enumerate(LAKE)}
+    assert [("lake", 0, 0, 4, whose), ("lake", 0, 2, 4, {"lake.observation[ada/1]": 101.0})] == [
+        tuple(row[key] for key in keys) for row in read("resets")
+    ]
+
+
+def test_first_readings_of_bodies_with_episodes_of_their_own(each: SqlWriter, read: Read) -> None:
+    """Each body has a row in its own episode."""
+    each.apply("c", [shown(numbers(0, 0, 0)), [*shown(numbers(1, 1, 1))[:5], [reset(numbers(1), (0,))]], *both()])
+    each.commit()
+
+    found = [(row["episode"], *row["sensors"].items()) for row in read("resets")]
+    ada, bob = ("lake.observation[ada/0]", 100.0), ("lake.observation[bob/0]", 102.0)
+    assert [(0, ada), (0, bob), (1, ada)] == found
+
+
+def test_a_decision_keeps_by_which_model_it_was_made(opened: SqlWriter, read: Read, uri: str) -> None:
+    """One policy for all bodies, or one of each, with the number of its update."""
+    records = whole()
+    records[3][5] = [[*entry, "latest", numbers(*range(len(entry[0]) // 2), kind="<i8")] for entry in records[3][5]]
+    records[4][5] = [[*entry, ["pool"], None] for entry in records[4][5]]
+    opened.apply("c", records)
+    opened.commit()
+
+    found = {(r["agent"], r["environment"], r["body"], r["policy"], r["policy_version"]) for r in read("actions")}
+    mine = {("ada", "lake", 0, "latest", 0), ("ada", "lake", 1, "latest", 1), ("ada", "moor", 0, "latest", 2)}
+    assert {*mine, ("bob", "lake", 0, "pool", None)} == found
+    with SqlReader(uri) as reader:
+        assert [] == list(reader.verify(RUN))
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_what_is_written_can_be_verified(uri: str, own: bool) -> None:
     """Nothing is damaged; a changed value, body or table of bodies is found."""
     with SqlWriter(uri, RUN) as writer:
         writer.apply("g", begin(each=own))
+        writer.apply("c", [shown(numbers(0, 0, 0) if own else 0)])
         writer.apply("c", both() if own else whole())
         writer.apply("g", [["end", "finished", None, "now"]])
         writer.commit()
@@ -220,8 +270,11 @@ def test_what_is_written_can_be_verified(uri: str, own: bool) -> None:
     with SqlReader(uri) as reader:
         assert [] == list(reader.verify(RUN))
     path = uri.removeprefix("sqlite:///")
+    shutil.copy(path, f"{path}.whole")
     changes = [
         "UPDATE stored_steps SET bodies = x'0100' WHERE length(bodies) = 2",
+        "UPDATE stored_resets SET tick = 5",
+        "UPDATE stored_actions SET policy = 'frozen'",
         "UPDATE stored_bodies SET learn = 0 WHERE position = 0",
         "UPDATE stored_bodies SET phase = 7",
     ]
@@ -232,6 +285,7 @@ def test_what_is_written_can_be_verified(uri: str, own: bool) -> None:
         connection.close()
         with SqlReader(uri) as reader:
             assert list(reader.verify(RUN)), change
+        shutil.copy(f"{path}.whole", path)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -320,6 +374,13 @@ STEPS, ACTIONS = ["body_steps", 0, "train", 0, "lake", [step(1)]], ["body_action
         (changed(ACTIONS, 8, numbers(1)), "objectives: expected 2 numbers of <f8"),
         (changed(ACTIONS, 9, None), "flags: expected 2 numbers of u1"),
         (changed(ACTIONS, 10, [None]), "statistics: expected 2 entries, found"),
+        ([*ACTIONS[:5], [[*action(0), ["pool"], None]]], "policy: expected text, or 2 texts, found"),
+        ([*ACTIONS[:5], [[*action(0), "latest", b"1"]]], "policy_version: expected 2 numbers of <i8"),
+        ([*shown(0)[:5], [[0, 0]]], "resets: expected entries of 7 fields, found"),
+        ([*shown(0)[:5], [[*reset(0)[:5], None, b"1"]]], "expected 8 bytes of 1 values as declared, found 1"),
+        ([*shown(0)[:5], [[None, *reset(0)[1:5], None, bytes(8)]]], "resets: expected one episode, found None"),
+        (["resets", 1, *shown(0)[2:]], "expected a record `bodies` of the phase before"),
+        (changed(shown(0), 6, b"1"), "sensors: expected 24 bytes of 3 bodies, found 1"),
         (["bodies", 0, [["ada", "lake", 0]]], "record bodies: expected"),
         (["bodies", 0, [["ada", "lake", "0", None, None, None, True, False]]], "record bodies: expected"),
     ],

@@ -16,12 +16,12 @@ def test_an_older_store_is_migrated(
     before = ganglion("runs", "--json")
 
     uri = f"sqlite:///{tmp_path}/ganglion.db"
-    assert (0, f"{uri}: revision 1, now 4\n", "") == ganglion("store", "migrate")
+    assert (0, f"{uri}: revision 1, now 5\n", "") == ganglion("store", "migrate")
     assert before == ganglion("runs", "--json")
     assert (tmp_path / "ganglion.db.revision-1").is_file()
-    assert (0, f"{uri}: is of revision 4 already\n", "") == ganglion("store", "migrate")
+    assert (0, f"{uri}: is of revision 5 already\n", "") == ganglion("store", "migrate")
     status, out, _ = ganglion("store", "migrate", "--json")
-    assert (0, {"before": 4, "after": 4}) == (status, json.loads(out))
+    assert (0, {"before": 5, "after": 5}) == (status, json.loads(out))
 
 
 def test_no_store_is_not_migrated(ganglion: Command, tmp_path: Path) -> None:

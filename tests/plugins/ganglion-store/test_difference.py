@@ -23,7 +23,7 @@ CASES = [
     (lambda tell: changed(tell, "actions", 0, 4, b"\x90"), "actions of agent ada, step 0, body 0: setpoints"),
     (lambda tell: tell.whole(0, 2), "steps of environment grid, step 3: a row before, now none"),
     (lambda tell: tell.whole(0, 4), "steps of environment grid, step 4: no row before, now one"),
-    (lambda tell: tell.whole(0)[::2], "rows of agent ada: some before, now none"),
+    (lambda tell: tell.whole(0)[::2], "actions of agent ada: some before, now none"),
     (lambda tell: [*tell.whole(0, agent="bea")], "actions of agent bea: none before, now some"),
     (lambda tell: tell.whole(0, reason="condition"), "reason: 'environment' before, now 'condition'"),
     (lambda tell: tell.whole(0, round=7), "round: 0 before, now 7"),

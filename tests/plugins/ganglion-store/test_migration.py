@@ -73,6 +73,29 @@ def test_a_store_is_migrated_after_a_copy(older: Path, uri: str, tell: Any) -> N
     assert len(before) == copy.stat().st_size
 
 
+def test_a_store_of_the_revision_before_is_migrated(uri: str, writer: SqlWriter, tell: Any, age: Any) -> None:
+    """One that has bodies, but no first readings and no policies, keeps its rows; then first readings are taken."""
+    writer.apply("c", [*tell.whole(0), ["bodies", 0, [["ada", "grid", 0, None, None, None, True, False]]]])
+    writer.close()
+    age(Path(uri.removeprefix("sqlite:///")), 4)
+    with SqlReader(uri) as reader:
+        assert ([], 3, 1) == tuple(f(reader.rows(n)) for f, n in zip((list, _count, _count), TABLES, strict=True))
+    assert (4, sql.REVISION) == migrate(uri)
+    with SqlWriter(uri, "demo-1", resume=True) as again:
+        entry = [1, 0, 3, 0, None, None, bytes(16)]
+        again.apply("c", [["resets", 0, "train", 0, "grid", [entry]], *tell.whole(1)])
+    with SqlReader(uri) as reader:
+        assert [] == list(reader.verify("demo-1"))
+        assert (1, 6, 1) == tuple(_count(reader.rows(name)) for name in TABLES)
+
+
+TABLES = ("resets", "actions", "bodies")
+
+
+def _count(rows: Any) -> int:
+    return len(list(rows))
+
+
 def test_what_is_no_older_store_stays(older: Path, uri: str, tmp_path: Path) -> None:
     """Nothing, a newer one, one of no revision of ours, and one whose copy is there already are refused by name."""
     with pytest.raises(StoreError, match="found nothing"):

@@ -14,8 +14,9 @@ DOCUMENTED = {
     "episodes": "run phase mode worker environment episode steps terminated truncated reason",
     "steps": "run phase mode worker environment episode step tick simtime_ticks simtime_timestamp sensors setpoints "
     "rewards terminated truncated world_state",
+    "resets": "run phase mode worker environment episode step tick simtime_ticks simtime_timestamp sensors",
     "actions": "run phase mode worker agent environment body episode step tick sensors setpoints proposed rewards "
-    "objective terminated truncated statistics",
+    "objective terminated truncated statistics policy policy_version",
     "signals": "run phase worker episode step signal issuer reason data",
     "brains": "run phase agent tag episode updates created bytes sha256 path",
     "evaluations": "run phase agent number episode metrics brain completed",

@@ -18,6 +18,7 @@ Array = NDArray[Any]
 
 BUDGET = "truncated: budget"
 _MOST = 2**62
+_NOBODY: Array = np.zeros(0, np.int64)  # one array for all: no view of another one, which a snapshot would refuse
 BETWEEN = {"repeat": 0, "noop": 1, "zero": 2}
 """What is applied between the decisions of a body."""
 
@@ -180,7 +181,7 @@ class Timelines:
                     reason = f"truncated: max_steps {steps}"
                 elif self._made[row] == clock.budget_steps:
                     reason = BUDGET
-            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, ended[:0]))
+            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, _NOBODY))
         self.episode[ended] += 1
         self._begin(begun)
         self.spent[environment] = not self.alive[self.rows[environment]].any()

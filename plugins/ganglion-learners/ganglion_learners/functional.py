@@ -1,0 +1,143 @@
+"""Functional: environments that are a pure function on tensors of torch, through which gradients run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ganglion.sdk import FunctionalEnvironment, StepBatch
+from ganglion_learners.backend import load_torch
+
+__all__ = ["TorchFunctionalEnvironment", "Unrolled"]
+
+Array = NDArray[Any]
+Tensor = Any  # torch.Tensor; torch may be absent where types are checked
+
+
+class Unrolled(NamedTuple):
+    """Give what n steps led to, with time as axis 1; maps or lists as the environment declared them.
+
+    Attributes:
+        states: After the last step, `[batch, *shape]`.
+        observations: `[batch, n + 1, *shape]`; the first are those before the first action.
+        actions: `[batch, n, *shape]`.
+        rewards: `[batch, n]`.
+        is_alive: `[batch, n]` of booleans: up to and including the step in which a body ended. Rows of ended bodies go
+            on, so multiply by it.
+    """
+
+    states: Any
+    observations: Any
+    actions: Any
+    rewards: Tensor
+    is_alive: Tensor
+
+
+class TorchFunctionalEnvironment(FunctionalEnvironment):
+    """Be a functional environment whose methods compute with tensors of torch; see `FunctionalEnvironment`.
+
+    The states are tensors on `device`. What comes from the bus is converted to tensors there, and what goes to the bus
+    to arrays; no gradient is kept then. A method may return arrays of numpy, too. Dtypes may be those of torch.
+
+    Args:
+        shapes: As those of `FunctionalEnvironment`, likewise its dtypes.
+        device: Of torch: `cpu`, `cuda`, ...
+    """
+
+    def __init__(self, *shapes: Any, device: str = "cpu", **more: Any) -> None:
+        self.torch = load_torch(type(self).__name__)
+        self.device = self.torch.device(device)
+        super().__init__(*shapes, **more)
+
+    # -- at the edge --------------------------------------------------------------------------------------------------
+    def from_arrays(self, given: Any) -> Any:
+        """Return arrays, or maps and lists of them, as tensors on the device; tensors stay what they are."""
+        if isinstance(given, Mapping):
+            return {name: self.from_arrays(part) for name, part in given.items()}
+        if isinstance(given, list | tuple):
+            return [self.from_arrays(part) for part in given]
+        if isinstance(given, np.ndarray | np.generic):
+            return self.torch.tensor(given, device=self.device)
+        return given
+
+    def to_array(self, given: Any) -> Array:
+        """Return a tensor as an array."""
+        return given.detach().cpu().numpy() if isinstance(given, self.torch.Tensor) else np.asarray(given)
+
+    def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
+        """Begin an episode of each of these bodies, by its seed."""
+        with self.torch.no_grad():
+            return super().begin_batch(self.torch.tensor(rows), seeds)
+
+    def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
+        """Advance the bodies that take part by one step."""
+        with self.torch.no_grad():
+            return super().update_batch(setpoints)
+
+    def _taken(self, rows: Array) -> dict[str, Any]:
+        return super()._taken(self.torch.as_tensor(rows))
+
+    # -- gradients ----------------------------------------------------------------------------------------------------
+    def as_module(self) -> Any:
+        """Return one step as a `torch.nn.Module`: `(last_states, actions) -> (new_states, observations)`.
+
+        Modules and parameters that the environment has as attributes are the module's, too. All goes in and comes out
+        as for `get_action_results`.
+        """
+        torch, world = self.torch, self
+
+        class Step(torch.nn.Module):  # type: ignore[misc,name-defined]
+            """Make one step of the environment."""
+
+            def forward(self, last_states: Any, actions: Any) -> tuple[Any, Any]:
+                last = world.state_items.read(world.from_arrays(last_states), None, "last_states")
+                batch = len(next(iter(last.values())))
+                done = world.action_items.read(world.from_arrays(actions), batch, "actions")
+                new, seen = world.results(last, done)
+                return world.state_items.give(new), world.observation_items.give(seen)
+
+        module = Step()
+        for name, part in vars(self).items():
+            if isinstance(part, torch.nn.Module | torch.nn.Parameter):
+                setattr(module, name, part)
+        return module
+
+    def unroll(self, policy: Callable[[Any], Any], states: Any, n: int) -> Unrolled:
+        """Let a policy act in the world for n steps; gradients run through policy and world.
+
+        Args:
+            policy: Returns actions, `[batch, *shape]` each, of observations, which it gets as they were declared.
+            states: In which the first step begins, `[batch, *shape]` each.
+            n: At least 1.
+
+        Raises:
+            AuthorError: States, actions, or what a method returns have another shape or dtype than was declared.
+            ValueError: n is below 1.
+        """
+        if n < 1:
+            raise ValueError(f"n is at least 1 step, found {n}")
+        last = self.state_items.read(self.from_arrays(states), None, "states")
+        batch = len(next(iter(last.values())))
+        seen, done, rewards = [self.first_observations(last)], [], []
+        alive = [self.torch.ones(batch, dtype=self.torch.bool, device=self.device)]
+        for _ in range(n):
+            actions = self.from_arrays(policy(self.observation_items.give(seen[-1])))
+            done.append(self.action_items.read(actions, batch, "policy"))
+            last, observations, reward, lives = self.step(last, done[-1])
+            seen.append(observations)
+            rewards.append(reward)
+            alive.append(alive[-1] & lives)
+
+        def stack(items: Any, steps: list[dict[str, Any]]) -> Any:
+            return items.give({name: self.torch.stack([one[name] for one in steps], 1) for name in items.shapes})
+
+        return Unrolled(
+            self.state_items.give(last),
+            stack(self.observation_items, seen),
+            stack(self.action_items, done),
+            self.torch.stack(rewards, 1),
+            self.torch.stack(alive[:n], 1),
+        )
