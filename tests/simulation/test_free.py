@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
 
 from ganglion.peer import renewal
+from ganglion.peer.free import FreeTicks
 
 DOCUMENT = """
 uid: free
@@ -51,7 +52,7 @@ LATE = (
     "[{match: {agent: bob}, decision: {period: 3, phase: 1, between: noop}}, "
     "{match: {agent: cyd, environment: moor}, decision: {period: 4, phase: 3}}, {match: {body: 1}, learn: false}]"
 )
-TABLES = ("episodes", "steps", "actions", "bodies")
+TABLES = ("episodes", "resets", "steps", "actions", "bodies")
 
 
 def text_of(**given: Any) -> str:
@@ -121,22 +122,116 @@ def survives(results: Path, seed: int, role: str, share: float, **given: Any) ->
 
 
 @pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Have journals begun anew wherever they can be; yield how many calls were under way where who went on."""
+def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have journals begun anew wherever they can be; return how many calls were under way where one went on."""
     for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("JOURNAL_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
         monkeypatch.setattr(renewal, name, value)
-    yield Counter()
+    found: list[int] = []
+    restore = FreeTicks.restore
+
+    def counted(self: FreeTicks, state: Any) -> None:
+        restore(self, state)
+        found.append(len(state["flights"]))
+
+    monkeypatch.setattr(FreeTicks, "restore", counted)
+    return found
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_loss_does_not_show(role: str, results: Path, often: Counter[str]) -> None:
+def test_a_loss_does_not_show(role: str, results: Path, carried: list[int]) -> None:
     """Whoever is killed: its successor goes on from what it heard, in whatever order, and no row is lost or double."""
     survives(results, 11, role, 0.6, workers=2, brain="log", rules=LATE)
+
+    assert (role == "controller") == (sum(carried) > 0), "a journal begins anew while calls are under way"
 
 
 @pytest.mark.long
 @settings(max_examples=300, suppress_health_check=[*HealthCheck], phases=SLOW["phases"])
 @given(role=st.sampled_from(ROLES), share=st.floats(0.0, 1.0), **DRAWN)
-def test_many_losses_do_not_show(results: Path, often: Counter[str], **drawn: Any) -> None:
+def test_many_losses_do_not_show(results: Path, carried: list[int], **drawn: Any) -> None:
     """The same at other moments."""
     survives(results, **drawn)
+
+
+# -- ends -------------------------------------------------------------------------------------------------------------
+AVERAGE = "[{name: agent_objective, params: {ada: {phase_avg2: 5}}}]"
+
+
+def whole(outcome: Outcome) -> list[Any]:
+    """Return worker, environment, episode and reason of episodes; those of environments have all their steps."""
+    key = itemgetter("worker", "environment", "episode")
+    episodes = outcome.tables["episodes"]
+    own = {row["environment"] for row in episodes if "[" not in row["environment"]}
+    counted = Counter(key(row) for row in outcome.tables["steps"] if row["environment"] in own)
+    assert counted == {key(row): row["steps"] for row in episodes if row["environment"] in own}
+    assert all(row["terminated"] != row["truncated"] for row in episodes)
+    return [(*key(row), row["reason"]) for row in episodes]
+
+
+@pytest.mark.parametrize("end", ["any", "{environment: moor}"])
+def test_an_end_is_noticed_while_others_step(end: str, results: Path) -> None:
+    """All environments finish the steps that they are in; who has a budget left is closed as truncated."""
+    outcome = simulate(text_of(params=f"mode: free, end: {end}", lake=2, moor=3, workers=2), 3, results)
+    sets(outcome)
+    reasons = {(worker, uid): reason for worker, uid, _, reason in whole(outcome) if uid.startswith("fen")}
+
+    assert "budget" == outcome.tables["phases"][0]["reason"]
+    assert {"truncated: phase end"} == set(reasons.values())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_condition_of_the_phase_ends_it_in_all_workers(workers: int, results: Path) -> None:
+    """The governor hears of episodes as they end, and whoever runs on is told to stop; the signal is recorded once."""
+    given = {"lake": 999, "moor": 9999, "end": "all", "conditions": AVERAGE, "workers": workers}
+    outcome = simulate(text_of(**given), 5, results)
+    sets(outcome)
+    [signal] = outcome.tables["signals"]
+
+    assert ("STOP_PHASE", "condition:agent_objective", None) == tuple(signal[k] for k in ("signal", "issuer", "worker"))
+    assert "truncated: phase end" in {reason for _, _, _, reason in whole(outcome)}
+    assert set(range(workers)) == {row["worker"] for row in outcome.tables["episodes"]}
+
+
+LATER = 300  # events that a pause lasts, at least
+SIGNALS = ["RESET", "RESTART", "PAUSE", "STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN"]
+ORDERS = st.lists(
+    st.tuples(st.floats(0.0, 1.0), st.sampled_from(SIGNALS), st.sampled_from([None, None, 0, 1])),
+    min_size=1,
+    max_size=3,
+)
+
+
+def send(signal: str, worker: int | None, simulation: Simulation) -> None:
+    """Send an operator's signal."""
+    simulation.keeper.signal(signal, worker)
+
+
+def obeys(results: Path, seed: int, orders: Any, **given: Any) -> None:
+    """Assert that a run ends whatever operators signal, and that its episodes are whole."""
+    plan = read(text_of(**given))
+    length = Simulation(plan, seed, results, stored=False).carry_out().events
+    acts: list[tuple[int, Act]] = []
+    for share, signal, worker in orders:
+        acts.append((int(share * length), partial(send, signal, worker)))
+        if signal == "PAUSE":
+            acts.append((int(share * length) + LATER, partial(send, "CONTINUE", None)))
+    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
+    acts.sort(key=lambda act: act[0])
+    outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
+    sets(outcome)
+    whole(outcome)
+
+
+@settings(max_examples=6, **SLOW)
+@given(orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
+def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
+    """Whatever operators signal at whatever moment, all environments stand, begin anew or end in order."""
+    obeys(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
+def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    obeys(results, **drawn)

@@ -113,6 +113,7 @@ class FreeTicks(Ticks):
                 self._stepped(number, pending, answer)
             elif kind == "reset":
                 self.worlds[number].world.began(answer)
+                self.core.tick = self._pace.since(number)
                 self._begin(self.worlds[number])
                 self._ask_for(number)
         self._go_on()

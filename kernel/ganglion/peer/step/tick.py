@@ -274,6 +274,10 @@ class Pace:
         """Take note of a step."""
         self.at[environment] += self._periods[environment]
 
+    def since(self, environment: int) -> int:
+        """Return the tick behind the last step of an environment."""
+        return max(0, self.at[environment] - self._periods[environment] + 1)
+
     def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
         """Say whether an environment may step next; those that are `spent` hold up nobody."""
         if self.lead is None:
