@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,12 @@ schedule:
         - {{name: ada, brain: {brain}, muscle: echo, objective: aggregate_rewards}}
         - {{name: bob, brain: none, muscle: echo, objective: aggregate_rewards}}
       bodies: {{num: [2, 1]}}
-      phase_config: {{mode: train, worker: {workers}, conditions: {conditions}}}
+      phase_config: {{mode: train, worker: {workers}, conditions: {conditions}{evaluate}}}
       simulation: {{name: aeb}}
 """
 AVERAGE = "[{{name: agent_objective, params: {{ada: {{phase_avg{n}: {least}}}}}}}]"
-FEW = {"brain": "none", "workers": 1, "lake": 60, "moor": 90, "end": "all", "conditions": "[]"}
+EVALUATES = ", evaluate_every: {every}, evaluate_episodes: 2"
+FEW = {"brain": "none", "workers": 1, "lake": 60, "moor": 90, "end": "all", "conditions": "[]", "evaluate": ""}
 
 
 def run(tmp_path: Path, **given: Any) -> Outcome:
@@ -42,7 +44,7 @@ def run(tmp_path: Path, **given: Any) -> Outcome:
     outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, tmp_path)
     assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects)
     keys = ("worker", "environment", "episode")
-    found = [tuple(row[key] for key in keys) for row in outcome.tables["episodes"]]
+    found = [tuple(row[key] for key in keys) for row in outcome.tables["episodes"] if row["mode"] == "train"]
     counts = Counter(place[:2] for place in found)
     assert sorted(found) == sorted((*place, number) for place, count in counts.items() for number in range(count))
     return outcome
@@ -51,7 +53,8 @@ def run(tmp_path: Path, **given: Any) -> Outcome:
 def episodes(outcome: Outcome, worker: int) -> list[tuple[Any, ...]]:
     """Return environment, number, steps and reason of a worker's episodes, in the order of their ends."""
     keys = ("environment", "episode", "steps", "reason")
-    return [tuple(row[key] for key in keys) for row in outcome.tables["episodes"] if row["worker"] == worker]
+    rows = outcome.tables["episodes"]
+    return [tuple(row[key] for key in keys) for row in rows if (row["worker"], row["mode"]) == (worker, "train")]
 
 
 ENDED = "terminated"
@@ -126,6 +129,40 @@ def test_episodes_of_bodies_count_each(tmp_path: Path) -> None:
     assert rows == sorted(episodes(outcome, 0))
 
 
+# -- evaluations ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("end", ["all", "each"])
+def test_an_evaluation_makes_its_episodes_of_every_environment(tmp_path: Path, workers: int, end: str) -> None:
+    """It is due by the episodes of all environments and workers; it is on copies, and its numbers count on."""
+    given = {"workers": workers, "lake": 3, "moor": 4, "end": end, "evaluate": EVALUATES.format(every=3)}
+    plain, outcome = run(tmp_path / "plain", **{**given, "evaluate": ""}), run(tmp_path / "evaluated", **given)
+    kept = ("mode", "worker", "environment", "episode", "steps", "reason")
+    rows = [[tuple(row[key] for key in kept) for row in it.tables["episodes"]] for it in (plain, outcome)]
+    evaluated = [row for row in rows[1] if row[0] == "evaluate"]
+    names = ["lake", "moor"] if end == "all" else ["lake", "moor[ada/0]", "moor[bob/0]"]
+    told = [(row["agent"], row["number"]) for row in outcome.tables["evaluations"]]
+    count = len(told) // 2
+
+    assert sorted(rows[0]) == sorted(row for row in rows[1] if row not in evaluated)
+    assert [(agent, number) for number in range(count) for agent in ("ada", "bob")] == told
+    assert len(rows[0]) // 3 >= count > 1
+    assert {ENDED} == {row[5] for row in evaluated}
+    assert sorted(row[1:4] for row in evaluated) == [
+        (worker, name, number) for worker in range(workers) for name in names for number in range(2 * count)
+    ]
+
+
+def test_a_mean_of_an_evaluation_ends_a_phase(tmp_path: Path) -> None:
+    """The metrics of an agent are means over episodes; a condition that reads them is asked when they have come."""
+    conditions = "[{name: evaluation_objective, params: {agents: {ada: {success: {metric: steps, threshold: 5}}}}}]"
+    outcome = run(tmp_path, brain="log", conditions=conditions, evaluate=EVALUATES.format(every=2))
+    ada, bob = (row["metrics"] for row in outcome.tables["evaluations"])
+
+    assert sorted([*FIRST[:2], ("moor", 1, 1, CUT)]) == sorted(episodes(outcome, 0))
+    assert "success: ada steps 5 >= 5" == outcome.tables["phases"][0]["reason"]
+    assert 5.0 == ada["steps"] == bob["steps"]
+
+
 @pytest.mark.parametrize("end", ["all", "each"])
 def test_first_readings_are_recorded(tmp_path: Path, end: str) -> None:
     """Each episode has one observation more than steps: the first, at step 0, where the one before has ended."""
@@ -141,16 +178,22 @@ def test_first_readings_are_recorded(tmp_path: Path, end: str) -> None:
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
-TABLES = ("phases", "signals", "episodes", "resets", "steps", "actions", "bodies")
+TABLES = ("phases", "signals", "episodes", "resets", "steps", "actions", "bodies", "evaluations")
 SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {
     "workers": st.integers(1, 2),
     "brain": st.sampled_from(["none", "log"]),
     "end": st.sampled_from(["all", "each"]),
+    "evaluate": st.sampled_from(["", EVALUATES.format(every=2)]),
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
 }
 VICTIMS = st.sampled_from(["", "controller", "muscle", "environment"])
+
+
+def untimed(row: Mapping[str, Any]) -> str:
+    """Return a row but for the time of the clock on the wall."""
+    return repr({key: value for key, value in row.items() if key != "completed"})
 
 
 def kill_one(victim: str, simulation: Simulation) -> None:
@@ -175,7 +218,7 @@ def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim:
     assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
     for name in TABLES:
         # Which worker's rows come first is not said.
-        assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
+        assert sorted(map(untimed, plain.tables[name])) == sorted(map(untimed, lossy.tables[name])), name
 
 
 @settings(max_examples=8, **SLOW)
@@ -194,6 +237,7 @@ def test_many_losses_do_not_show_where_a_condition_ends_the_phase(results: Path,
 
 
 # -- orders -----------------------------------------------------------------------------------------------------------
+PLACE = ("mode", "worker", "environment", "episode")
 LATER = 300  # events that a pause lasts, at least
 ORDERS = st.lists(
     st.tuples(
@@ -225,11 +269,9 @@ def obeys(results: Path, seed: int, orders: Any, **given: Any) -> None:
     outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
 
     assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
-    steps = Counter((row["worker"], row["environment"], row["episode"]) for row in outcome.tables["steps"])
+    places = [tuple(row[key] for key in PLACE) for row in outcome.tables["steps"]]
     if given["end"] == "all":
-        assert {
-            (row["worker"], row["environment"], row["episode"]): row["steps"] for row in outcome.tables["episodes"]
-        } == steps
+        assert {tuple(row[key] for key in PLACE): row["steps"] for row in outcome.tables["episodes"]} == Counter(places)
     assert all(row["terminated"] != row["truncated"] for row in outcome.tables["episodes"])
 
 

@@ -231,9 +231,6 @@ class _Phase:
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
-        every = phase.setting("evaluate_every")
-        if every is not None:
-            self._wrong(every, "not built yet: evaluations in a phase with bodies")
         for agent in phase.agents.values():
             for key in ("filters", "replay"):
                 if agent.entries(key):

@@ -16,7 +16,7 @@ from ganglion.sdk.environment import Body, Environment, EnvironmentBaseline, Env
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import Information, Template
 from ganglion.sdk.seed import derive, integer_from_words
-from ganglion.wire.messages import TRUNCATED, EnvironmentStart, EnvironmentUpdate
+from ganglion.wire.messages import TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
 
 _MOST = 2**62
 Stepped = tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]
@@ -43,11 +43,16 @@ class Bodies:
             raise AuthorError("episode_end: each needs an environment that is batched: update_batch and begin_batch")
         if start.reward is not None or start.transformer is not None:
             raise AuthorError("a reward or state_transformer of the document beside bodies is not built yet")
-        limits = start.each or {}
-        self._cap = limits.get("max_steps") or _MOST
-        self._budget_steps = limits.get("budget_steps") or _MOST
-        self._budget_episodes = limits.get("budget_episodes") or _MOST
         self.steps, self.made, self.episodes = (np.zeros(self.count, np.int64) for _ in range(3))
+        self._limit(start.each or {})
+
+    def _limit(self, each: Mapping[str, Any]) -> None:
+        """Take the budgets of bodies with `each`, and how far they are."""
+        self._cap, self._budget_steps = (each.get(key) or _MOST for key in ("max_steps", "budget_steps"))
+        self._budget_episodes = np.broadcast_to(np.array(each.get("budget_episodes") or _MOST), self.count)
+        for name in ("made", "episodes"):
+            if each.get(name) is not None:
+                getattr(self, name)[:] = each[name]
 
     def declare(self, sensors: Layout, actuators: Layout, rewards: Layout | None) -> None:
         """Take what the environment declared for one body."""
@@ -74,14 +79,18 @@ class Bodies:
         if not self._environment.batched:
             return self._readings_of(baseline.sensors_available, self._all)
         if self._each is not None:
-            return self._begin_batch(self._all, self._own_seeds(self._all))
+            return self._begin_unspent()
         return self._begin_batch(self._all, [integer_from_words(derive(stream, "body", *body)) for body in self._rows])
 
-    def begin_again(self, stream: bytes, baseline: EnvironmentBaseline) -> Field:
+    def begin_again(self, reset: EnvironmentReset, baseline: EnvironmentBaseline) -> Field:
         """Return the first readings of all bodies after a reset; with `each` zeros stand for those that are over."""
         if self._each is None:
-            return self.begin(stream, baseline)
-        self.episodes[self._unspent()] += 1
+            return self.begin(reset.stream, baseline)
+        if reset.each is not None:
+            self._limit(reset.each)
+        return self._begin_unspent()
+
+    def _begin_unspent(self) -> Field:
         fresh = self._unspent()
         self.steps[fresh] = 0
         fresh.flags.writeable = False
@@ -93,7 +102,7 @@ class Bodies:
 
     def _unspent(self, rows: Array | None = None) -> Array:
         rows = self._all if rows is None else rows
-        return rows[(self.episodes[rows] < self._budget_episodes) & (self.made[rows] < self._budget_steps)]
+        return rows[(self.episodes[rows] < self._budget_episodes[rows]) & (self.made[rows] < self._budget_steps)]
 
     def _own_seeds(self, rows: Array) -> list[int]:
         stream, episodes = self._start.stream, self.episodes

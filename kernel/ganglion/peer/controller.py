@@ -163,26 +163,28 @@ class ControllerHost:
         again, self._evaluates = self._evaluates, False
         phase = self._phase
         try:
-            if again:
+            if again and phase.ticks is None:
                 self._next(phase, verdict, Signal.RESET, prepare=True)
-            else:
+            elif not again:
                 phase.controller = self._controller(phase)
             phase.evaluation = (verdict.round, phase.tick) if phase.setup.evaluation else None
             if phase.ticks is not None:
-                self._tick_on(phase, phase.ticks, verdict)
+                self._tick_on(phase, phase.ticks, verdict, again)
             else:
                 self._episodes(phase, verdict)
         except Exception as error:  # noqa: BLE001 - the outermost loop: the governor must hear of it, whatever it is
             self._failed(phase, error)
 
     # -- a phase with bodies ------------------------------------------------------------------------------------------
-    def _tick_on(self, phase: Phase, ticks: Ticks, verdict: Verdict) -> None:
-        """Make the ticks of a worker's part of a phase."""
-        assert self._records is not None
+    def _tick_on(self, phase: Phase, ticks: Ticks, verdict: Verdict, again: bool) -> None:
+        """Make the ticks of a worker's part of a phase, or of one more evaluation."""
         phase.episode = ticks
-        ticks.declare()
-        ticks.begin()
-        renewal = WorkerRenewal(self.participant, phase, self._records)
+        if again:
+            ticks.again(verdict)
+        else:
+            ticks.declare()
+            ticks.begin()
+        renewal = self._renewal(phase)
         going = True
         while going:
             found = renewal.stand(verdict, lambda: [*self._mine(phase), ticks.state()], False)
@@ -217,16 +219,19 @@ class ControllerHost:
 
     def _stand(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
         """Begin the journal anew at the begin of an episode, if it is long; return the verdict to go on by."""
-        if self._renewal_of_worker is None:
-            assert self._records is not None
-            self._renewal_of_worker = WorkerRenewal(self.participant, phase, self._records)
         loose = bool(asyncio.all_tasks(runner.get_loop()))
-        found = self._renewal_of_worker.stand(verdict, lambda: self._mine(phase), loose)
+        found = self._renewal(phase).stand(verdict, lambda: self._mine(phase), loose)
         if found is None:
             return verdict
         verdict, (self._heard, fresh, missing) = found
         self._fresh, phase.missing = set(fresh), set(missing)
         return verdict
+
+    def _renewal(self, phase: Phase) -> WorkerRenewal:
+        if self._renewal_of_worker is None:
+            assert self._records is not None
+            self._renewal_of_worker = WorkerRenewal(self.participant, phase, self._records)
+        return self._renewal_of_worker
 
     def _mine(self, phase: Phase) -> list[Any]:
         """Return what this host knows beside the phase."""

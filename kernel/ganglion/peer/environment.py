@@ -186,7 +186,7 @@ class EnvironmentHost(Host):
         bodies = self._bodies
         if bodies is not None and environment.batched:
             ticks, timestamp = self._pass_time(None)
-            return ticks, timestamp, bodies.begin_again(reset.stream, EnvironmentBaseline([], []))
+            return ticks, timestamp, bodies.begin_again(reset, EnvironmentBaseline([], []))
         seed = integer_from_words(reset.stream) if reset.stream else reset.seed
         result = self._hooks("reset", environment.reset, ResetRequest(reset.episode, seed))
         baseline = self._judgement.baseline(self._baseline(result))
@@ -194,7 +194,7 @@ class EnvironmentHost(Host):
         ticks, timestamp = self._pass_time(baseline.simtime)
         if bodies is None:
             return ticks, timestamp, self._readings(baseline.sensors_available)
-        return ticks, timestamp, self._read(bodies.begin_again, reset.stream, baseline)
+        return ticks, timestamp, self._read(bodies.begin_again, reset, baseline)
 
     def _of_one_body(self, bodies: Bodies, baseline: EnvironmentBaseline) -> EnvironmentBaseline:
         """Return what is declared for one body."""

@@ -94,6 +94,12 @@ class FreeTicks(Ticks):
         self._closing = [_Closing(Over(*over), awaits, means) for over, awaits, means in state["closing"]]
 
     # -- the loop -----------------------------------------------------------------------------------------------------
+    def again(self, verdict: Verdict) -> None:
+        """Begin one more evaluation: all stand behind the last tick that any has made."""
+        self._pace.join()
+        self._standing, self._finished = [world.number for world in self.worlds], False
+        super().again(verdict)
+
     def tick(self) -> bool:
         """Take what is answered next, and ask what follows; say whether the worker's part goes on."""
         if not self._flights:  # all stand, or are done
@@ -136,9 +142,9 @@ class FreeTicks(Ticks):
             standing, self._standing = self._standing, []
             for number in standing:
                 self._advance(number)
-        reports = self.take_reports()
+        phase = self.phase
+        reports = None if phase.setup.evaluation else self.take_reports()
         if reports and self._listens:
-            phase = self.phase
             report = Boundary(phase.setup.worker, phase.tick, self.step, False, [], [], ended=reports)
             self._fly("report", 0, phase.participant.ask(phase.governor, "governor.boundary", report, None))
         for number, agent in enumerate(self.agents):

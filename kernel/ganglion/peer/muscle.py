@@ -186,7 +186,8 @@ class MuscleHost(AgentHost):
         self._begin_episode(reset.episode)
         if reset.prepare:
             self._prepare(muscle)
-        self._hooks("reset", muscle.reset)
+        if self._acting is None:  # else bodies begin their episodes with their first decisions
+            self._hooks("reset", muscle.reset)
         return Done()
 
     def shutdown(self, request: Request, _: Any) -> Done:

@@ -34,6 +34,7 @@ from ganglion.wire.messages import (
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
+    MuscleReset,
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
@@ -243,13 +244,11 @@ class Ticks:
     """Run the ticks of one worker's part of a phase with bodies.
 
     What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
-    0, and its steps are ticks.
+    0, or as that of the number of an evaluation, and its steps are ticks.
     """
 
-    number = 0
-
     def __init__(self, phase: Phase, verdict: Verdict) -> None:
-        self.phase, self.step = phase, 0
+        self.phase, self.step, self.number = phase, 0, verdict.episode
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
         table = setup.bodies or []
@@ -271,6 +270,7 @@ class Ticks:
         self.table = [(str(body["agent"]), int(body["b"])) for body in table]
         self.owner = {row: agent for agent in self.agents for row in range(agent.first, agent.first + agent.count)}
         self._boundaries = _Boundaries(phase, self)
+        self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
         self._wishes: list[dict[str, Any]] = []
         self._over: list[Over] = []  # episodes whose ends are not told to their agents yet
@@ -284,7 +284,7 @@ class Ticks:
         # together in one round of a brain, they are told with the next decisions: their order must not vary.
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
-        self._base = (setup.phase, setup.worker, 0, 0)
+        self._base = (setup.phase, setup.worker, self.number, 0)
 
     @property
     def _several(self) -> bool:
@@ -350,12 +350,13 @@ class Ticks:
             "core": self.core.state(),
             "agents": [{name: getattr(agent, name) for name in _Agent.STATE} for agent in self.agents],
             "given": [world.given for world in self.worlds],
+            "begun": self._shown,
             "shown": [world.shown for world in self.worlds],
             "rows": [[part.entries, part.weight, part.size_bytes] for part in self._parts],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
-            "worker": [self.step, self.round, self.participants, self._tolerated],
+            "worker": [self.step, self.number, self.round, self.participants, self._tolerated],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -368,9 +369,11 @@ class Ticks:
             world.given, world.shown = writable_copy(given), list(shown)
         for part, rows in zip(self._parts, state["rows"], strict=True):
             part.entries, part.weight, part.size_bytes = list(rows[0]), rows[1], rows[2]
+        self._shown = writable_copy(state["begun"])
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
-        self.step, self.round, self.participants, self._tolerated = state["worker"]
+        self.step, self.number, self.round, self.participants, self._tolerated = state["worker"]
+        self._base = (*self._base[:2], self.number, 0)
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -378,6 +381,18 @@ class Ticks:
         for world in self.worlds:
             if world.count:
                 self._begin(world)
+
+    def again(self, verdict: Verdict) -> None:
+        """Begin one more evaluation: every environment has its budget once more; the ticks count on."""
+        self.step, self.number, self.round = 0, verdict.episode, verdict.round
+        self._base = (*self._base[:2], self.number, 0)
+        self._ending, self._closed = None, False
+        self.core.tick += 1  # the last one has been made
+        self.core.grant()
+        phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
+        spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
+        phase.participant.gather([phase.participant.ask(peer, "muscle.reset", reset, span) for peer, span in spans])
+        self._renew()
 
     def tick(self) -> bool:
         """Make one tick; say whether the worker's part goes on."""
@@ -588,6 +603,7 @@ class Ticks:
         self._over += over
         if len(begun):
             self._began(world, first, begun)
+            self._shown[world.rows[begun]] = core.episode[world.rows[begun]]
             self._show(world, first, begun, core.tick + 1)
         terminated = met and over[0].terminated
         world.entries.append(
@@ -641,7 +657,11 @@ class Ticks:
         readings = world.sensors.matrices(world.world.readings, world.count)
         self._began(world, readings)
         seats = self.core.living(world.number)
-        self._show(world, [run[seats] for run in readings], seats, self.core.tick)
+        rows = world.rows[seats]
+        seats = seats[self._shown[rows] != self.core.episode[rows]]  # else an episode without a step begins once more
+        self._shown[rows] = self.core.episode[rows]
+        if len(seats):
+            self._show(world, [run[seats] for run in readings], seats, self.core.tick)
 
     def _show(self, world: _World, readings: Runs, seats: Array, tick: int) -> None:
         """Record the first readings of these bodies, on which they decide from a tick on."""
@@ -747,21 +767,22 @@ class Ticks:
         if not causes:
             return []
         winner = max(causes, key=lambda cause: Signal[cause["signal"]])
-        if Signal[winner["signal"]] is not Signal.RESET:
+        if Signal[winner["signal"]] is not Signal.RESET and not self.phase.setup.evaluation:
             self._wishes += causes
             return []
         self._boundaries.keep(causes, self.step)
         over = core.close(e, str(winner["reason"]))
-        budget = world.clock.budget_episodes
-        core.spent[e] = budget is not None and core.episodes[e] >= budget
+        core.settle(e)
         return over
 
     def _finish_tick(self) -> None:
         """Look whether the phase is over, take signals, and begin anew what has ended."""
         core, wishes = self.core, self._wishes
         self._wishes = []
+        evaluation = self.phase.setup.evaluation
         if core.finished:
-            wishes.append({"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"})
+            over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
+            wishes.append({**over, "known": True} if evaluation else over)
         ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
         if go is not None:
             self.round, self.participants = go.round, go.participants
@@ -779,7 +800,7 @@ class Ticks:
             self._reset(str(winner["issuer"]), signal)
         core.tick += 1
         self._renew()
-        if not self.phase.common:
+        if not self.phase.common and not evaluation:
             self._reports = []
 
     def _reset(self, issuer: str, signal: Signal) -> None:
@@ -788,11 +809,8 @@ class Ticks:
         for world in self.worlds:
             if agent is None or any(link.agent.actor.name == agent for link in world.links):
                 self._close(world, f"truncated: signal {signal.name}")
-                budget = world.clock.budget_episodes
-                if not world.each:
-                    self.core.spent[world.number] |= budget is not None and self.core.episodes[world.number] >= budget
-                elif budget is not None:
-                    self.core.spent[world.number] = bool((self.core.episode[world.rows] >= budget).all())
+                if not self.core.spent[world.number]:
+                    self.core.settle(world.number)
 
     def _close(self, world: _World, reason: str) -> None:
         over = self.core.close(world.number, reason)
@@ -814,7 +832,8 @@ class Ticks:
         if world.each:
             number = int(self.core.episode[world.rows].max())
         words = derive(world.world.setup["stream"], "episode", number)
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words)
+        each = self.core.limits(world.number) if world.each else None
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
@@ -845,7 +864,7 @@ class Ticks:
         assert ending is not None
         report = EpisodeReport(
             worker=phase.setup.worker,
-            episode=0,
+            episode=self.number,
             steps=self.step,
             terminated=False,
             truncated=True,
@@ -859,7 +878,7 @@ class Ticks:
             evaluation=phase.setup.evaluation,
             closed=self.take_reports() or [],
         )
-        span = None if phase.common else phase.span_s("governor.episode")
+        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
         verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
         return verdict
 
@@ -914,6 +933,8 @@ class Ticks:
         self._untold, self._news_s = [0, 0], now_s + _NEWS_S
         setup, newest = self.phase.setup, self._newest
         fields = {"phase": setup.phase, "worker": setup.worker, **newest, "episodes": episodes, "steps": steps}
+        if setup.evaluation:
+            fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
     def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:

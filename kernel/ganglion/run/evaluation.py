@@ -25,6 +25,9 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import Role, peer_name
 
+_OF_EPISODES = ("episode", "steps", "terminated", "truncated")
+_OF_TIMELINES = ("environment", "body")
+
 Asker = Callable[[tuple[Any, ...], str, str, Any], Effect]
 """Make the effect of asking: tag, peer, call, message."""
 
@@ -33,7 +36,8 @@ class Evaluations(Stateful):
     """Decide about the workers that evaluate, one evaluation after the other.
 
     They are set up by the first evaluation and serve until the phase ends. Their episodes are numbered per worker
-    through the phase. Conditions end their episodes, and nothing else.
+    through the phase. Conditions end their episodes, and nothing else. With bodies a worker makes the episodes of all
+    its environments, and reports them together.
 
     Attributes:
         begun: Whether its workers have been set up.
@@ -110,7 +114,8 @@ class Evaluations(Stateful):
         self.standing.pop(worker, None)
         inner = sum(r.steps for r in self._reports[worker])
         effects = episode_ended(self._phase, report, (self._position, inner), EVALUATE)
-        if len(self._counted(worker)) < self._phase.evaluate_episodes and not self._cut:
+        more = report.closed is None and len(self._counted(worker)) < self._phase.evaluate_episodes
+        if more and not self._cut:
             signal = Signal.RESTART if report.lost else Signal.RESET
             return [*effects, Answer(token, self._go_on(worker, signal))]
         self.active.discard(worker)
@@ -186,19 +191,18 @@ class Evaluations(Stateful):
     # -- small questions ----------------------------------------------------------------------------------------------
     def _summaries(self, agent: str) -> list[dict[str, Any]]:
         """Return the episodes of this evaluation as one agent saw them, by worker and episode."""
-        return [
-            {
-                "worker": worker,
-                "episode": report.episode,
-                "steps": report.steps,
-                "objective_mean": report.agents.get(agent, {}).get("mean"),
-                "objective_sum": report.agents.get(agent, {}).get("sum"),
-                "terminated": report.terminated,
-                "truncated": report.truncated,
-            }
-            for worker in sorted(self._reports)
-            for report in self._counted(worker)
-        ]
+        found = []
+        for worker in sorted(self._reports):
+            for report in self._counted(worker):
+                whole = {name: getattr(report, name) for name in _OF_EPISODES} | {"agents": report.agents}
+                for one in [whole] if report.closed is None else report.closed:
+                    if report.closed is not None and agent not in one["agents"]:
+                        continue  # it has no body there
+                    seen = one["agents"].get(agent, {})
+                    means = {"objective_mean": seen.get("mean"), "objective_sum": seen.get("sum")}
+                    places = {name: one[name] for name in _OF_TIMELINES if one.get(name)}
+                    found.append({"worker": worker, **{n: one[n] for n in _OF_EPISODES}, **means, **places})
+        return found
 
     def _counted(self, worker: int) -> list[EpisodeEnded]:
         """Return the episodes of a worker that count: those that were lost do not."""

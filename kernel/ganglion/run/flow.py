@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.plan import PhasePlan, Process
-from ganglion.run.setup import Setup
+from ganglion.run.setup import Setup, listens
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
@@ -209,18 +209,21 @@ class Tally(Stateful):
         self._conditions = [(name, c) for name, c in conditions if c.has_phase_part()]
         self._finished: list[list[EpisodeMeans]] = [[] for _ in range(phase.workers)]
         self.evaluations: list[EvaluationView] = []
+        self._whole = 0  # episodes that ended and were not cut by the end of the phase
 
     def count(self, report: EpisodeEnded, cut: bool) -> None:
         """Take in a finished episode."""
         means = {name: a["mean"] for name, a in report.agents.items() if a.get("mean") is not None}
         self._finished[report.worker].append(EpisodeMeans(report.episode, report.steps, means, cut))
+        self._whole += not cut
 
     def count_timelines(self, worker: int, ended: Sequence[Mapping[str, Any]]) -> None:
         """Take in finished episodes of environments, or of bodies."""
         for one in ended:
             means = {name: a["mean"] for name, a in one["agents"].items() if a.get("mean") is not None}
-            whose = (one["environment"], one["body"] or "")
-            self._finished[worker].append(EpisodeMeans(one["episode"], one["steps"], means, _is_cut(one), *whose))
+            whose, cut = (one["environment"], one["body"] or ""), _is_cut(one)
+            self._finished[worker].append(EpisodeMeans(one["episode"], one["steps"], means, cut, *whose))
+            self._whole += not cut
 
     def episodes(self) -> int:
         """Return how many episodes have ended in all."""
@@ -228,7 +231,7 @@ class Tally(Stateful):
 
     def finished(self) -> int:
         """Return how many episodes have ended and were not cut by the end of the phase."""
-        return sum(not episode.cut for finished in self._finished for episode in finished)
+        return self._whole
 
     def judge(self, reports: Mapping[int, EpisodeEnded], active: Collection[int], judgement: Judgement) -> None:
         """Ask the conditions about a boundary where these workers' episodes ended, or an evaluation came in.
@@ -245,7 +248,8 @@ class Tally(Stateful):
             self.ask(self._view(reports, active), judgement)
             return
         closed = {worker: report.closed or () for worker, report in reports.items()}
-        if not all(map(_is_cut, chain(*closed.values()))):  # of all others is known already
+        # Of all others is known already; without any it is about an evaluation.
+        if not reports or not all(map(_is_cut, chain(*closed.values()))):
             self.judge_timelines(closed, active, judgement)
 
     def judge_timelines(
@@ -258,7 +262,8 @@ class Tally(Stateful):
         ]
         plan, own = self._plan, {uid for worker in workers for uid in worker.ended}
         whole = {environment.uid: environment.uid in own for environment in plan.environments}
-        self.ask(PhaseView(Mode(plan.mode), workers, tuple(sorted(ended)), whole, (), plan.episodes), judgement)
+        found = tuple(sorted(ended)), whole, tuple(self.evaluations)
+        self.ask(PhaseView(Mode(plan.mode), workers, *found, plan.episodes), judgement)
 
     def _own(self, ended: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         """Return the environments whose episodes ended by themselves, or those of their bodies, in document order."""
@@ -353,6 +358,7 @@ class Flow(Stateful):
         self._wished: list[FlowSignal] = []
         self._stood: dict[int, tuple[Any, Boundary]] = {}
         self._told = False  # whether the first of the queue is ending its episode
+        self._open = False  # whether a round of a phase with bodies is judged, and nothing has come of it yet
         self._queue: list[tuple[int, Go]] = []
         self._mild: dict[int, Go] = {}  # workers of a phase with bodies that go on, with new episodes
         self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
@@ -486,11 +492,14 @@ class Flow(Stateful):
             return []
         self._resumed = False
         self.standing = {}
-        effects: list[Effect] = []
-        judged = Judgement()
-        if self.phase.bodies is not None:
-            self._judged = judged
-            effects = self._judge_timelines(judged)
+        judged = self._judged = Judgement()
+        if self.phase.bodies is None:
+            return self._end_round(judged)
+        self._open = True
+        return [*self._judge_timelines(judged), *self._hold_or_conclude(judged)]
+
+    def _end_round(self, judged: Judgement) -> list[Effect]:
+        """Let workers end or go on, by what was signalled and what conditions said."""
         stop = self._greatest_stop() or self._stop_of(judged)
         mild = [w for w in self._wished if Signal[w.signal].effect.scope == "worker"]
         wished = {w.worker: w for w in sorted(mild, key=lambda w: Signal[w.signal])}  # the greatest wins
@@ -506,7 +515,7 @@ class Flow(Stateful):
                 self._mild[worker], go = go, None  # the worker goes on, with new episodes
             if go is not None or report.ending:
                 self._queue.append((worker, go or Go()))
-        return effects + (self._next_in_queue() if self._queue or self._ended else self._release())
+        return self._next_in_queue() if self._queue or self._ended else self._release()
 
     def _take_ends(self, report: Boundary) -> list[Effect]:
         """Take episodes that ended in a worker that waits for nobody; what conditions say of them reaches it later."""
@@ -522,14 +531,12 @@ class Flow(Stateful):
         judged.said = [one for one in judged.said if one[1].effect.stops]
         judged.workers = {w: one for w, one in judged.workers.items() if one[0].effect.stops}
         effects: list[Effect] = [self._record_signal(*one, report.round) for one in issued]
-        if judged.phase.effect.scope != "worker":
-            self._stop_phase(judged.phase, _phase_reason(judged.issuer, judged.reason))
-            return effects + self._end_others(judged.phase)
-        return effects + [
+        effects += [
             self._steer(worker, FlowSignal(signal.name, _PHASE_END if signal.effect.stops else issuer, reason))
             for worker, signal, issuer, reason in issued
             if worker is not None and signal.effect.ends_episode
         ]
+        return effects if self.evaluating else effects + self._hold_or_conclude(judged)
 
     def _judge_timelines(self, judgement: Judgement) -> list[Effect]:
         """Count the episodes that ended in this round within the parts of workers, and ask the conditions."""
@@ -655,8 +662,9 @@ class Flow(Stateful):
         effects: list[Effect] = [] if view is None else [self._record_pause(Signal.CONTINUE, moment)]
         judgement = self._judged
         fresh = self._count()  # of workers that ended while they were on their way to stand
-        if view is not None and not self._stopping:
+        if view is not None:
             self.tally.evaluations.append(view)
+        if view is not None and not self._stopping:
             self.tally.judge({}, self.active, judgement)
             effects += self._record_judgement(judgement, {}, moment + 1)
         if fresh and not self._stopping:
@@ -673,6 +681,9 @@ class Flow(Stateful):
 
     def _conclude(self, judgement: Judgement) -> list[Effect]:
         """Carry out what was said about a boundary."""
+        if self._open:
+            self._open = False
+            return self._end_round(judgement)
         effects: list[Effect] = []
         if judgement.phase.effect.scope != "worker" and not self._stopping:
             self._stop_phase(judgement.phase, _phase_reason(judgement.issuer, judgement.reason))
@@ -821,7 +832,7 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
     """Say whether the outcome could depend on which worker is faster, so that all must stand after each round."""
     if phase.free:
         return False
-    if phase.bodies is not None and any(c.has_phase_part() and place == "phase" for _, c, place in conditions):
+    if phase.bodies is not None and listens(phase, conditions):
         return True  # whoever counts episodes has to hear of them
     if phase.workers == 1 or phase.sync == "async":
         return False

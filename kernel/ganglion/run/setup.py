@@ -66,6 +66,10 @@ class Setup:
         mode = EVALUATE if evaluation else phase.mode
         parts = {name: c for name, c, _ in conditions if c.has_episode_part()}
         plans = [p for p in (*phase.episode_conditions, *phase.phase_conditions) if p.name in parts]
+        environments = self._capped(phase)
+        if phase.bodies is not None and evaluation:  # budgets are those of one evaluation
+            count = phase.evaluate_episodes
+            environments = [replace(e, budget_steps=None, budget_episodes=count) for e in environments]
         return ControllerSetup(
             run=self._run,
             phase=phase.index,
@@ -74,15 +78,15 @@ class Setup:
             worker=worker,
             controller=outline_plugin(phase.controller),
             conditions=[outline_plugin(p) for p in plans],
-            environments=[self._environment(phase, e, worker, contents, evaluation) for e in self._capped(phase)],
+            environments=[self._environment(phase, e, worker, contents, evaluation) for e in environments],
             stream=self._services.words(["phase", phase.name, mode, "controller", "worker", worker]),
             deadlines_s=dict(phase.deadlines_s),
             governor=peer_name(self._run, Role.GOVERNOR),
             store=self._store,
             evaluation=evaluation,
             mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
-            **_with_bodies(phase),
-            free={"lead": phase.lead, "listens": _listens(conditions)} if phase.free else None,
+            **_with_bodies(phase, evaluation),
+            free={"lead": phase.lead, "listens": not evaluation and listens(phase, conditions)} if phase.free else None,
         )
 
     def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
@@ -231,12 +235,13 @@ def _bodies(phase: PhasePlan, agent: str) -> list[BodyPlan]:
     return [body for body in phase.bodies or () if body.agent == agent]
 
 
-def _with_bodies(phase: PhasePlan) -> dict[str, Any]:
+def _with_bodies(phase: PhasePlan, evaluation: bool) -> dict[str, Any]:
     """Return what a controller is told of the bodies of a phase, with the places of their agents."""
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    return {"bodies": [{**asdict(b), "a": places.index(b.agent)} for b in phase.bodies], "end": phase.end}
+    bodies = [{**asdict(b), "a": places.index(b.agent)} for b in phase.bodies]
+    return {"bodies": bodies, "end": "all" if evaluation else phase.end}
 
 
 Conditions = list[tuple[str, TerminationCondition, str]]
@@ -261,9 +266,9 @@ def _is_replaced(condition: TerminationCondition, place: str) -> bool:
     return "ended" in condition.reads or cap_of(condition) is not None
 
 
-def _listens(conditions: Iterable[tuple[str, TerminationCondition, str]]) -> bool:
-    """Say whether a condition of the phase is asked about episodes."""
-    return any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
+def listens(phase: PhasePlan, conditions: Iterable[tuple[str, TerminationCondition, str]]) -> bool:
+    """Say whether somebody counts the episodes of a phase with bodies: evaluations, or a condition of the phase."""
+    return phase.evaluates or any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
 
 
 def cap_of(condition: TerminationCondition) -> int | None:

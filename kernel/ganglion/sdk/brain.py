@@ -64,6 +64,8 @@ class EpisodeSummary:
         objective_sum: Sum of the agent's objective; None likewise.
         terminated: Whether no future existed at its end.
         truncated: Whether it was cut off.
+        environment: In a phase with bodies, the one whose episode it was; else empty.
+        body: `<agent>/<b>` where it was the episode of one body; else empty.
     """
 
     worker: int
@@ -73,6 +75,8 @@ class EpisodeSummary:
     objective_sum: float | None
     terminated: bool
     truncated: bool
+    environment: str = ""
+    body: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -490,7 +490,9 @@ class EnvironmentStart(_InWorker):
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
     `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
-    null. `index` is the place of the environment in the phase.
+    null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
+    that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
+    place of the environment in the phase.
     """
 
     uid: str
@@ -561,12 +563,16 @@ class EnvironmentUpdated(Message):
 
 
 class EnvironmentReset(Message):
-    """Begin the next episode in place; `state` is put back before it, in the successor of a lost process."""
+    """Begin the next episode in place; `state` is put back before it, in the successor of a lost process.
+
+    `each` is as of EnvironmentStart, with a number for each body: those whose budget allows it begin an episode.
+    """
 
     episode: int
     seed: int
     stream: bytes = b""
     state: dict[str, Any] | None = None
+    each: dict[str, Any] | None = None
 
 
 class MuscleSetup(_InWorker):

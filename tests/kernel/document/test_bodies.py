@@ -198,7 +198,6 @@ AEB = "      simulation: {name: aeb}\n"
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
         ),
-        (HEAD + "      phase_config: {evaluate_every: 5}\n" + AEB, "not built yet: evaluations"),
         (HEAD + "      recovery: {on_loss: restart}\n" + AEB, "not built yet: `on_loss: restart`"),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],

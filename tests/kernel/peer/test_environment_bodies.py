@@ -108,9 +108,9 @@ class Stage:
         setpoints, of = np.zeros(len(rows), "<i8").tobytes(), np.array(rows, "<u2").tobytes()
         return self.hosted.ask("environment.update", EnvironmentUpdate([setpoints], None, of))
 
-    def reset(self, episode: int = 1) -> Any:
+    def reset(self, episode: int = 1, **fields: Any) -> Any:
         """Open the next episodes."""
-        return self.hosted.ask("environment.reset", EnvironmentReset(episode, 7, words(2, ["test"])))
+        return self.hosted.ask("environment.reset", EnvironmentReset(episode, 7, words(2, ["test"]), **fields))
 
     @property
     def world(self) -> Any:
@@ -279,10 +279,11 @@ def test_a_budget_of_episodes_is_each_bodys_own(hosted: Any, loader: Any) -> Non
 
 
 def test_a_reset_begins_bodies_that_are_not_over(hosted: Any, loader: Any) -> None:
-    """With `each` a reset closes the open episode of each body, zeros stand for those whose budget is spent."""
+    """With `each` a reset says how far each body is; zeros stand for those whose budget is spent."""
     stage = Stage(hosted, loader, Flock, each=each(max_steps=1, budget_episodes=2))
     flow(stage, (0, 1), (0,))
-    found = stage.reset()
+    far = {"budget_episodes": [2, 2, 2], "episodes": [2, 2, 1], "made": [2, 1, 0]}
+    found = stage.reset(each=each(max_steps=1) | far)
 
     assert [0.0, 0.0, 0.5] == numbers(found.readings[0])
     rows, seeds = stage.world.begun[-1]

@@ -41,7 +41,8 @@ class Clock(NamedTuple):
 class Over(NamedTuple):
     """Describe an episode that is over; `row` is its body with `each`, None where it is the environment's.
 
-    `closed` are the rows of bodies that lived until its end: their last transitions are truncated.
+    `closed` are the rows of bodies that lived until its end: their last transitions are truncated. One that is `lost`
+    counts for nobody.
     """
 
     environment: int
@@ -51,6 +52,7 @@ class Over(NamedTuple):
     terminated: bool
     reason: str
     closed: Array
+    lost: bool = False
 
 
 class Timelines:
@@ -70,6 +72,7 @@ class Timelines:
         step: Steps of the episode of a body, per row.
         episode: Its number.
         spent: Whether an environment has spent its budget.
+        more, more_of: How many episodes an environment, or a body with `each`, may have beyond its budget.
     """
 
     def __init__(
@@ -84,9 +87,13 @@ class Timelines:
         self.alive, self.fresh = np.zeros(count, bool), np.zeros(count, bool)
         self.step, self.episode, self._made = (np.zeros(count, np.int64) for _ in range(3))
         self.spent = [len(rows) == 0 for rows in self.rows]  # an environment without bodies has no part in the phase
-        self.steps, self.episodes, self._steps_made = ([0] * len(clocks) for _ in range(3))
+        self.steps, self.episodes, self._steps_made, self.more = ([0] * len(clocks) for _ in range(4))
+        self.more_of = np.zeros(count, np.int64)
 
-    STATE = ("tick", "alive", "fresh", "step", "episode", "_made", "spent", "steps", "episodes", "_steps_made")
+    STATE = (
+        *("tick", "alive", "fresh", "step", "episode", "_made", "spent"),
+        *("steps", "episodes", "_steps_made", "more", "more_of"),
+    )
 
     def state(self) -> dict[str, Any]:
         """Return all that changes, as copies of plain values and arrays."""
@@ -145,10 +152,40 @@ class Timelines:
         rows, clock = self.rows[environment], self.clocks[environment]
         if clock.end != "each":
             self.episode[rows] = self.episodes[environment]
-        elif clock.budget_episodes is not None or clock.budget_steps is not None:
-            episodes, steps = clock.budget_episodes or _MOST, clock.budget_steps or _MOST
-            rows = rows[(self.episode[rows] < episodes) & (self._made[rows] < steps)]
+        else:
+            rows = rows[self._unspent(environment)]
         self._begin(rows)
+
+    def _unspent(self, environment: int) -> Array:
+        """Say of each body of an environment with `each` whether its budget allows more steps."""
+        rows, clock = self.rows[environment], self.clocks[environment]
+        episodes, steps = clock.budget_episodes or _MOST, clock.budget_steps or _MOST
+        found: Array = (self.episode[rows] - self.more_of[rows] < episodes) & (self._made[rows] < steps)
+        return found
+
+    def limits(self, environment: int) -> dict[str, Any]:
+        """Return what the host of an environment with `each` has to know: its budgets now, and how far its bodies are.
+
+        There is a number for each body.
+        """
+        rows, clock = self.rows[environment], self.clocks[environment]
+        budget = None if clock.budget_episodes is None else (clock.budget_episodes + self.more_of[rows]).tolist()
+        found = {"max_steps": clock.max_steps, "budget_steps": clock.budget_steps, "budget_episodes": budget}
+        return {**found, "episodes": self.episode[rows].tolist(), "made": self._made[rows].tolist()}
+
+    def settle(self, environment: int) -> None:
+        """Say whether the budget of an environment, whose episodes were closed from outside, is spent."""
+        clock = self.clocks[environment]
+        if clock.end == "each":
+            self.spent[environment] = not self._unspent(environment).any()
+        else:
+            episodes, steps = self.episodes[environment] - self.more[environment], self._steps_made[environment]
+            self.spent[environment] = episodes == clock.budget_episodes or steps == clock.budget_steps
+
+    def grant(self) -> None:
+        """Give each environment, or each body, its budget of episodes once more."""
+        self.more, self.more_of = list(self.episodes), self.episode.copy()
+        self.spent = [len(rows) == 0 for rows in self.rows]
 
     def _begin(self, rows: Array) -> None:
         self.alive[rows] = self.fresh[rows] = True
@@ -201,7 +238,7 @@ class Timelines:
         else:
             return []
         over = self._close(environment, terminated, reason)
-        self.spent[environment] = spent or self.episodes[environment] == clock.budget_episodes
+        self.spent[environment] = spent or self.episodes[environment] - self.more[environment] == clock.budget_episodes
         return [over]
 
     def _satisfying(self, environment: int, ended: Array, flags: Array, own: int) -> int | None:
@@ -217,31 +254,38 @@ class Timelines:
             return None
         return int(np.bitwise_or.reduce(met)) if len(met) else None
 
-    def _close(self, environment: int, terminated: bool, reason: str) -> Over:
+    def _close(self, environment: int, terminated: bool, reason: str, lost: bool = False) -> Over:
         rows = self.rows[environment]
         closed = rows[self.alive[rows]]
         self.alive[rows] = False
         number, steps = self.episodes[environment], self.steps[environment]
         self.episodes[environment] += 1
         self.steps[environment] = 0
-        return Over(environment, None, number, steps, terminated, reason, closed)
+        return Over(environment, None, number, steps, terminated, reason, closed, lost)
 
-    def close(self, environment: int, reason: str) -> list[Over]:
-        """Close the open episodes of an environment from outside; one that made no step is none."""
+    def close(self, environment: int, reason: str, lost: bool = False) -> list[Over]:
+        """Close the open episodes of an environment from outside; one that made no step is none.
+
+        With `lost` they do not count for the budget, and one in which a body has decided is one.
+        """
         rows = self.rows[environment]
-        if self.clocks[environment].end != "each":
-            if self.spent[environment] or not self.open(environment):
-                return []
-            over = self._close(environment, False, reason)
-            return [over] if over.steps else []
+        if self.spent[environment] or not self.open(environment):
+            return []
         living = rows[self.alive[rows]]
+        if self.clocks[environment].end != "each":
+            if not self.steps[environment] and not (lost and not self.fresh[living].all()):
+                self.alive[living] = False
+                return []
+            self.more[environment] += lost
+            return [self._close(environment, False, reason, lost)]
+        begun = living[(self.step[living] > 0) | (lost & ~self.fresh[living])]
         found = [
-            Over(environment, r, int(self.episode[r]), int(self.step[r]), False, reason, np.array([r]))
-            for r in living.tolist()
-            if self.step[r]
+            Over(environment, r, int(self.episode[r]), int(self.step[r]), False, reason, np.array([r]), lost)
+            for r in begun.tolist()
         ]
         self.alive[living] = False
-        self.episode[living] += 1
+        self.episode[begun] += 1
+        self.more_of[begun] += lost
         return found
 
     def open(self, environment: int) -> bool:
@@ -273,6 +317,12 @@ class Pace:
     def step(self, environment: int) -> None:
         """Take note of a step."""
         self.at[environment] += self._periods[environment]
+
+    def join(self) -> None:
+        """Have all step next behind the last step of any."""
+        last = max(map(self.since, range(len(self.at))))
+        for environment, period in enumerate(self._periods):
+            self.at[environment] += -((self.at[environment] - last) // period) * period
 
     def since(self, environment: int) -> int:
         """Return the tick behind the last step of an environment."""
