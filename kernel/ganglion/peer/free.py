@@ -11,34 +11,44 @@ from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
 from ganglion.peer.step.layout import writable_copy
 from ganglion.peer.step.tick import Array, Over, Pace
-from ganglion.peer.ticks import Asked, Sent, Ticks
+from ganglion.peer.ticks import Asked, Sent, Sums, Ticks
 from ganglion.peer.world import Phase
 from ganglion.wire.messages import TERMINATED, TRUNCATED, Act, Acted, Boundary, EnvironmentUpdated, Verdict
 
 
 class _Mail:
-    """What an agent is asked, one message at a time: who waits for its turn, and what is under way."""
+    """What an agent is asked, one message at a time.
+
+    Attributes:
+        waiting: Places of bodies that decide in the next message.
+        asked: The message that is under way.
+        sent: Messages so far.
+        wanted: Number of the newest message for which somebody waits.
+        swaps: Whether it is to decide by another model before its next message.
+        busy: Whether something is under way.
+    """
 
     def __init__(self) -> None:
-        self.waiting: list[Array] = []  # places of bodies that decide in the next message
+        self.waiting: list[Array] = []
         self.asked: Asked | None = None
-        self.sent = 0  # messages so far
+        self.sent = self.wanted = 0
+        self.swaps = self.busy = False
 
 
 class _Course:
     """Where an environment is within its tick."""
 
     def __init__(self) -> None:
-        self.awaits: set[int] = set()  # numbers of agents whose bodies decide before its step
-        self.deciding = np.zeros(0, np.int64)  # rows of these bodies
-        self.sent: tuple[Array | None, list[Array]] | None = None  # who takes part in its step, and what is applied
+        self.awaits: dict[int, int] = {}  # number of an agent -> that of its message, before the next step
+        self.deciding = np.zeros(0, np.int64)  # rows that decide before that
+        self.sent: tuple[Array | None, list[Array]] | None = None  # who takes part in it, and what is applied
 
 
 class _Closing:
     """An episode that is over, until all its agents have heard of it: number of an agent -> that of its message."""
 
-    def __init__(self, over: Over, awaits: dict[int, int], means: dict[str, Any]) -> None:
-        self.over, self.awaits, self.means = over, awaits, means
+    def __init__(self, over: Over, awaits: dict[int, int], sums: Sums) -> None:
+        self.over, self.awaits, self.sums = over, awaits, sums
 
 
 class FreeTicks(Ticks):
@@ -51,7 +61,7 @@ class FreeTicks(Ticks):
 
     Args:
         lead: How many ticks an environment may be ahead of the slowest unfinished one; None: any.
-        listens: Whether the governor is told of episodes: conditions of the phase are about them.
+        listens: Whether the governor is told of episodes: evaluations or conditions of the phase go by them.
     """
 
     def __init__(self, phase: Phase, verdict: Verdict, lead: int | None, listens: bool) -> None:
@@ -70,10 +80,13 @@ class FreeTicks(Ticks):
     # -- state --------------------------------------------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Return all that a successor needs, with the calls that are under way."""
-        mail = [[m.waiting, m.sent, None if m.asked is None else list(m.asked[2:])] for m in self._mail]
-        courses = [[sorted(c.awaits), c.deciding, None if c.sent is None else list(c.sent)] for c in self._courses]
+        mail = [
+            [m.waiting, None if m.asked is None else list(m.asked[2:]), m.sent, m.wanted, m.swaps, m.busy]
+            for m in self._mail
+        ]
+        courses = [[c.awaits, c.deciding, None if c.sent is None else list(c.sent)] for c in self._courses]
         flights = [[serial, *flight, self._pendings[serial].as_asked()] for serial, flight in self._flights.items()]
-        closing = [[list(one.over), one.awaits, one.means] for one in self._closing]
+        closing = [[list(one.over), one.awaits, one.sums] for one in self._closing]
         own = {"at": list(self._pace.at), "mail": mail, "courses": courses, "flights": flights, "closing": closing}
         return {**super().state(), **own, "stands": [self._standing, self._begun, self._finished]}
 
@@ -82,16 +95,16 @@ class FreeTicks(Ticks):
         super().restore(state)
         self._pace.at = list(state["at"])
         self._standing, self._begun, self._finished = state["stands"]
-        for agent, mail, (waiting, sent, asked) in zip(self.agents, self._mail, state["mail"], strict=True):
-            mail.waiting, mail.sent = list(waiting), sent
+        for agent, mail, (waiting, asked, *rest) in zip(self.agents, self._mail, state["mail"], strict=True):
+            mail.waiting, (mail.sent, mail.wanted, mail.swaps, mail.busy) = list(waiting), rest
             mail.asked = None if asked is None else Asked(agent, Act([]), *asked)
         for course, (awaits, deciding, step) in zip(self._courses, state["courses"], strict=True):
-            course.awaits, course.deciding = set(awaits), writable_copy(deciding)
+            course.awaits, course.deciding = dict(awaits), writable_copy(deciding)
             course.sent = None if step is None else (step[0], step[1])
         self._flights = {serial: (kind, number) for serial, kind, number, _ in state["flights"]}
         again = self.phase.participant.ask_again
         self._pendings = {serial: again(serial, asked) for serial, _, _, asked in state["flights"]}
-        self._closing = [_Closing(Over(*over), awaits, means) for over, awaits, means in state["closing"]]
+        self._closing = [_Closing(Over(*over), dict(awaits), dict(sums)) for over, awaits, sums in state["closing"]]
 
     # -- the loop -----------------------------------------------------------------------------------------------------
     def again(self, verdict: Verdict) -> None:
@@ -122,6 +135,9 @@ class FreeTicks(Ticks):
                 self.core.tick = self._pace.since(number)
                 self._begin(self.worlds[number])
                 self._ask_for(number)
+            elif kind == "swap":
+                self._mail[number].busy = False
+                self._swapped(self.agents[number], answer)
         self._go_on()
         return True
 
@@ -147,13 +163,12 @@ class FreeTicks(Ticks):
         if reports and self._listens:
             report = Boundary(phase.setup.worker, phase.tick, self.step, False, [], [], ended=reports)
             self._fly("report", 0, phase.participant.ask(phase.governor, "governor.boundary", report, None))
-        for number, agent in enumerate(self.agents):
-            mail = self._mail[number]
-            if mail.asked is None and (mail.waiting or (agent.ends and self._is_done(number))):
-                places = np.sort(np.concatenate([np.zeros(0, np.int64), *mail.waiting]))
-                mail.waiting, mail.asked = [], self._asked(agent, places)
-                mail.sent += 1
-                self._fly("act", number, self._ask(agent, mail.asked.message, 0))
+        if self._play is not None:
+            for place in self._play.due():
+                self._mail[self.agents.index(self._play.agents[place])].swaps = True
+        for number, mail in enumerate(self._mail):
+            if not mail.busy and (mail.wanted > mail.sent or (self.agents[number].ends and self._is_done(number))):
+                self._ask_agent(number)
 
     @property
     def _rests(self) -> bool:
@@ -161,16 +176,53 @@ class FreeTicks(Ticks):
         phase = self.phase
         return bool(self._finished or phase.signals or self._wishes) or phase.steps_left is not None
 
+    def _tick_of(self, environment: int) -> int:
+        return self._pace.at[environment]
+
+    # -- an agent -----------------------------------------------------------------------------------------------------
     def _is_done(self, number: int) -> bool:
         """Say whether an agent has nothing more to decide: what it is to be told goes alone."""
         return not self._rests and all(self.core.spent[link.world.number] for link in self.agents[number].links)
 
+    def _ask_agent(self, number: int) -> None:
+        """Send an idle muscle what waits for it, or have it decide by another model before that."""
+        agent, mail, play = self.agents[number], self._mail[number], self._play
+        mail.busy = True
+        if mail.swaps and play is not None:
+            mail.swaps = False
+            self._fly("swap", number, self._ask_swap(play, play.agents.index(agent)))
+            return
+        places = np.sort(np.concatenate([np.zeros(0, np.int64), *mail.waiting]))
+        mail.waiting, mail.asked = [], self._asked(agent, places)
+        if self._sourced:
+            [mail.asked] = self._seated([mail.asked])
+        mail.sent += 1
+        self._fly("act", number, self._ask(agent, mail.asked.message, 0))
+
+    def _decided(self, number: int, answer: Acted) -> None:
+        """Take the answer of a muscle; environments that wait for nobody else step."""
+        agent, mail = self.agents[number], self._mail[number]
+        asked, mail.asked, mail.busy = mail.asked, None, False
+        assert asked is not None
+        if self.phase.programs:
+            [answer] = heard([agent.actor], [answer], [len(asked.deciding)])
+        self._complete(asked, answer)
+        self._settle_told(number)
+        self._seal_over()
+        if len(asked.deciding):
+            self._decide(agent, asked.deciding, answer)
+            at = np.array(self._pace.at)
+            agent.tick[asked.deciding] = at[self.core.environment[agent.rows[asked.deciding]]]
+        for environment, course in enumerate(self._courses):
+            if course.awaits.get(number, mail.sent + 1) <= mail.sent:
+                del course.awaits[number]
+                if not course.awaits:
+                    self._step_now(environment)
+
     # -- an environment -----------------------------------------------------------------------------------------------
     def _arrive(self, number: int) -> None:
         """Let an environment leave a boundary as soon as it has come there, unless all come to rest."""
-        if self.core.spent[number]:
-            self._finished = self.core.finished
-        elif self._rests:
+        if self._rests and not self.core.spent[number]:
             self._standing.append(number)
         else:
             self._advance(number)
@@ -188,37 +240,21 @@ class FreeTicks(Ticks):
             self._fly("reset", number, self._ask_reset(self.worlds[number]))
 
     def _ask_for(self, number: int) -> None:
-        """Have the bodies of an environment decide before its next step."""
+        """Have the bodies of an environment decide before its next step, and hear how its last episode ended."""
         course = self._courses[number]
+        for one in self._closing:
+            if one.over.environment == number:
+                course.awaits |= one.awaits
         course.deciding = self.core.deciding([number])
         for of_agent in self._agents_of[number]:
-            agent = self.agents[of_agent]
-            low, high = np.searchsorted(course.deciding, (agent.first, agent.first + agent.count))
-            if low < high:
-                self._mail[of_agent].waiting.append(course.deciding[low:high] - agent.first)
-                course.awaits.add(of_agent)
+            agent, mail = self.agents[of_agent], self._mail[of_agent]
+            mine = course.deciding[agent.among(course.deciding)]
+            if len(mine):
+                mail.waiting.append(agent.places_of(mine))
+                course.awaits[of_agent] = mail.sent + 1
+            mail.wanted = max(mail.wanted, course.awaits.get(of_agent, 0))
         if not course.awaits:
             self._step_now(number)
-
-    def _decided(self, number: int, answer: Acted) -> None:
-        """Take the answer of a muscle; environments that wait for nobody else step."""
-        agent, mail = self.agents[number], self._mail[number]
-        asked, mail.asked = mail.asked, None
-        assert asked is not None
-        if self.phase.programs:
-            [answer] = heard([agent.actor], [answer])
-        self._complete(asked, answer)
-        self._settle_told(number)
-        self._seal_over()
-        if not len(asked.deciding):
-            return
-        self._decide(agent, asked.deciding, answer)
-        of_world = self.core.environment[agent.first + asked.deciding]
-        agent.tick[asked.deciding] = np.array(self._pace.at)[of_world]
-        for world in np.unique(of_world).tolist():
-            self._courses[world].awaits.discard(number)
-            if not self._courses[world].awaits:
-                self._step_now(world)
 
     def _step_now(self, number: int) -> None:
         self.step += 1
@@ -255,7 +291,7 @@ class FreeTicks(Ticks):
         sealed = [one for one in self._closing if not one.awaits]
         if sealed:
             self._closing = [one for one in self._closing if one.awaits]
-            self._record_over([one.over for one in sealed], [one.means for one in sealed])
+            self._record_over([one.over for one in sealed], [one.sums for one in sealed])
 
     def _closing_of(self, over: Over) -> _Closing:
         """Return an episode with the agents that are still to hear of it; what the others got is known."""
@@ -272,7 +308,7 @@ class FreeTicks(Ticks):
 
     def _is_of(self, number: int, places: Array, over: Over) -> bool:
         """Say whether an episode is that of any of these bodies of an agent."""
-        rows = self.agents[number].first + places
+        rows = self.agents[number].rows[places]
         return bool(
             (rows == over.row if over.row is not None else self.core.environment[rows] == over.environment).any()
         )
@@ -286,7 +322,9 @@ class FreeTicks(Ticks):
     def _settle(self, closing: _Closing, number: int) -> None:
         """Take what the bodies of an agent got in an episode, all of which is known."""
         closing.awaits.pop(number, None)
-        closing.means |= self._means(closing.over, self.agents[number])
+        for name, found in self._sums(closing.over, self.agents[number]).items():
+            known = closing.sums.get(name, [0, 0.0, 0])
+            closing.sums[name] = [one + more for one, more in zip(known, found, strict=True)]
 
     def _tell_ends(self) -> None:
         self._seal_over()
