@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgpack
@@ -110,6 +111,7 @@ class Leave:
 
 Incoming = Request | Answer | Told | Gone | Leave
 
+_CARRIED = attrgetter("carried")
 _CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _pack = msgpack.Packer().pack
 _ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
@@ -150,7 +152,7 @@ class Conversation:
     @property
     def idle(self) -> bool:
         """Say whether nothing is asked but what is carried, and nothing but one request to be answered."""
-        return len(self._doing) <= 1 and all(pending.carried for pending in self._pending.values())
+        return len(self._doing) <= 1 and all(map(_CARRIED, self._pending.values()))
 
     @property
     def calm(self) -> bool:
