@@ -131,9 +131,8 @@ class FreeTicks(Ticks):
             elif kind == "update":
                 self._stepped(number, pending, answer)
             elif kind == "reset":
-                self.worlds[number].world.began(answer)
                 self.core.tick = self._pace.since(number)
-                self._begin(self.worlds[number])
+                self._take_reset(self.worlds[number], answer)
                 self._ask_for(number)
             elif kind == "swap":
                 self._mail[number].busy = False
@@ -206,13 +205,14 @@ class FreeTicks(Ticks):
         assert asked is not None
         if self.phase.programs:
             [answer] = heard([agent.actor], [answer], [len(asked.deciding)])
+        at = np.array(self._pace.at)[self.core.environment[agent.rows]]
+        self.core.tick = int(at[asked.places].max())
         self._complete(asked, answer)
         self._settle_told(number)
         self._seal_over()
         if len(asked.deciding):
             self._decide(agent, asked.deciding, answer)
-            at = np.array(self._pace.at)
-            agent.tick[asked.deciding] = at[self.core.environment[agent.rows[asked.deciding]]]
+            agent.tick[asked.deciding] = at[asked.deciding]
         for environment, course in enumerate(self._courses):
             if course.awaits.get(number, mail.sent + 1) <= mail.sent:
                 del course.awaits[number]
