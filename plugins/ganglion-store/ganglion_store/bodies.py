@@ -253,7 +253,7 @@ def _action_rows(
         if type(noted) not in (list, tuple) or len(noted) != count:
             raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
         policies, versions = _policies(entry, count)
-        late = [None] * count
+        late: list[Any] = [None] * count
         if len(entry) > 13 and entry[13] is not None:
             given = _numbers(entry[13], "<f8", count, "record body_actions, late rewards")
             late = [None if value != value else value for value in given]
