@@ -61,6 +61,8 @@ _PHASE_END = "truncated: phase end"
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
+Sums = dict[str, list[Any]]
+"""What bodies got in an episode, per agent: decisions, sum and count of their objectives."""
 
 
 def _joined(runs: Iterable[Array]) -> bytes:
@@ -470,6 +472,7 @@ class Ticks:
         self.step, self.number, self.round = 0, verdict.episode, verdict.round
         self._base = (*self._base[:2], self.number, 0)
         self._ending, self._closed = None, False
+        self.core.tick += 1  # the last one has been made
         self.core.grant()
         phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
         spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
@@ -873,16 +876,23 @@ class Ticks:
         due = play.due()
         if not due:
             return
-        asked = []
-        for place in due:
-            peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
-            position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
-            asked.append(self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position))
-        answers: list[Swapped] = self.phase.participant.gather(asked)
-        setup = self.phase.setup
+        answers = self.phase.participant.gather([self._ask_swap(play, place) for place in due])
         for place, answer in zip(due, answers, strict=True):
-            rows = [[self.core.tick, row, answer.version] for row in play.agents[place].rows.tolist()]
-            self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
+            self._swapped(play.agents[place], answer)
+
+    def _ask_swap(self, play: Play, place: int) -> Pending:
+        peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
+        position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
+        return self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position)
+
+    def _swapped(self, agent: _Agent, answer: Swapped) -> None:
+        setup, rows = self.phase.setup, agent.rows.tolist()
+        found = [[self._tick_of(int(self.core.environment[row])), row, answer.version] for row in rows]
+        self.phase.records.add(["opponents", setup.phase, setup.worker, found])
+
+    def _tick_of(self, environment: int) -> int:
+        """Return the tick in which an environment is."""
+        return self.core.tick
 
     def _rate(self, play: Play, over: Over) -> None:
         """Rate the sides of an environment whose episode is over, and record how good they are."""
@@ -1021,10 +1031,13 @@ class Ticks:
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
         asked = [self._ask_reset(world) for world in due]
         for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
-            world.world.began(answer)
-            if answer.topics is not None:
-                self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
-            self._begin(world)
+            self._take_reset(world, answer)
+
+    def _take_reset(self, world: _World, answer: EnvironmentUpdated) -> None:
+        world.world.began(answer)
+        if answer.topics is not None:
+            self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
+        self._begin(world)
 
     def _ask_reset(self, world: _World) -> Pending:
         number = self.core.episodes[world.number]
@@ -1079,7 +1092,7 @@ class Ticks:
             evaluation=phase.setup.evaluation,
             closed=self.take_reports() or [],
         )
-        span = None if phase.common else phase.span_s("governor.episode")
+        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
         verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
         return verdict
 
@@ -1098,9 +1111,9 @@ class Ticks:
         if not self._over:
             return
         over, self._over = self._over, []
-        self._record_over(over, map(self._means, over))
+        self._record_over(over, map(self._sums, over))
 
-    def _record_over(self, over: Sequence[Over], means_of: Iterable[dict[str, Any]]) -> None:
+    def _record_over(self, over: Sequence[Over], sums_of: Iterable[Sums]) -> None:
         """Record these episodes, with what the bodies of each got."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
@@ -1111,7 +1124,8 @@ class Ticks:
             if agent in agents:
                 self._hand_on_actions(agent)
         self.phase.topics.flush(agent.actor.peer for agent in agents)
-        for one, means in zip(over, means_of, strict=True):
+        for one, sums in zip(over, sums_of, strict=True):
+            means = _means(sums)
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])
             label = uid if body is None else f"{uid}[{body}]"
@@ -1141,9 +1155,9 @@ class Ticks:
             fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
-    def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
-        """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
-        sums: dict[str, list[Any]] = {}  # decisions, sum and count of the objectives
+    def _sums(self, over: Over, whose: _Agent | None = None) -> Sums:
+        """Return what the bodies of an episode got, of one agent (None: of all), and count anew."""
+        sums: Sums = {}
         for link in self.worlds[over.environment].links:
             agent = link.agent
             if whose is not None and agent is not whose:
@@ -1158,10 +1172,7 @@ class Ticks:
                 mine = sums.setdefault(agent.actor.name, [0, 0.0, 0])
                 mine[:] = mine[0] + decisions, mine[1] + float(agent.given[places].sum()), mine[2] + counted
             agent.given[places], agent.counted[places], agent.decisions[places] = 0.0, 0, 0
-        return {
-            name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
-            for name, (n, total, counted) in sums.items()
-        }
+        return sums
 
     def hand_on(self) -> None:
         """Hand on all rows so far, so that a paused phase can be looked at in the store."""
@@ -1189,6 +1200,13 @@ class Ticks:
         record = [kind, setup.phase, setup.mode, setup.worker, name, part.entries]
         self.phase.records.add(record, 1 + part.weight // _ROWS_PER_WEIGHT, part.size_bytes)
         part.entries, part.weight, part.size_bytes = [], 0, 0
+
+
+def _means(sums: Sums) -> dict[str, Any]:
+    return {
+        name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
+        for name, (n, total, counted) in sums.items()
+    }
 
 
 def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:
