@@ -294,8 +294,8 @@ def action_rows(
 
 def _place(entry: Sequence[Any], places: Sequence[tuple[str, str, int]], table: BodyTable) -> str:
     """Return the environment of the first body of an entry; empty if there is none."""
-    if len(entry) > 13 and type(entry[13]) is bytes and entry[13]:
-        return table.body(int.from_bytes(entry[13][:8], "little"))[1]
+    if len(entry) > 14 and type(entry[14]) is bytes and entry[14]:
+        return table.body(int.from_bytes(entry[14][:8], "little"))[1]
     numbers, number = entry[0], int.from_bytes(entry[0][:2], "little")
     return places[number][1] if numbers and number < len(places) else ""
 
@@ -314,7 +314,7 @@ def _action_rows(
         for name, place, kind in columns
     }
     for entry, count in zip(entries, counts, strict=True):
-        whose, _ = _whose(entry, 0, 13, count, table, places, ("record body_actions", agent))
+        whose, _ = _whose(entry, 0, 14, count, table, places, ("record body_actions", agent))
         episodes, steps, ticks = (
             _numbers(column, "<i4", count, f"record body_actions, {name}")
             for column, name in zip(entry[1:4], ("episodes", "steps", "ticks"), strict=True)
@@ -328,12 +328,17 @@ def _action_rows(
         if type(noted) not in (list, tuple) or len(noted) != count:
             raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
         policies, versions = _policies(entry, count)
+        late: list[Any] = [None] * count
+        if len(entry) > 13 and entry[13] is not None:
+            given = _numbers(entry[13], "<f8", count, "record body_actions, late rewards")
+            late = [None if value != value else value for value in given]
         for i, (_, environment, body) in enumerate(whose):
             objective = None if objectives[i] != objectives[i] else objectives[i]
             statistics = None if not noted[i] else msgpack.packb(noted[i])
             values = (next(found["sensors"]), next(found["setpoints"]), proposed[i], next(found["rewards"]))
             over = [bool(marks[i] & flag) for flag in _FLAGS]
-            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, policies[i], versions[i])
+            by = (policies[i], versions[i], late[i])
+            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, *by)
             yield episodes[i], table.timeline(agent, environment, body), body, row
 
 
@@ -355,7 +360,7 @@ def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable | None, nam
     if kind != "body_actions" and name not in table.each:
         return {(name, entry[0]) for entry in entries}
     known = table.seats(name) if kind != "body_actions" else table.places(name)
-    at, of, behind = (5, 0, 13 if kind == "body_steps" else 7) if kind != "body_actions" else (0, 1, 13)
+    at, of, behind = (5, 0, 13 if kind == "body_steps" else 7) if kind != "body_actions" else (0, 1, 14)
     found: set[tuple[str, int]] = set()
     for entry in entries:
         count = len(entry[at]) // 2
