@@ -97,7 +97,7 @@ class Hill:
         state = {"drawn": 0}
         if self.breaks("state.goes-on") and body.get("state") is not None and self.drawn == 1:  # a fresh process
             self.place += 0.5
-        count = 1 if self.breaks("bodies.reset") else self.bodies
+        count = 1 if self.breaks("bodies.reset") and "each" not in body else self.bodies
         return {"readings": [[self.place]] * count, "rewards": rewards, "ticks": 0, "state": state}
 
     def update(self, body: dict[str, Any]) -> dict[str, Any]:
