@@ -14,7 +14,7 @@ from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, RESTART, sources_of
+from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, RESTART, BodyPlan, sources_of
 
 
 def replays(agent: Node) -> list[Node]:
@@ -212,6 +212,7 @@ class _Phase:
         phase.plans = plans
         self._seen({(body.agent, body.environment) for body in plans})
         check_rules(phase.bodies, self._wrong)
+        self._rewards(plans)
         mode = phase.setting("mode")
         trains = mode is None or mode.value == "train"
         learners = [name for name, agent in phase.agents.items() if trains and has_brain(agent)]
@@ -246,6 +247,20 @@ class _Phase:
                 if named and not any((name, uid) in pairs for uid in named):
                     self._wrong(item, f"agent `{name}` has no body in environment `{named[0]}`")
 
+    def _rewards(self, plans: list[BodyPlan]) -> None:
+        """Refuse rewards of bodies that there are not, or whose environment has no process of ours."""
+        rules = [] if self.phase.bodies is None else self.phase.bodies.entries("rules")
+        for reward in (part for rule in rules if (part := rule.get("reward")) is not None):
+            self._plugin("reward", reward, optional=True)
+            name = reward.map.get("name")
+            at = None if name is None else f"{name.place()}: {name.path}"
+            for uid in dict.fromkeys(body.environment for body in plans if body.reward and body.reward.at == at):
+                definition = self.phase.environments[uid].map["environment"]
+                forms = [key for key in ("command", "attach") if is_given(definition, key)]
+                if name is not None and forms:
+                    text = f"a reward runs in a process of ours, and environment `{uid}` is a `{forms[0]}`"
+                    self._wrong(name, text)
+
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
@@ -259,10 +274,6 @@ class _Phase:
             for key in ("replay",):
                 if agent.entries(key):
                     self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
-        for entry in phase.environments.values():
-            for key in ("reward", "state_transformer"):
-                if entry.get(key) is not None:
-                    self._wrong(entry.keys[key], f"not built yet: `{key}` of an environment with bodies")
         levels = [phase.recovery, *(entry.map.get("recovery") for entry in phase.environments.values())]
         levels += [agent.map.get("recovery") for agent in phase.agents.values()]
         for level in (self.root.map.get("recovery"), *levels):
@@ -305,6 +316,7 @@ class _Phase:
             self._wrong(definition, message)
         if forms == ["name"]:
             self._plugin("environment", definition)
+        self._piped(entry, definition)
         for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
             part = entry.get(key)
             if part is None:
@@ -325,9 +337,17 @@ class _Phase:
                 self._wrong(definition.keys[key], f"`{key}` is for {what} with `command` only")
         return forms
 
+    def _piped(self, part: Node, definition: Node) -> None:
+        """Refuse topics of what has none."""
+        if "topics" in part.map and definition.text("speaks") == "lines":
+            self._wrong(
+                part.keys["topics"], "a program with `speaks: lines` is told of no `topics`; expected `speaks: bus`"
+            )
+
     def _muscle(self, agent: Node, muscle: Node) -> None:
         """Check that a muscle has one form; what a program is asked to do must not need a process of ours."""
         forms = self._forms(muscle, "muscles")
+        self._piped(agent, muscle)
         if not forms and isinstance(muscle.value, dict) and _clean(muscle, model.Muscle):
             self._wrong(muscle, "missing key `name`: which muscle is it?")
         if not forms or "name" in forms:

@@ -253,15 +253,20 @@ class ControllerHost:
         mend = None if not phase.setup.mends else Replayer(phase, phase.worlds, resets)
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
-            message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
+            stream = seeds.get("stream", b"")
+            topics = phase.topics.opening(world.peer, world.setup.get("topics"), stream)
+            message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), stream, topics=topics)
             resets.append(message)
             led = None if mend is None else mend.between(world, len(asked))
             asked.append(led or self._ask(phase, world.peer, "environment.reset", message))
-        reset = MuscleReset(verdict.episode, prepare)
-        asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
+        for actor in phase.actors:
+            reset = MuscleReset(verdict.episode, prepare, self._topics_of(phase, actor, verdict.episode))
+            asked.append(self._ask(phase, actor.peer, "muscle.reset", reset))
         answers = self.participant.gather(asked, mend)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.reset", answer.topics)
             if world.history is not None:
                 world.history.began(replace(message, state=answer.state), digest(pending.answer))
 
@@ -375,13 +380,16 @@ class ControllerHost:
             own = {name: e[name] for name in _OF_ENVIRONMENTS}
             if setup.bodies is not None and any(body["environment"] == world.uid for body in setup.bodies):
                 own |= {**_bodies_of(setup.bodies, e), "index": i}
-            message = EnvironmentStart(**place, uid=world.uid, **own)
+            topics = phase.topics.opening(world.peer, e.get("topics"), e["episode_stream"])
+            message = EnvironmentStart(**place, uid=world.uid, **own, topics=topics)
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         answers = self.participant.gather(asked)
         self._fresh.difference_update(world.peer for world in phase.worlds)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.start", answer.topics)
             if setup.mends and world.setup.get("mends", True):
                 world.history = CommandHistory(message, episode, digest(pending.answer))
 
@@ -408,6 +416,7 @@ class ControllerHost:
                 bodies=a.get("bodies"),
                 **{name: a[name] for name in ("source", "follows", "pool") if name in a},
                 groups=a.get("groups"),
+                topics=self._topics_of(phase, actor, episode),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -416,7 +425,14 @@ class ControllerHost:
             if (ready.bodies or 1) != count:
                 text = f"agent {actor.name} has {count} bodies, its program {ready.bodies or 'knows of one'}"
                 raise wrong_answer(actor.peer, "muscle.setup", RemoteProtocolError(text))
+            if ready.topics is not None:
+                phase.topics.take(actor.peer, "muscle.setup", ready.topics)
         self._fresh.difference_update(actor.peer for actor in phase.actors)
+
+    def _topics_of(self, phase: Phase, actor: Actor, episode: int) -> list[Any] | None:
+        """Return what a muscle is told of its settings at the begin of an episode."""
+        stream = derive(actor.setup["stream"], "episode", episode)
+        return phase.topics.opening(actor.peer, actor.setup.get("topics"), stream)
 
     def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
@@ -478,5 +494,7 @@ def _bodies_of(bodies: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]) ->
     agents = list(dict.fromkeys(body["agent"] for body in bodies))
     mine = [body for body in bodies if body["environment"] == setup["uid"]]
     rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]
+    for row, body in zip(rows, mine, strict=True):
+        row += [] if body.get("reward") is None else [body["reward"]]
     each = {key: setup[key] for key in ("max_steps", "budget_steps", "budget_episodes")}
     return {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}

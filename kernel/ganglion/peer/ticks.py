@@ -347,9 +347,8 @@ class Ticks:
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
         self._base = (setup.phase, setup.worker, self.number, 0)
-        self._play = (
-            play_of(self.agents, table, self.core) if any("pool" in a.actor.setup for a in self.agents) else None
-        )
+        others = any("k" in agent.actor.setup for agent in self.agents)  # than the current model
+        self._play = play_of(self.agents, table, self.core) if others else None
         self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
         self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
 
@@ -538,9 +537,18 @@ class Ticks:
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
         as_rows = not agent.actor.blocks
         blocks, rewards = agent.sensors.blocks(readings, places, as_rows), agent.rewards.blocks(earned, places, as_rows)
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(agent.actor.peer, None) if waiting else None
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
-            blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
+            blocks,
+            rewards,
+            round=self.round,
+            workers=workers,
+            ticks=self.core.tick,
+            rows=rows,
+            flags=flags.tobytes(),
+            topics=topics,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -548,6 +556,8 @@ class Ticks:
         """Record the decisions that a message completed."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, answer)
+        if answer.topics is not None:
+            self.phase.topics.take(agent.actor.peer, "muscle.act", answer.topics)
         done = (flags & FIRST) == 0
         count = int(done.sum())
         objectives = answer.objective or []
@@ -673,7 +683,9 @@ class Ticks:
         if not world.world.blocks:
             field = world.actuators.rows(field, len(living))
         rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
-        message, span_s = EnvironmentUpdate(field, None, rows), world.world.update_s
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(world.world.peer, None) if waiting else None
+        message, span_s = EnvironmentUpdate(field, None, rows, topics), world.world.update_s
         ask = self.phase.participant.ask
         return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
 
@@ -694,6 +706,8 @@ class Ticks:
         told.timestamp = answer.timestamp
         if answer.excused:
             self._note_tolerated(answer.excused)
+        if answer.topics is not None:
+            self.phase.topics.take(told.peer, "environment.update", answer.topics)
         episode: int | bytes = core.episodes[world.number]
         step: int | bytes = core.steps[world.number] + 1
         if world.each:
@@ -713,6 +727,8 @@ class Ticks:
         if over and self._play is not None:
             self._play.ended[world.number] = core.tick
         self._over += over
+        if over:
+            self.phase.topics.flush((told.peer,))
         if len(begun):
             self._began(world, first, begun)
             self._shown[world.rows[begun]] = core.episode[world.rows[begun]]
@@ -987,6 +1003,7 @@ class Ticks:
         if over and self._play is not None:
             self._play.ended[world.number] = self.core.tick
         self._over += over
+        self.phase.topics.flush((world.world.peer,))
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
@@ -994,6 +1011,8 @@ class Ticks:
         asked = [self._ask_reset(world) for world in due]
         for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
             world.world.began(answer)
+            if answer.topics is not None:
+                self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
             self._begin(world)
 
     def _ask_reset(self, world: _World) -> Pending:
@@ -1002,7 +1021,8 @@ class Ticks:
             number = int(self.core.episode[world.rows].max())
         words = derive(world.world.setup["stream"], "episode", number)
         each = self.core.limits(world.number) if world.each else None
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
+        topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
@@ -1013,6 +1033,7 @@ class Ticks:
         for world in self.worlds:
             self._close(world, reason)
         self._tell_ends()
+        self.phase.topics.flush()
         self._ending, self._closed = ending, True
         self._tell_news(now=True)
         self.hand_on()
@@ -1078,6 +1099,7 @@ class Ticks:
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
+        self.phase.topics.flush(agent.actor.peer for agent in agents)
         for one, means in zip(over, means_of, strict=True):
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])

@@ -485,7 +485,8 @@ class EnvironmentStart(_InWorker):
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
-    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
+    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values;
+    where a body has a reward of its own, this follows.
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
     null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
     that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
@@ -505,6 +506,7 @@ class EnvironmentStart(_InWorker):
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
     index: int | None = None
+    topics: list[list[Any]] | None = None  # what it is told beside the step: lists [topic, key, value, sender]
 
 
 class EnvironmentDeclared(Message):
@@ -524,6 +526,7 @@ class EnvironmentDeclared(Message):
     static_model: dict[str, Any] | None = None
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # what it tells beside the step: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
@@ -537,6 +540,7 @@ class EnvironmentUpdate(Message):
     setpoints: list[Any]
     actuators: list[int] | None = None
     rows: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class EnvironmentUpdated(Message):
@@ -560,6 +564,7 @@ class EnvironmentUpdated(Message):
     flags: bytes | None = None
     first_rows: bytes | None = None
     first_readings: list[Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class EnvironmentReset(Message):
@@ -573,6 +578,7 @@ class EnvironmentReset(Message):
     stream: bytes = b""
     state: dict[str, Any] | None = None
     each: dict[str, Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class MuscleSetup(_InWorker):
@@ -611,6 +617,7 @@ class MuscleSetup(_InWorker):
     follows: bool = True
     pool: str | None = None
     groups: dict[str, int] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class MuscleReady(Message):
@@ -622,6 +629,7 @@ class MuscleReady(Message):
 
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Act(Message):
@@ -655,6 +663,7 @@ class Act(Message):
     passing: bool = False
     rows: bytes | None = None
     flags: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
@@ -679,6 +688,7 @@ class Acted(Message):
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
     version: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Swap(Message):
@@ -702,6 +712,7 @@ class MuscleReset(Message):
 
     episode: int
     prepare: bool = False
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class BrainSetup(_InPhase):
