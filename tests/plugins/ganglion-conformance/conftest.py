@@ -20,7 +20,7 @@ KNOWN = {
     "environment.start": {"run", "phase", "phase_name", "mode", "worker", "uid", "params", "seed", "episode_seed",
                           "stream", "episode_stream", "plugin", "bodies", "each", "index"},
     "environment.update": {"setpoints", "actuators", "rows"},
-    "environment.reset": {"episode", "seed", "stream", "state"},
+    "environment.reset": {"episode", "seed", "stream", "state", "each"},
 }  # fmt: skip
 
 
