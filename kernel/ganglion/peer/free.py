@@ -237,7 +237,8 @@ class FreeTicks(Ticks):
         elif core.open(number):
             self._ask_for(number)
         else:
-            self._fly("reset", number, self._ask_reset(self.worlds[number]))
+            world = self.worlds[number]
+            self._fly("reset", number, self._ask_reset(world, self._reset_of(world)))
 
     def _ask_for(self, number: int) -> None:
         """Have the bodies of an environment decide before its next step, and hear how its last episode ended."""

@@ -13,6 +13,7 @@ from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
+from ganglion.peer.lost import Replayer, Told
 from ganglion.peer.play import Play, play_of
 from ganglion.peer.records import pack
 from ganglion.peer.step.layout import (
@@ -35,6 +36,7 @@ from ganglion.sdk.flow import Signal
 from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.sdk.spaces import Box
 from ganglion.wire.envelope import Position
+from ganglion.wire.journal import digest
 from ganglion.wire.messages import (
     DECIDE,
     FIRST,
@@ -268,6 +270,7 @@ class Sent(NamedTuple):
     pending: Pending
     places: Array | None
     setpoints: Runs
+    message: EnvironmentUpdate | None = None
 
 
 class _Born(NamedTuple):
@@ -727,9 +730,14 @@ class Ticks:
         phase.hooks.step = self.step
         position = (*self._base, self.step, 0)
         sent = [self._step(self.worlds[e], deciding, position) for e in due]
-        answers = phase.participant.gather([one.pending for one in sent])
+        worlds = [one.world.world for one in sent]
+        mend = Replayer(phase, worlds, [one.message for one in sent]) if phase.setup.mends else None
+        answers = phase.participant.gather([one.pending for one in sent], mend)
         for one, answer in zip(sent, answers, strict=True):
             self._take(one, answer, self.step)
+            history = one.world.world.history
+            if history is not None and one.message is not None:
+                history.steps.append(Told(one.message, digest(one.pending.answer)))
         phase.tick += 1
         now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
@@ -748,12 +756,12 @@ class Ticks:
         waiting = self.phase.topics.waiting
         topics = waiting.pop(world.world.peer, None) if waiting else None
         message, span_s = EnvironmentUpdate(field, None, rows, topics), world.world.update_s
-        ask = self.phase.participant.ask
-        return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
+        pending = self.phase.participant.ask(world.world.peer, "environment.update", message, span_s, position)
+        return Sent(world, pending, places, setpoints, message)
 
     def _take(self, sent: Sent, answer: EnvironmentUpdated, now: int) -> None:
         """Take what a step brought; `now` is the time of an environment that tells none."""
-        world, _, places, setpoints = sent
+        world, places, setpoints = sent.world, sent.places, sent.setpoints
         core, told = self.core, world.world
         count = world.count if places is None else len(places)
         rows = world.rows if places is None else world.rows[places]
@@ -1146,9 +1154,14 @@ class Ticks:
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
-        asked = [self._ask_reset(world) for world in due]
-        for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
+        resets = [self._reset_of(world) for world in due]
+        asked = [self._ask_reset(world, reset) for world, reset in zip(due, resets, strict=True)]
+        mend = Replayer(self.phase, [world.world for world in due], resets) if self.phase.setup.mends else None
+        answers = self.phase.participant.gather(asked, mend)
+        for world, reset, pending, answer in zip(due, resets, asked, answers, strict=True):
             self._take_reset(world, answer)
+            if world.world.history is not None:
+                world.world.history.began(replace(reset, state=answer.state), digest(pending.answer))
 
     def _take_reset(self, world: _World, answer: EnvironmentUpdated) -> None:
         world.world.began(answer)
@@ -1156,14 +1169,16 @@ class Ticks:
             self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
         self._begin(world)
 
-    def _ask_reset(self, world: _World) -> Pending:
+    def _reset_of(self, world: _World) -> EnvironmentReset:
         number = self.core.episodes[world.number]
         if world.each:
             number = int(self.core.episode[world.static].max())
         words = derive(world.world.setup["stream"], "episode", number)
         each = self.core.limits(world.number) if world.each else None
         topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
+        return EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
+
+    def _ask_reset(self, world: _World, message: EnvironmentReset) -> Pending:
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
