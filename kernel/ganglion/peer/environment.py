@@ -151,6 +151,8 @@ class EnvironmentHost(Host):
             # Its author may have set the flags since it was made.
             if type(state.terminated) is not bool or type(state.truncated) is not bool or state.terminated:
                 state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
+        if state.wants is not None:
+            raise self._hooks.blame("update", AuthorError("wants: there are bodies to decide in a phase with `bodies`"))
         if not judgement.silent:
             rewards = self._rewards
             check = None if rewards is None else lambda found: field_set("reward", rewards, found)
@@ -228,7 +230,7 @@ class EnvironmentHost(Host):
         if self._judged is not None:
             self._judged.show_step(self._steps)
         rows = bodies.rows_of(update)
-        readings, earned, flags, simtime, own, left = bodies.step(rows, update.setpoints)
+        readings, earned, flags, simtime, own, left, wants = bodies.step(rows, update.setpoints)
         ticks, timestamp = self._pass_time(simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
         return EnvironmentUpdated(
@@ -241,6 +243,7 @@ class EnvironmentHost(Host):
             flags=flags.tobytes(),
             first_rows=first_rows,
             first_readings=first_readings,
+            wants=wants,
             world_state=None if left is None or self._judged is None else self._left(left),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
             topics=self._topics.pop() if self._topics.due else None,

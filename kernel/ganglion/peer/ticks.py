@@ -36,6 +36,7 @@ from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.sdk.spaces import Box
 from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
+    BY_CLOCK,
     DECIDE,
     FIRST,
     TERMINATED,
@@ -703,6 +704,7 @@ class Ticks:
             earned = self._matrices(world, "rewards", answer.rewards, count)
             flags, own = _flags(answer, count)
             begun, first = self._first(world, answer)
+            wants = _wants(answer, count)
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
         told.ticks = now if answer.ticks is None else answer.ticks
@@ -717,6 +719,7 @@ class Ticks:
             episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
         for link in world.links:
             self._deliver(link, places, readings, earned)
+        core.want(world.number, rows, wants)
         over = core.take(world.number, rows, flags, own, world.rows[begun])
         effective = closed_flags(flags, rows, over) if over else flags
         met = not world.each and bool(over) and over[0].reason in ("terminated", "truncated: environment")
@@ -1207,6 +1210,16 @@ def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:
             end = row
     keys = ("period", "offset", "budget_steps", "budget_episodes", "max_steps")
     return Clock(world.uid, **{key: setup[key] for key in keys}, end=end)
+
+
+def _wants(answer: EnvironmentUpdated, count: int) -> Array | None:
+    """Return what an environment says of the decisions of so many bodies before the next step; None: nothing."""
+    if answer.wants is None:
+        return None
+    wants = np.frombuffer(answer.wants, np.uint8)
+    if len(wants) != count or (count and int(wants.max()) > BY_CLOCK):
+        raise RemoteProtocolError(f"wants: expected {count} bytes of at most {BY_CLOCK}, found {answer.wants!r:.60}")
+    return wants
 
 
 def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:

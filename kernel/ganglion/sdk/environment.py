@@ -55,12 +55,14 @@ class EnvironmentState:
         terminated: No future exists; None is not given. In a phase with bodies a map (agent, b) -> boolean, or one for
             all.
         truncated: Cut off from outside; None is not given; likewise.
+        wants: In a phase with bodies a map (agent, b) -> whether the body decides before the next step, whatever its
+            `decision` says. One that is not in the map goes by its `decision`; None are all.
 
     Raises:
         AuthorError: Terminated and truncated are both true, or `done` contradicts them.
     """
 
-    __slots__ = ("rewards", "sensor_information", "simtime", "terminated", "truncated", "world_state")
+    __slots__ = ("rewards", "sensor_information", "simtime", "terminated", "truncated", "wants", "world_state")
 
     def __init__(
         self,
@@ -71,11 +73,13 @@ class EnvironmentState:
         simtime: SimTime | None = None,
         terminated: bool | dict[Any, bool] | None = None,
         truncated: bool | dict[Any, bool] | None = None,
+        wants: Mapping[Any, bool] | None = None,
     ) -> None:
         self.sensor_information = sensor_information
         self.rewards = rewards
         self.world_state = world_state
         self.simtime = simtime
+        self.wants = wants
         self.terminated: Any
         self.truncated: Any
         if type(terminated) is dict or type(truncated) is dict:
@@ -133,6 +137,8 @@ class StepBatch:
         terminated: One boolean, or one per body; with several bodies one alone is the environment's own, and means all.
         truncated: Likewise.
         simtime: None counts the updates of this episode as ticks.
+        wants: Whether bodies decide before the next step, (bodies,) bool, whatever their `decision` says; None leaves
+            it to that.
     """
 
     readings: Mapping[str, Array]
@@ -140,6 +146,7 @@ class StepBatch:
     terminated: Array | bool = False
     truncated: Array | bool = False
     simtime: SimTime | None = None
+    wants: Array | None = None
 
 
 class Reward(Part, ABC):

@@ -551,7 +551,8 @@ class EnvironmentUpdated(Message):
 
     With bodies, `readings` and `rewards` have those of the update, and `flags` has one byte for each (`TERMINATED`,
     `TRUNCATED`); `terminated` and `truncated` are the environment's own then. `first_rows` are the bodies that began an
-    episode of their own within this step, with `first_readings`.
+    episode of their own within this step, with `first_readings`. `wants` has one byte for each body of the update:
+    whether it decides before the next step, 1 or 0, or 2 if its clock says so; null means the clocks of all.
     """
 
     readings: list[Any]
@@ -568,6 +569,7 @@ class EnvironmentUpdated(Message):
     first_rows: bytes | None = None
     first_readings: list[Any] | None = None
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
+    wants: bytes | None = None
 
 
 class EnvironmentReset(Message):
@@ -668,6 +670,9 @@ class Act(Message):
     flags: bytes | None = None
     topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
+
+BY_CLOCK = 2
+"""The byte of `wants` of a body whose clock says whether it decides."""
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
 """The bits of the flags of a body."""
