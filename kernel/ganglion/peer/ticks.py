@@ -163,6 +163,8 @@ class _Link:
         self.rewards = _Columns(world.rewards, rewards.layouts[group], places["rewards"], to=rewards.firsts[group])
         setpoints = [(i, k) for k, i in places["actuators"]]
         self.actuators = _Columns(actuators.layouts[group], world.actuators, setpoints, actuators.firsts[group])
+        to = actuators.firsts[group]
+        self.applied = _Columns(world.actuators, actuators.layouts[group], places["actuators"], to=to)
 
 
 class _Agent:
@@ -194,6 +196,7 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.applied: Runs = []  # what was applied last, where that may be something else than what was set
         self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
@@ -202,7 +205,8 @@ class _Agent:
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
         self.returns: Array | None = None  # of the episode, where sides are rated
-        self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
+        # What is not told yet: places, flags, readings, rewards, what was applied.
+        self.ends: list[tuple[Array, Array, Runs, Runs, Runs]] = []
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
         self.changes = _transform(table)
@@ -228,7 +232,7 @@ class _Agent:
         return found
 
     STATE = (
-        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
+        *("readings", "seen", "setpoints", "applied", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
     )
 
@@ -393,6 +397,7 @@ class Ticks:
             link = _Link(found, world, group, places[world.number])
             found.links.append(link)
             world.links.append(link)
+            found.applied = found.applied or (found.actuators.zeros(found.count) if world.sparse else [])
         return found
 
     def _check_zero(self) -> None:
@@ -525,7 +530,7 @@ class Ticks:
         if fresh.any():
             for run in earned:
                 run[fresh] = 0
-        readings = [run[places] for run in agent.readings]
+        readings, applied = ([run[places] for run in runs] for runs in (agent.readings, agent.applied))
         if agent.ends:
             ends, agent.ends = agent.ends, []
             places = np.concatenate([*(end[0] for end in ends), places])
@@ -534,9 +539,9 @@ class Ticks:
             if agent.several:
                 order = order[agent.sensors.sorted(places[order])]
             places, flags = places[order], flags[order]
-            readings, earned = (
+            readings, earned, applied = (
                 [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
-                for place, now in ((2, readings), (3, earned))
+                for place, now in ((2, readings), (3, earned), (4, applied))
             )
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
         as_rows = not agent.actor.blocks
@@ -553,6 +558,7 @@ class Ticks:
             rows=rows,
             flags=flags.tobytes(),
             topics=topics,
+            applied=agent.actuators.blocks(applied, places, as_rows) if applied else None,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -718,7 +724,7 @@ class Ticks:
         if world.each:
             episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
         for link in world.links:
-            self._deliver(link, places, readings, earned)
+            self._deliver(link, places, readings, earned, setpoints)
         core.want(world.number, rows, wants)
         over = core.take(world.number, rows, flags, own, world.rows[begun])
         effective = closed_flags(flags, rows, over) if over else flags
@@ -806,8 +812,10 @@ class Ticks:
         world.shown.append([episode, 0, tick, told.ticks, told.timestamp, bodies, _joined(readings)])
         world.size_bytes += len(seats) * world.row_bytes
 
-    def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
-        """Give an agent what bodies of an environment read, and what they earned."""
+    def _deliver(
+        self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None, applied: Runs | None = None
+    ) -> None:
+        """Give an agent what bodies of an environment read, and what they earned by what was applied."""
         agent = link.agent
         source: Array | None
         if seats is None:
@@ -821,6 +829,8 @@ class Ticks:
         link.sensors(readings, source, agent.readings, to)
         if earned is None:
             return
+        if agent.applied and applied is not None:
+            link.applied(applied, source, agent.applied, to)
         fresh = agent.rewards.zeros(len(places))
         link.rewards(earned, source, fresh, None)
         for run, more in zip(agent.earned, fresh, strict=True):
@@ -843,8 +853,9 @@ class Ticks:
             places, mine = places[open_ones], flags[own][open_ones]
             if len(places):
                 ends = mine & np.uint8(TERMINATED | TRUNCATED)
-                readings, earned = ([run[places] for run in runs] for runs in (agent.readings, agent.earned))
-                agent.ends.append((places, ends, readings, earned))
+                kept = (agent.readings, agent.earned, agent.applied)
+                readings, earned, applied = ([run[places] for run in runs] for runs in kept)
+                agent.ends.append((places, ends, readings, earned, applied))
                 agent.decided[places] = False
 
     def _tell_ends(self) -> None:

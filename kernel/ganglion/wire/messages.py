@@ -651,7 +651,8 @@ class Act(Message):
     and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
     `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those of another,
     and fields of values have the blocks of one behind those of another, each with the entries of its group alone; so
-    do the answer and `brain.think`.
+    do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what was set:
+    with periods of decisions a repeat, the no-op or zero.
     """
 
     readings: list[Any]
@@ -669,6 +670,7 @@ class Act(Message):
     rows: bytes | None = None
     flags: bytes | None = None
     topics: list[list[Any]] | None = None  # as of EnvironmentStart
+    applied: list[Any] | None = None
 
 
 BY_CLOCK = 2
