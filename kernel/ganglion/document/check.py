@@ -14,7 +14,7 @@ from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, RESTART
+from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY
 
 
 def replays(agent: Node) -> list[Node]:
@@ -244,12 +244,6 @@ class _Phase:
             for key in ("reward", "state_transformer"):
                 if entry.get(key) is not None:
                     self._wrong(entry.keys[key], f"not built yet: `{key}` of an environment with bodies")
-        levels = [phase.recovery, *(entry.map.get("recovery") for entry in phase.environments.values())]
-        levels += [agent.map.get("recovery") for agent in phase.agents.values()]
-        for level in (self.root.map.get("recovery"), *levels):
-            asked = None if level is None else level.get("on_loss")
-            if asked is not None and asked.value == RESTART:
-                self._wrong(asked, "not built yet: `on_loss: restart` in a phase with bodies")
 
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""

@@ -64,6 +64,8 @@ class Acting:
         self._noops = [run.matrix(block, 1)[0] for run, block in zip(self._actuators.runs, noops, strict=True)]
         self._open, self._began = np.zeros(n, bool), np.zeros(n, bool)
         self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
+        if setup.episodes is not None:
+            self._episode = np.array(setup.episodes, np.int64) - 1
         self._data: list[Any] | None = None  # what muscles added to the open decisions, None before any did
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
+from ganglion.errors import DocumentError, GanglionError, RemoteProtocolError
+from ganglion.peer.anew import Anew
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
@@ -34,10 +35,14 @@ from ganglion.wire.messages import (
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
+    Go,
     MuscleReset,
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
+
+if TYPE_CHECKING:
+    from ganglion.peer.controller import ControllerHost
 
 _ROWS_OPEN_MAX = 250
 _ROWS_OPEN_BYTES = 256 * 1024
@@ -45,6 +50,7 @@ _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of
 _ROW_BYTES = 32  # of numbers and flags beside the values
 _NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
+_ENDS = 1  # the second round of brains in a tick, in which they are told of ends
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
@@ -105,6 +111,7 @@ class _World:
         self.between = between
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
+        self.anew = False  # its next episode was begun by a new object
         self.entries: list[list[Any]] = []
         self.shown: list[list[Any]] = []  # first readings, on their way likewise
         self.weight = self.size_bytes = 0
@@ -211,6 +218,17 @@ class _Boundaries(Boundaries):
     def _conditions(self, episode: Any) -> list[dict[str, Any]]:
         return []
 
+    def _ask(self, episode: Any, causes: list[dict[str, Any]]) -> Go:
+        told = self._telling()
+        go = super()._ask(episode, causes)
+        if told and go.signal == Signal.CONTINUE.name:
+            causes += self._ticks.tell_together(go.participants or {})
+            go = super()._ask(episode, causes)
+        return go
+
+    def _telling(self) -> list[str] | None:
+        return self._ticks.telling()
+
     def _ended(self) -> list[dict[str, Any]] | None:
         return self._ticks.take_reports()
 
@@ -247,8 +265,10 @@ class Ticks:
     0, or as that of the number of an evaluation, and its steps are ticks.
     """
 
-    def __init__(self, phase: Phase, verdict: Verdict) -> None:
+    def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
         self.phase, self.step, self.number = phase, 0, verdict.episode
+        self._anew = Anew(self, host)
+        self._leg = 0
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
         table = setup.bodies or []
@@ -281,10 +301,15 @@ class Ticks:
         self._untold, self._news_s = [0, 0], 0.0  # episodes and steps that were not told of yet, and when they may be
         self._newest: dict[str, Any] = {}
         # Ends are told at once where somebody reads the means of episodes; where the rows of several workers come
-        # together in one round of a brain, they are told with the next decisions: their order must not vary.
-        learning = any(agent.brain is not None for agent in self.agents)
-        self._at_once = phase.common and not (learning and self._several)
+        # together in one round of a brain, in a round of their own: their order must not vary.
+        self._at_once = phase.common and phase.settle
+        self._learning = any(agent.brain is not None for agent in self.agents)
         self._base = (setup.phase, setup.worker, self.number, 0)
+
+    @property
+    def _brain_round(self) -> int:
+        """Return the number of the round of brains: that of the ends of a tick lies behind that of its decisions."""
+        return 2 * self.round + self._leg
 
     @property
     def _several(self) -> bool:
@@ -389,8 +414,16 @@ class Ticks:
         self._ending, self._closed = None, False
         self.core.grant()
         phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
-        spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
-        phase.participant.gather([phase.participant.ask(peer, "muscle.reset", reset, span) for peer, span in spans])
+        peers = [agent.actor.peer for agent in self.agents]
+
+        def ask(peer: str) -> Pending:
+            return phase.participant.ask(peer, "muscle.reset", reset, phase.span_s("muscle.reset", peer))
+
+        def ask_again(place: int, error: GanglionError) -> Pending:
+            self._anew.set_up(peers[place], error)
+            return ask(peers[place])
+
+        phase.participant.gather([ask(peer) for peer in peers], ask_again)
         self._renew()
 
     def tick(self) -> bool:
@@ -400,34 +433,43 @@ class Ticks:
             core.skip()
         due = core.due()
         deciding = core.deciding(due)
-        self._act(deciding)
+        if self._act(deciding):
+            due = [e for e in due if core.open(e)]
         self._update(due, deciding)
-        if self._at_once and self._over:
+        if self._at_once and self._over and not self.telling():
             self._tell_ends()
         self._finish_tick()
         return self._ending is None
 
-    def _act(self, deciding: Array) -> None:
-        phase = self.phase
+    def _act(self, deciding: Array) -> bool:
+        """Have agents decide; say whether episodes were lost with their muscles."""
         asked: list[Asked] = []
         for agent in self.agents:
             low, high = np.searchsorted(deciding, (agent.first, agent.first + agent.count))
             if low < high or agent.ends:
                 asked.append(self._asked(agent, deciding[low:high] - agent.first))
-        pendings = [self._ask(one.agent, one.message, 0) for one in asked]
         passing = self._passing({one.agent.actor.name for one in asked})
-        answers = phase.participant.gather([*pendings, *passing.values()])
-        if phase.programs:
-            actors = [*(one.agent.actor for one in asked), *map(phase.by_name.__getitem__, passing)]
-            answers = heard(actors, answers)
-        for name, answer in zip(passing, answers[len(asked) :], strict=True):
-            self._wish(name, answer)
+        answers, lost = self._gather([*asked, *passing], 0)
+        for one, answer in zip(passing, answers[len(asked) :], strict=True):
+            self._wish(one.agent.actor.name, answer)
         for one, answer in zip(asked, answers, strict=False):
-            self._complete(one, answer)
+            self._complete(one, answer, one.agent in lost)
         self._seal_over()
         for one, answer in zip(asked, answers, strict=False):
-            if len(one.deciding):
+            if len(one.deciding) and one.agent not in lost:
                 self._decide(one.agent, one.deciding, answer)
+        self._anew.forget(lost)
+        return bool(lost)
+
+    def _gather(self, asked: Sequence[Asked], leg: int) -> tuple[list[Acted], list[_Agent]]:
+        """Ask muscles; return their answers, and the agents whose muscles were lost: their successors pass."""
+        lost: list[_Agent] = []
+        pendings = [self.ask(one.agent, one.message, leg) for one in asked]
+        gather = self.phase.participant.gather
+        answers = gather(pendings, lambda place, error: self._anew.muscle(asked[place], error, lost, leg))
+        if self.phase.programs:
+            answers = heard([one.agent.actor for one in asked], answers)
+        return answers, lost
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
@@ -454,14 +496,22 @@ class Ticks:
             blocks, rewards = agent.sensors.rows(blocks, len(places)), agent.rewards.rows(rewards, len(places))
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
-            blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
+            blocks,
+            rewards,
+            round=self._brain_round,
+            workers=workers,
+            ticks=self.core.tick,
+            rows=rows,
+            flags=flags.tobytes(),
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
-    def _complete(self, asked: Asked, answer: Acted) -> None:
-        """Record the decisions that a message completed."""
+    def _complete(self, asked: Asked, answer: Acted, lost: bool) -> None:
+        """Record the decisions that a message completed; of a lost muscle there are none."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, answer)
+        if lost:
+            return
         done = (flags & FIRST) == 0
         count = int(done.sum())
         objectives = answer.objective or []
@@ -544,9 +594,11 @@ class Ticks:
         phase.hooks.step = self.step
         position = (*self._base, self.step, 0)
         sent = [self._step(self.worlds[e], deciding, position) for e in due]
-        answers = phase.participant.gather([one.pending for one in sent])
+        pendings = [one.pending for one in sent]
+        answers = phase.participant.gather(pendings, lambda i, error: self._anew.environment(sent[i].world, error))
         for one, answer in zip(sent, answers, strict=True):
-            self._take(one, answer, self.step)
+            if not self._anew.is_anew(one.world, answer):
+                self._take(one, answer, self.step)
         phase.tick += 1
         now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
@@ -712,18 +764,32 @@ class Ticks:
                 agent.ends.append((places, ends, readings, earned))
                 agent.decided[places] = False
 
+    def telling(self) -> list[str] | None:
+        """Return the agents whose brains are told of ends together with those of other workers; None if of none."""
+        if not (self._at_once and self._over and self._learning and self._several):
+            return None
+        return [agent.actor.name for agent in self.agents if agent.ends and agent.brain is not None] or None
+
+    def tell_together(self, participants: dict[str, list[int]]) -> list[dict[str, Any]]:
+        """Tell agents of ends in a round of these workers; return what brains wish for."""
+        before, self.participants, self._leg = self.participants, participants, _ENDS
+        self._tell_ends()
+        self.participants, self._leg = before, 0
+        wishes, self._wishes = self._wishes, []
+        return wishes
+
     def _tell_ends(self) -> None:
         """Tell agents how episodes ended, before their next decisions, and record these episodes."""
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
-        answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
-        if self.phase.programs:
-            answers = heard([one.agent.actor for one in asked], answers)
+        answers, lost = self._gather(asked, 2)
         for one, answer in zip(asked, answers, strict=True):
-            self._complete(one, answer)
+            self._complete(one, answer, one.agent in lost)
         self._seal_over()
+        self._anew.forget(lost)
 
     # -- what is said to agents ---------------------------------------------------------------------------------------
-    def _ask(self, agent: _Agent, message: Act, leg: int) -> Any:
+    def ask(self, agent: _Agent, message: Act, leg: int) -> Pending:
+        """Ask the muscle of an agent."""
         position = (*self._base, self.step, leg)
         return self.phase.participant.ask(agent.actor.peer, "muscle.act", message, agent.actor.act_s, position)
 
@@ -731,17 +797,21 @@ class Ticks:
         own = [self.phase.setup.worker]
         return own if self.participants is None else self.participants.get(name, own)
 
-    def _passing(self, asked: set[str]) -> dict[str, Any]:
-        """Have the agents pass that their brains await in this round together with others, and that are not asked."""
+    def _passing(self, asked: set[str]) -> list[Asked]:
+        """Return what lets those pass who do not act and whom their brains await together with other workers."""
         if not self._several:
-            return {}
-        found = {}
+            return []
+        found, nobody = [], np.zeros(0, np.int64)
         for agent in self.agents:
             name, workers = agent.actor.name, self._workers(agent.actor.name)
             if name not in asked and agent.brain is not None and self.phase.setup.worker in workers:
-                message = Act([], decide=False, round=self.round, workers=workers, passing=True)
-                found[name] = self._ask(agent, message, 0)
+                message = Act([], decide=False, round=self._brain_round, workers=workers, passing=True)
+                found.append(Asked(agent, message, nobody, nobody, [], nobody))
         return found
+
+    def numbers(self, actor: Actor) -> list[int] | None:
+        """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""
+        return next((self._anew.numbers(agent) for agent in self.agents if agent.actor is actor), None)
 
     def _wish(self, name: str, answer: Acted) -> None:
         if answer.excused:
@@ -782,54 +852,73 @@ class Ticks:
         if core.finished:
             over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
             wishes.append({**over, "known": True} if evaluation else over)
-        ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
-        if go is not None:
-            self.round, self.participants = go.round, go.participants
-        if ending is not None:
-            winner = max(ending.causes, key=lambda cause: Signal[cause["signal"]])
-            signal = Signal[winner["signal"]]
-            if signal.effect.stops:
-                budget = winner["issuer"] == "controller" and winner["reason"] == "budget"
-                self._stop(ending, _PHASE_END if budget else ending.reason)
-                return
-            if signal.effect.rebuilds:
-                text = "in a phase with bodies is not built yet; RESET begins all episodes anew"
-                raise AuthorError(f"{signal.name} {text}")
-            self._boundaries.keep(ending.causes, self.step)
-            self._reset(str(winner["issuer"]), signal)
+        while self._stand(wishes):
+            wishes = []
+        if self._ending is not None:
+            return
         core.tick += 1
         self._renew()
         if not self.phase.common and not evaluation:
             self._reports = []
+
+    def _stand(self, wishes: list[dict[str, Any]]) -> bool:
+        """Stand at the boundary, and do what is said there; say whether to stand once more in this tick."""
+        ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
+        if go is not None:
+            self.round, self.participants = max(go.round, self.round), go.participants
+        if ending is None:
+            return False
+        winner = max(ending.causes, key=lambda cause: Signal[cause["signal"]])
+        signal = Signal[winner["signal"]]
+        if signal.effect.stops:
+            budget = winner["issuer"] == "controller" and winner["reason"] == "budget"
+            self._stop(ending, _PHASE_END if budget else ending.reason)
+            return False
+        self._boundaries.keep(ending.causes, self.step)
+        self._reset("" if signal.effect.rebuilds else str(winner["issuer"]), signal)
+        if signal.effect.rebuilds:
+            self._tell_ends()
+            self._anew.rebuild()
+        return go is not None and go.participants is None  # others wait until this is done
 
     def _reset(self, issuer: str, signal: Signal) -> None:
         """Close the open episodes of an agent's environments, or of all."""
         agent = issuer.removeprefix("brain:") if issuer.startswith("brain:") else None
         for world in self.worlds:
             if agent is None or any(link.agent.actor.name == agent for link in world.links):
-                self._close(world, f"truncated: signal {signal.name}")
+                self.close(world, f"truncated: signal {signal.name}")
                 if not self.core.spent[world.number]:
                     self.core.settle(world.number)
 
-    def _close(self, world: _World, reason: str) -> None:
-        over = self.core.close(world.number, reason)
+    def close(self, world: _World, reason: str, lost: bool = False) -> None:
+        """Close the open episodes of an environment; agents are told with what they hear next."""
+        over = self.core.close(world.number, reason, lost)
         rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
         if len(rows):
             self._end(rows, np.full(len(rows), TRUNCATED, np.uint8))
         self._over += over
+        if lost:  # which may be noticed in any order
+            self._over.sort(key=lambda one: (one.environment, one.episode if one.row is None else one.row))
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
-        asked = [self._ask_reset(world) for world in due]
-        for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
-            world.world.began(answer)
+        asked = [self._ask_reset(world) for world in due if not world.anew]
+        kept = [world for world in due if not world.anew]
+        answers = self.phase.participant.gather(asked, lambda i, error: self._anew.environment(kept[i], error))
+        for world, answer in zip(kept, answers, strict=True):
+            if not self._anew.is_anew(world, answer):
+                world.world.began(answer)
+        for world in due:
+            world.anew = False
             self._begin(world)
 
+    def number_of(self, world: _World) -> int:
+        """Return the number of the next episode of an environment, or of the greatest of its bodies."""
+        return int(self.core.episode[world.rows].max()) if world.each else self.core.episodes[world.number]
+
     def _ask_reset(self, world: _World) -> Pending:
-        number = self.core.episodes[world.number]
-        if world.each:
-            number = int(self.core.episode[world.rows].max())
+        number = self.number_of(world)
         words = derive(world.world.setup["stream"], "episode", number)
         each = self.core.limits(world.number) if world.each else None
         message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
@@ -841,7 +930,7 @@ class Ticks:
     def _stop(self, ending: Ending, reason: str) -> None:
         """End the worker's part: open episodes are closed as truncated."""
         for world in self.worlds:
-            self._close(world, reason)
+            self.close(world, reason)
         self._tell_ends()
         self._ending, self._closed = ending, True
         self._tell_news(now=True)
@@ -916,7 +1005,8 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
-            self._reports.append({**told, **flags, "agents": means})
+            if not one.lost:  # else it counts for nobody
+                self._reports.append({**told, **flags, "agents": means})
             returns = {name: agent["sum"] for name, agent in means.items()}
             self._newest = {**told, "returns": returns, "reason": one.reason}
             self._untold[0] += 1

@@ -368,7 +368,8 @@ class Boundary(Message):
     `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
     of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
     terminated, truncated, reason, agents}, where `body` is `<agent>/<b>` with `episode_end: each` and else null, and
-    `agents` is as of EpisodeEnded.
+    `agents` is as of EpisodeEnded. `telling` are agents whose brains are to be told first of bodies that ended,
+    together with those of other workers: the answer names the participants, and the worker reports again.
     """
 
     worker: int
@@ -379,6 +380,7 @@ class Boundary(Message):
     causes: list[dict[str, Any]]
     episode: int = 0
     ended: list[dict[str, Any]] | None = None
+    telling: list[str] | None = None
 
 
 class Go(Message):
@@ -579,7 +581,8 @@ class MuscleSetup(_InWorker):
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body.
+    rows of all fields of values; the declarations are those of one body. `episodes` are the numbers of their next
+    episodes, where the muscle is made anew within the phase.
     """
 
     agent: str
@@ -598,6 +601,7 @@ class MuscleSetup(_InWorker):
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
+    episodes: list[int] | None = None
 
 
 class MuscleReady(Message):

@@ -186,7 +186,6 @@ AEB = "      simulation: {name: aeb}\n"
             "9:64: schedule.train.agents.ada.sensors.0: agent `ada` has no body in environment `moor`",
         ),
         (HEAD + "      simulation: {name: aeb, params: {mode: free}}\n", "not built yet: `mode: free`"),
-        (HEAD + "      recovery: {on_loss: restart}\n" + AEB, "not built yet: `on_loss: restart`"),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],
 )
