@@ -12,9 +12,8 @@ loop(State) ->
     end.
 
 answer("start", Line, {Count, Step, _}) ->
-    {["{\"sensors\": [{\"id\": \"count\", \"space\": \"Discrete(13)\"}], \"actuators\": [{\"id\": \"push\", \"space\": ",
-      "\"Discrete(3)\", \"value\": 0}], \"rewards\": [{\"id\": \"left\", \"space\": \"Box(-3, 10, ())\"}], ",
-      readings(Count), "}"], {Count, Step, number("limit", Line, 100)}};
+    {["{\"sensors\": [\"count: Discrete(13)\"], \"actuators\": [\"push: Discrete(3)\"], ",
+      "\"rewards\": [\"left: Box(-3, 10)\"], ", readings(Count), "}"], {Count, Step, number("limit", Line, 100)}};
 answer("reset", _, {_, _, Limit}) -> {["{", readings(0), "}"], {0, 0, Limit}};
 answer("update", Line, {Before, Steps, Limit}) ->
     {Count, Step} = {Before + number("push", Line, 0), Steps + 1},

@@ -10,8 +10,8 @@ let readings () = Printf.sprintf "\"readings\": {\"count\": %d}" !count
 let answer line = match called line with
   | "start" ->
     limit := Option.value (find "limit" line) ~default:100;
-    Printf.sprintf "{\"sensors\": [{\"id\": \"count\", \"space\": \"Discrete(13)\"}], \"actuators\": [{\"id\": \"push\", \
-      \"space\": \"Discrete(3)\", \"value\": 0}], \"rewards\": [{\"id\": \"left\", \"space\": \"Box(-3, 10, ())\"}], %s}" (readings ())
+    Printf.sprintf "{\"sensors\": [\"count: Discrete(13)\"], \"actuators\": [\"push: Discrete(3)\"], \
+      \"rewards\": [\"left: Box(-3, 10)\"], %s}" (readings ())
   | "reset" -> count := 0; step := 0; Printf.sprintf "{%s}" (readings ())
   | "update" ->
     count := !count + Option.value (find "push" line) ~default:0;

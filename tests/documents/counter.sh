@@ -9,9 +9,8 @@ while read -r line; do
     case $line in
     *'"call": "start"'*)
         case $line in *'"limit": '*) limit=${line##*'"limit": '}; limit=${limit%%[!0-9]*} ;; esac
-        printf '{"sensors": [{"id": "count", "space": "Discrete(13)"}], '
-        printf '"actuators": [{"id": "push", "space": "Discrete(3)", "value": 0}], '
-        printf '"rewards": [{"id": "left", "space": "Box(-3, 10, ())"}], %s}\n' "$(readings)" ;;
+        printf '{"sensors": ["count: Discrete(13)"], "actuators": ["push: Discrete(3)"], '
+        printf '"rewards": ["left: Box(-3, 10)"], %s}\n' "$(readings)" ;;
     *'"call": "reset"'*)
         count=0 step=0
         printf '{%s}\n' "$(readings)" ;;

@@ -33,7 +33,6 @@ def receive() -> list[bytes]:
     return frames
 
 
-space = {"type": "box", "shape": [], "dtype": "<f8", "low": 0, "high": 1000}
 step = -1  # nothing was begun
 
 
@@ -43,15 +42,14 @@ def answer(call: str, body: dict[str, Any]) -> dict[str, Any]:
     if call == "environment.shutdown":
         step = -1
     elif call == "environment.update":
-        (row,) = body["setpoints"]
-        if step < 0 or (len(row) != 1 and body.get("actuators") != []) or not all(0 <= push for push in row):
-            raise ValueError("expected one setpoint from 0, after environment.start")
+        if step < 0:
+            raise ValueError("expected environment.start before it")
         step += 1
         return {"readings": [[step]], "rewards": [[1]], "ticks": step, "truncated": step == 1000}
     elif call in ("environment.start", "environment.reset"):
         step = 0
-        ids = {"sensors": [{"id": "steps", "space": space}], "rewards": [{"id": "one", "space": space}]}
-        declared = {"actuators": [{"id": "push", "space": space, "value": 0}], **ids, "readings": [[0]]}
+        ids = {"sensors": ["steps: Box(0, 1000)"], "rewards": ["one: Box(0, 1000)"]}
+        declared = {"actuators": ["push: Box(0, 1000)"], **ids, "readings": [[0]]}
         return declared if call == "environment.start" else {"readings": [[0]], "rewards": []}
     else:
         raise LookupError(f"unknown call {call}")
@@ -70,9 +68,7 @@ while True:
     if len(frames) < 2:
         raise SystemExit("the kernel has gone")
     verb, serial, *rest = msgpack.unpackb(frames[1])
-    if verb == BEAT and not (rest and rest[0]):
-        send(b"", [BEAT, serial, "here"], {})
-    elif verb == CALL:
+    if verb == CALL:
         if frames != asked:  # else the same CALL again: it gets the same answer
             asked = frames
             try:
@@ -83,6 +79,7 @@ while True:
         send(frames[0], *kept)
     elif verb == ERROR:
         raise SystemExit(msgpack.unpackb(frames[2])["message"])
-    elif verb == BYE:
-        send(b"", [BYE, 1], {})
-        break
+    elif verb in (BEAT, BYE):  # what it gets, sent back
+        send(frames[0], [verb, serial], {})
+        if verb == BYE:
+            break

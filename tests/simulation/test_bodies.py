@@ -27,7 +27,7 @@ schedule:
           budget: {{episodes: {moor}}}
           episode_end: {end}
       agents:
-        - {{name: ada, brain: {brain}, muscle: echo, objective: aggregate_rewards}}
+        - {{name: ada, brain: {brain}, muscle: echo, objective: aggregate_rewards, filters: {filters}}}
         - {{name: bob, brain: none, muscle: echo, objective: aggregate_rewards}}
       bodies: {{num: [2, 1]}}
       recovery: {{on_loss: {on_loss}}}
@@ -37,7 +37,7 @@ schedule:
 AVERAGE = "[{{name: agent_objective, params: {{ada: {{phase_avg{n}: {least}}}}}}}]"
 EVALUATES = ", evaluate_every: {every}, evaluate_episodes: 2"
 FEW = {"brain": "none", "workers": 1, "lake": 60, "moor": 90, "end": "all", "conditions": "[]", "evaluate": ""}
-FEW |= {"on_loss": "recover"}
+FEW |= {"on_loss": "recover", "filters": "[]"}
 
 
 def run(tmp_path: Path, **given: Any) -> Outcome:
@@ -179,13 +179,93 @@ def test_first_readings_are_recorded(tmp_path: Path, end: str) -> None:
         assert {(episode, 0)} == {tuple(values[1:3]) for values in row["sensors"].values()}
 
 
+# -- filters -----------------------------------------------------------------------------------------------------------
+ALONE = """
+uid: alone
+seed: 3
+version: "0.1"
+schedule:
+  - train:
+      environments: [{{environment: {{uid: lake, name: counting, params: {{length: 6, anonymous: true}}}}{budget}}}]
+      agents:
+        - {{name: ada, brain: {brain}, muscle: {muscle}, objective: aggregate_rewards, filters: {filters},
+           sensors: [lake.observation], actuators: [lake.answer]}}
+      phase_config: {{mode: train, worker: 1, episodes: 4}}
+      simulation: {simulation}
+      {bodies}
+run_config: {{condition: vanilla}}
+"""
+VANILLA = {"budget": "", "simulation": "{name: vanilla}", "bodies": ""}
+BODIES = {"budget": ", budget: {episodes: 4}", "simulation": "{name: aeb}"}
+STACK = (
+    "[{name: merge_steps, params: {steps: 3, merge_actuators: true}}, delta_action, "
+    "{name: norm, params: {batch_size: 2, norm_objective_after: 3}}]"
+)
+
+
+def decisions(tmp_path: Path, **given: Any) -> list[list[Any]]:
+    """Return what each body read, set, proposed and earned in its decisions, without the names of bodies."""
+    tmp_path.mkdir()
+    outcome = simulate(ALONE.format(**given), 1, tmp_path)
+    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
+    keys = ("sensors", "setpoints", "proposed", "rewards")
+    also = ("episode", "step", "objective", "terminated", "truncated")
+    found: list[list[Any]] = [[] for _ in range(1 + max(row["body"] for row in outcome.tables["actions"]))]
+    for row in outcome.tables["actions"]:
+        values = [list(row[key].values()) for key in keys]
+        found[row["body"]].append([*values, *(row[key] for key in also)])
+    return found
+
+
+@pytest.mark.parametrize("filters", ["[delta_obs, {name: action_time_shift, params: {steps: 2}}, delta_action]", STACK])
+def test_filters_of_a_body_are_those_of_an_agent(tmp_path: Path, filters: str) -> None:
+    """One body is filtered as an agent is whose phase has none, both halves, what they publish included."""
+    given = {"filters": filters, "brain": "log", "muscle": "echo"}
+    bodies = decisions(tmp_path / "bodies", **given, **BODIES, bodies="bodies: {num: 1}")
+
+    assert decisions(tmp_path / "plain", **given, **VANILLA) == bodies
+
+
+def test_each_body_has_filters_of_its_own(tmp_path: Path) -> None:
+    """Histories are per body: bodies that do not interact are filtered as if each was alone."""
+    given = {"filters": "[delta_obs, merge_steps, delta_action]", "brain": "log", "muscle": "echo"} | BODIES
+    alone = decisions(tmp_path / "one", **given, bodies="bodies: {num: 1}")
+
+    assert alone * 3 == decisions(tmp_path / "three", **given, bodies="bodies: {num: 3}")
+
+
+RULES = "{match: {body: 1}, learn: false}, {match: {body: 2}, reward: {scale: 2}}"
+
+
+@pytest.mark.parametrize("filters", ["[]", STACK])
+def test_objects_and_arrays_are_filtered_alike(tmp_path: Path, filters: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Muscles and brains that take arrays see what those see that are one object per body."""
+    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
+    objects, arrays = (
+        decisions(
+            tmp_path / form,
+            filters=filters,
+            muscle=f"'simulation.forms:{form}Muscle'",
+            brain=f"'simulation.forms:{form}Brain'",
+            **BODIES,
+            bodies=f"bodies: {{num: 3, rules: [{RULES}]}}",
+        )
+        for form in ("Object", "Array")
+    )
+
+    assert objects == arrays
+    assert objects[0] != objects[2]
+
+
 # -- losses -----------------------------------------------------------------------------------------------------------
 TABLES = ("phases", "signals", "episodes", "resets", "steps", "actions", "bodies", "evaluations")
+NORM = "[{name: merge_steps, params: {merge_actuators: true}}, {name: norm, params: {batch_size: 3}}]"
 SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {
     "workers": st.integers(1, 2),
     "brain": st.sampled_from(["none", "log"]),
     "end": st.sampled_from(["all", "each"]),
+    "filters": st.sampled_from(["[]", "[delta_obs, delta_action]", NORM]),
     "evaluate": st.sampled_from(["", EVALUATES.format(every=2)]),
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
 def test_program_and_plugin_give_equal_results(program: Program, reference: tuple[Path, Rows], tmp_path: Path) -> None:
     """Two documents that differ in `name` and `command` only leave equal rows in every table."""
     folder, expected = reference
-    name = f"by-{Path(program.argv[-1]).suffix.strip('.') or 'c'}"
+    name = "by-" + re.sub("[^a-z0-9]+", "-", program.argv[-1].lower()).strip("-")[-60:]
     document = _document(tmp_path, command_of(program), 2, 2)
     done = ganglion(folder, "-q", "run", str(document), "--name", name)
 

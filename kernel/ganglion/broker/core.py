@@ -277,7 +277,7 @@ class Broker:
             if now_s - link.heard_s <= limits.BEAT_AFTER_SILENCE_S:
                 return []
             link.asked_s = now_s
-            return [self._say(link, Head(Verb.BEAT, 1), b"")]
+            return [self._say(link, Head(Verb.BEAT, 0), b"")]
         if now_s - link.asked_s <= limits.BEAT_ANSWER_S or (not peer.beats_in_call and self._working(link)):
             return []
         reason = f"silent for {now_s - link.heard_s:.1f} s"
@@ -306,6 +306,8 @@ class Broker:
     def _forward(
         self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes], now_s: float
     ) -> list[Effect]:
+        if head.verb is Verb.BYE and peer.role is not Role.SUPERVISOR:  # who was bidden may send it back
+            return self._to_kernel(link, peer, head, frames, now_s)
         route = self._route(link, peer, to)
         verb = head.verb
         if route is None:
@@ -405,7 +407,9 @@ class Broker:
     def _to_kernel(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes], now_s: float) -> list[Effect]:
         """Decide about one message to the empty name: answer it, or hand it on to the supervisor."""
         if head.verb is Verb.BEAT:
-            return [] if head.call else [self._say(link, Head(Verb.BEAT, head.serial, "here"), b"")]
+            if head.call or not head.serial:  # an answer: `here`, or our own question sent back
+                return []
+            return [self._say(link, Head(Verb.BEAT, head.serial, "here"), b"")]
         if head.verb is Verb.BYE:
             answer = self._say(link, Head(Verb.BYE, head.serial), b"")
             self.register.left(link.name)

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
-from ganglion.document.bodies import bodies_of, check_rules, check_timelines, ends
+from ganglion.document.bodies import bodies_of, check_policies, check_rules, check_timelines, ends, policies_of
 from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY
+from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, sources_of
 
 
 def replays(agent: Node) -> list[Node]:
@@ -79,9 +79,19 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
 def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
     """Return a fault where a model or episodes of this run are asked for of an agent that it did not have before."""
     faults = []
-    for name, agent, load in ((n, a, node) for n, a in phase.agents.items() for node in reads(a)):
+    read = [(name, node) for name, agent in phase.agents.items() for node in reads(agent)]
+    for policy, bodies in policies_of(phase.bodies, phase.plans):
+        for name in dict.fromkeys(body.agent for body in bodies if body.policy.source == "frozen"):
+            load, begins = (
+                policy.get("load") if isinstance(policy.value, dict) else None,
+                phase.agents[name].get("load"),
+            )
+            read += [] if load is None else [(name, load)]
+            if load is None and begins is None and not any(name in other.agents for other in earlier):
+                faults.append(policy.fault(f"frozen: agent `{name}` begins this phase without a model: give `load`"))
+    for name, load in read:
         asked = {key: node for key in load.map if (node := load.get(key))}
-        continues = load is agent.map.get("load") and not asked.keys() & {"agent", "phase"}
+        continues = load not in phase.agents[name].entries("replay") and not asked.keys() & {"agent", "phase"}
         if continues or asked.keys() & _ELSEWHERE:
             continue
         whose = load.text("agent") or name
@@ -199,8 +209,17 @@ class _Phase:
         if self.unclear:
             return
         plans = bodies_of(phase.bodies, list(phase.agents), list(phase.environments), self._wrong, phase.mark)
+        phase.plans = plans
         self._seen({(body.agent, body.environment) for body in plans})
         check_rules(phase.bodies, self._wrong)
+        mode = phase.setting("mode")
+        trains = mode is None or mode.value == "train"
+        learners = [name for name, agent in phase.agents.items() if trains and has_brain(agent)]
+        check_policies(phase.bodies, plans, phase.agents, learners, self._wrong)
+        for policy, _ in policies_of(phase.bodies, plans):
+            load = policy.get("load") if isinstance(policy.value, dict) else None
+            if load is not None:
+                self._load(load)
         check_timelines(phase.environments, plans, self._wrong)
         self._unbuilt()
         params = None if phase.simulation is None else phase.simulation.get("params")
@@ -237,7 +256,7 @@ class _Phase:
         if lead is not None:
             self._wrong(lead, "not built yet: `lead`")
         for agent in phase.agents.values():
-            for key in ("filters", "replay"):
+            for key in ("replay",):
                 if agent.entries(key):
                     self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
         for entry in phase.environments.values():
@@ -250,7 +269,8 @@ class _Phase:
         worker = self.phase.setting("worker")
         if worker is None or not isinstance(worker.value, int) or self.unclear:
             return
-        each = 1 + len(self.phase.environments) + len(self.phase.agents)
+        sources = [sources_of(self.phase.plans, name) for name in self.phase.agents]
+        each = 1 + len(self.phase.environments) + sum(map(len, sources))
         needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
         if needed > processes_per_run():
             message = f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
-from ganglion.peer.author import Hooks, Tolerated
+from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.peer.author import Hooks, Tolerated, naming
+from ganglion.peer.filters import BodyFilters
 from ganglion.peer.step.arrays import Readings, batch_field
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
@@ -31,10 +31,12 @@ class Acting:
     Args:
         setup: Of the muscle, with its bodies.
         layouts: Of one body's sensors and actuators.
-        actuators: With their no-ops.
+        informations: What its muscle sees and sets, behind filters.
+        noops: Of the actuators that are applied.
         muscles: One, or one per body.
         objectives: One that is `batched`, or one per body.
         memories: Of bodies whose muscle or objective has one; else empty.
+        filters: Between them and the bus, if there are any.
     """
 
     def __init__(
@@ -46,8 +48,12 @@ class Acting:
         muscles: Sequence[Muscle],
         objectives: Sequence[Objective],
         memories: Sequence[Memory],
+        noops: Sequence[Any],
+        filters: BodyFilters | None = None,
     ) -> None:
         self._setup, (self._sensors, self._actuators), self._mode = setup, layouts, Mode(setup.mode)
+        self._filters = filters
+        self._views, self._moves = layouts if filters is None else (filters.seen, filters.moved)
         self._readings_of, self._offered = informations[0], Template(informations[1])
         self._declared = list(informations[1])
         self._hooks, self._judging = hooks
@@ -58,10 +64,19 @@ class Acting:
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
+        self.learning = True  # else the brain is told nothing of what is decided from now on
+        self._tells = self._learns.copy()  # whether it is told of the open decision
         self._seen = [np.zeros((n, run.width), run.dtype) for run in self._sensors.runs]
         self._set = [np.zeros((n, run.width), run.dtype) for run in self._actuators.runs]
-        noops = self._actuators.field([[it.value for it in self._declared]])
-        self._noops = [run.matrix(block, 1)[0] for run, block in zip(self._actuators.runs, noops, strict=True)]
+        self._noops = _row(self._actuators, noops)
+        # What is seen and set behind filters; `_blind` are those of whose open decision a filter showed nothing.
+        self._shown, self._own, self._rests = self._seen, self._set, self._noops
+        self._blind = np.zeros(n, bool)
+        self._sent: list[Any] = []  # what filters add for the brain
+        self._ahead, self._ahead_blind = np.zeros(n, bool), np.zeros(n, bool)  # who has looked at its next readings
+        if filters is not None:
+            self._shown, self._own, self._next = self._views.zeros(n), self._moves.zeros(n), self._views.zeros(n)
+            self._rests, self._sent = _row(self._moves, [it.value for it in self._declared]), [None] * n
         self._open, self._began = np.zeros(n, bool), np.zeros(n, bool)
         self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
         if setup.episodes is not None:
@@ -70,16 +85,26 @@ class Acting:
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
-    STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array")
+    STATE = (
+        *("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array"),
+        *("learning", "_tells"),
+    )
+    FILTERED = ("_shown", "_own", "_blind", "_sent")
 
     def state(self) -> dict[str, Any]:
         """Return what a successor needs, between two messages."""
-        return {name: getattr(self, name) for name in self.STATE}
+        return {name: getattr(self, name) for name in self._names_of_state}
+
+    @property
+    def _names_of_state(self) -> tuple[str, ...]:
+        return self.STATE if self._filters is None else (*self.STATE, *self.FILTERED)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
-        for name in self.STATE:
+        for name in self._names_of_state:
             setattr(self, name, writable_copy(state[name]))
+        if self._filters is None:
+            self._shown, self._own = self._seen, self._set
 
     def declare(self, rewards: Layout) -> None:
         """Take the layout of the rewards."""
@@ -205,14 +230,21 @@ class Acting:
         """Return what the brain is told of completed decisions, None if of none."""
         if self._setup.brain is None:
             return None
-        learns = self._learns[places]
+        learns = self._tells[places] & ~self._blind[places]
+        views: list[Array] = []
+        if self._filters is not None and learns.any():
+            views, learns = self._look_ahead(self._filters, places, readings, learns)
         if not learns.all():
             if not learns.any():
                 return None
             chosen = np.flatnonzero(learns)
-            places, flags = places[chosen], flags[chosen]
+            places, flags, views = places[chosen], flags[chosen], [run[chosen] for run in views]
             readings, rewards = [run[chosen] for run in readings], [run[chosen] for run in rewards]
             objectives = [objectives[i] for i in chosen.tolist()]
+        filtered: dict[str, Any] = {}
+        if self._filters is not None:
+            filtered = {"observations": blocks_of(self._shown, places), "next_observations": blocks_of(views)}
+            filtered["proposed"] = blocks_of(self._own, places)
         return Think(
             worker=self._setup.worker,
             episode=int(self._episode[places[0]]),
@@ -227,7 +259,87 @@ class Acting:
             flags=(flags & (TERMINATED | TRUNCATED)).tobytes(),
             decisions=self._number[places].astype("<i8").tobytes(),
             episodes=self._episode[places].astype("<i8").tobytes(),
+            **filtered,
         )
+
+    # -- filters ------------------------------------------------------------------------------------------------------
+    def _look_ahead(
+        self, filters: BodyFilters, places: Array, readings: list[Array], learns: Array
+    ) -> tuple[list[Array], Array]:
+        """Let filters show what came of decisions; return that, and of which the brain can be told."""
+        mine = np.flatnonzero(learns)
+        chosen = places[mine].tolist()
+        filters.keep(chosen)
+        steps = (self._number[chosen] + 1).tolist()
+        found, saw = filters.view(chosen, steps, [run[mine] for run in readings])
+        views = self._views.zeros(len(places))
+        for whole, kept, part in zip(views, self._next, found, strict=True):
+            whole[mine] = kept[chosen] = part
+        self._ahead[chosen], self._ahead_blind[chosen] = True, ~saw
+        learns[mine] = saw
+        return views, learns
+
+    def receive(self, published: Mapping[int, Mapping[str, Any]]) -> None:
+        """Give filters what their other halves published; what they show of the same readings is looked at again."""
+        if self._filters is not None and published:
+            if self._filters.go_back():
+                self._ahead[:] = False
+            for number, arrays in published.items():
+                self._filters.receive(number, arrays)
+
+    def _look(self, filters: BodyFilters, places: Array, begun: Array) -> None:
+        """Let filters show the readings of these bodies, of which some begin an episode."""
+        self._ahead[begun] = False
+        filters.begin(begun.tolist())
+        ahead = places[self._ahead[places]]
+        for kept, run in zip(self._shown, self._next, strict=True):
+            kept[ahead] = run[ahead]
+        self._blind[ahead] = self._ahead_blind[ahead]
+        fresh = places[~self._ahead[places]]
+        if len(fresh):
+            views, saw = filters.view(
+                fresh.tolist(), self._decisions[fresh].tolist(), [run[fresh] for run in self._seen]
+            )
+            for kept, run in zip(self._shown, views, strict=True):
+                kept[fresh] = run
+            self._blind[fresh] = ~saw
+        self._ahead[:] = False
+
+    def _filtered(self, filters: BodyFilters, places: Array, fresh: Array) -> Field:
+        """Return what is applied of what muscles propose upon what filters show them."""
+        for kept, value in zip(self._own, self._rests, strict=True):
+            kept[places] = value
+        self._keep_each(places, [None] * len(places))
+        for place in places.tolist():
+            self._sent[place] = None
+        seeing = ~self._blind[places]
+        looked, found = places[seeing], [run[places] for run in self._set]  # as before, unless something is applied
+        if not len(looked):
+            return blocks_of(found)
+        blocks, excused = self._proposals(looked, fresh[seeing])
+        matrices = self._moves.matrices(blocks, len(looked))
+        rows, at = self._moves.bodies(blocks, "setpoints", len(looked)), np.flatnonzero(seeing).tolist()
+        for i, place in enumerate(looked.tolist()):
+            if excused is not None and excused[i]:
+                continue
+            try:
+                values, data = filters.apply(place, rows[i], self._data_of(place))
+                applied = _row(self._actuators, values)
+                told = None if data is None else self._hooks.tolerate("filters", serialize, data, None, "data")
+            except Tolerated:
+                self._keep_each(places[[at[i]]], [None])
+                continue
+            self._sent[place] = told
+            for kept, run in zip(self._own, matrices, strict=True):
+                kept[place] = run[i]
+            for whole, row in zip(found, applied, strict=True):
+                whole[at[i]] = row
+        return blocks_of(found)
+
+    @property
+    def proposed(self) -> Field:
+        """What muscles proposed themselves in the decisions made last, where filters stand behind them."""
+        return blocks_of(self._own, self._deciding)
 
     # -- decisions ----------------------------------------------------------------------------------------------------
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
@@ -254,23 +366,33 @@ class Acting:
                     self._hooks("reset", self.muscles[place].reset)
         self._began[begun] = True
         self._hooks.step = int(self._decisions[places[0]])
-        blocks = self._proposed(places, fresh) if self.arrays else self._proposed_by_each(places)
+        if self._filters is None:
+            blocks, _ = self._proposals(places, fresh)
+        else:
+            self._look(self._filters, places, begun)
+            blocks, self._deciding = self._filtered(self._filters, places, fresh), places
         matrices = [run.matrix(block, len(places)) for run, block in zip(self._actuators.runs, blocks, strict=True)]
         for kept, run in zip(self._set, matrices, strict=True):
             kept[places] = run
         self._number[places] = self._decisions[places]
         self._decisions[places] += 1
         self._open[places] = True
+        if self._setup.pool is not None:
+            self._tells[places] = self._learns[places] & self.learning
         return blocks, self._noted(places)
 
-    def _proposed(self, places: Array, fresh: Array) -> Field:
+    def _proposals(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
+        """Return what muscles propose, and of whom it is what was proposed before, since an error was excused."""
+        return self._proposed(places, fresh) if self.arrays else self._proposed_by_each(places)
+
+    def _proposed(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
         """Return what the one muscle of all bodies proposes."""
         count, muscle = len(places), self.muscles[0]
-        matrix = matrix_of(self._sensors, [run[places] for run in self._seen], count)
+        matrix = matrix_of(self._views, [run[places] for run in self._shown], count)
         fresh.flags.writeable = False
         batch = Batch(
             observations=matrix,
-            readings=Readings(self._sensors, matrix),
+            readings=Readings(self._views, matrix),
             bodies=[self._bodies[place] for place in places.tolist()] if count < self.count else self._bodies,
             step=self._decisions[places],
             episode=self._episode[places],
@@ -281,16 +403,16 @@ class Acting:
             result = self._hooks.tolerate("propose_batch", muscle.propose_batch, batch)
         except Tolerated:
             self._keep(None, places)
-            return blocks_of(self._set, places)  # as before
+            return blocks_of(self._own, places), [True] * count  # as before
         setpoints, data = result if type(result) is tuple and len(result) == 2 else (result, None)
         hooks = self._hooks
         blocks: Field = hooks("propose_batch", self._blocks_of, setpoints, places)
         hooks("propose_batch", self._keep, data, places)
-        return blocks
+        return blocks, None
 
     def _blocks_of(self, setpoints: Any, places: Array) -> Field:
         """Return proposals as they travel; AuthorError names what does not fit, and its body."""
-        layout, count = self._actuators, len(places)
+        layout, count = self._moves, len(places)
         names = [self._names[place] for place in places.tolist()]
         if isinstance(setpoints, Mapping):
             return batch_field("setpoint", layout, setpoints, names)
@@ -311,14 +433,14 @@ class Acting:
             read_batch_proposal(setpoints, self._declared, count)  # says what is wrong
         values: list[list[Any]] = []
         for name, vector in zip(names, matrix, strict=True):
-            with _naming(name):
+            with naming(name):
                 (row,), _ = read_batch_proposal(vector[None], self._declared, 1)
                 self._refuse_infinite(row)
             values.append(row)
         return layout.field(values)
 
     def _refuse_infinite(self, row: Sequence[Any]) -> None:
-        infinite = self._actuators.infinite(row)
+        infinite = self._moves.infinite(row)
         if infinite is not None:
             raise AuthorError(f"setpoint {infinite}: expected a finite number, found {row!r:.80}")
 
@@ -359,37 +481,41 @@ class Acting:
 
     def _data_at(self, places: Array) -> Any:
         """Return the data of bodies as they travel: an array of all, a list, or None if there are none."""
+        if self._filters is not None:
+            sent = [self._sent[place] for place in places.tolist()]
+            return None if all(value is None for value in sent) else sent
         if self._array is not None:
             return serialize(self._array[places], None, "data")
         found = [] if self._data is None else [self._data[place] for place in places.tolist()]
         return None if all(value is None for value in found) else [serialize(v, None, "data") for v in found]
 
-    def _proposed_by_each(self, places: Array) -> Field:
+    def _proposed_by_each(self, places: Array) -> tuple[Field, Sequence[bool] | None]:
         """Return what the muscles of these bodies propose, one after the other."""
-        count, hooks, layout = len(places), self._hooks, self._actuators
+        count, hooks, layout = len(places), self._hooks, self._moves
         rows: list[list[Any]] = []
         told: list[Any] = []
-        for place, values in zip(
-            places.tolist(), self._sensors.bodies(blocks_of(self._seen, places), "act.readings", count), strict=True
+        excused = [False] * count
+        for i, (place, values) in enumerate(
+            zip(places.tolist(), self._views.bodies(blocks_of(self._shown, places), "act.readings", count), strict=True)
         ):
             hooks.step = int(self._decisions[place])
             sensors, offered = self._readings_of.hold(values), self._offered.empty()
             try:
-                with _naming(self._names[place]):
+                with naming(self._names[place]):
                     result = hooks.tolerate("propose_actions", self.muscles[place].propose_actions, sensors, offered)
                     row, data = hooks("propose_actions", self._read, result)
             except Tolerated:
-                kept = blocks_of(self._set, np.array([place]))
-                rows.append(layout.values(kept, "setpoints"))
+                rows.append(layout.values(blocks_of(self._own, np.array([place])), "setpoints"))
                 told.append(None)
+                excused[i] = True
                 continue
             rows.append(row)
             told.append(data)
         self._keep_each(places, told)
-        return layout.field(rows)
+        return layout.field(rows), excused
 
     def _read(self, result: Any) -> tuple[list[Any], Any]:
-        layout = self._actuators
+        layout = self._moves
         values, data = read_proposal(result, layout.ids)
         for uid, space, value in zip(layout.ids, layout.spaces, values, strict=True):
             if not space.contains(value):
@@ -408,11 +534,6 @@ class Acting:
         return {i: noted for i, noted in found.items() if noted} or None
 
 
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Name the body whose proposal an error is about."""
-    try:
-        yield
-    except GanglionError as error:
-        error.add_note(f"body {name}")
-        raise
+def _row(layout: Layout, values: Sequence[Any]) -> list[Array]:
+    """Return the values of one body as a row of each block."""
+    return [matrix[0] for matrix in layout.matrices(layout.field([list(values)]), 1)]

@@ -68,16 +68,18 @@ class Anew:
     # -- muscles ------------------------------------------------------------------------------------------------------
     def muscle(self, asked: Asked, error: GanglionError, lost: list[_Agent], leg: int) -> Pending:
         """Have the successor of a lost muscle pass what the lost one was asked; raises the error if it costs more."""
-        agent, phase = asked.agent, self._ticks.phase
-        self._host.set_up_again(phase, agent.actor.peer, error)
-        if agent not in lost:
-            lost.append(agent)
+        agent = asked.agent
+        self.set_up(agent, error, lost)
+        if self._ticks.play is not None:
+            self._ticks.play.again(agent)
         message = Act([], decide=False, round=asked.message.round, workers=asked.message.workers, passing=True)
         return self._ticks.ask(agent, message, leg)
 
-    def set_up(self, peer: str, error: GanglionError) -> None:
-        """Have the successor of a lost muscle take part, which has nothing open; raises the error if it costs more."""
-        self._host.set_up_again(self._ticks.phase, peer, error)
+    def set_up(self, agent: _Agent, error: GanglionError, lost: list[_Agent]) -> None:
+        """Have the successor of a lost muscle take part; raises the error if it costs more."""
+        self._host.set_up_again(self._ticks.phase, agent.actor.peer, error)
+        if agent not in lost:
+            lost.append(agent)
 
     def forget(self, lost: Sequence[_Agent]) -> None:
         """Give up what the lost muscles of these agents had in hand."""
@@ -91,12 +93,11 @@ class Anew:
     def numbers(self, agent: _Agent) -> list[int] | None:
         """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""
         core = self._ticks.core
-        rows = slice(agent.first, agent.first + agent.count)
-        found = core.episode[rows].copy()
+        found = core.episode[agent.rows].copy()
         for link in agent.links:
             if core.clocks[link.world.number].end != "each":
                 found[link.places] = core.episodes[link.world.number]
-        found += core.alive[rows]
+        found += core.alive[agent.rows]
         return found.tolist() if np.any(found) else None
 
     # -- all of them --------------------------------------------------------------------------------------------------
@@ -107,3 +108,6 @@ class Anew:
         self._host.rebuild(ticks.phase, [world.world for world in worlds], lambda: list(map(self.start, worlds)))
         for world in worlds:
             world.anew = True
+        if ticks.play is not None:
+            for agent in ticks.agents:
+                ticks.play.again(agent)

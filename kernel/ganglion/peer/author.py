@@ -7,7 +7,8 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
@@ -285,6 +286,16 @@ class Hooks:
         if self._runner is not None:
             self._runner.close()
             self._runner = None
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Name the body which an error is about."""
+    try:
+        yield
+    except GanglionError as error:
+        error.add_note(f"body {name}")
+        raise
 
 
 def identity(words: bytes) -> dict[str, Any]:

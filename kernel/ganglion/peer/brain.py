@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Layout
-from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, parted
+from ganglion.peer.step.opponents import Opponents
+from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, matrix, parted, picked, taken
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
     Brain,
@@ -48,6 +50,7 @@ from ganglion.wire.messages import (
     BrainStore,
     BrainStored,
     Done,
+    PolicyAsked,
     Think,
     Thought,
     UpdateAsked,
@@ -118,7 +121,7 @@ class BrainHost(AgentHost):
             hooks("check_spaces", lambda: cls.check_spaces(sensors, actuators, **params))
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
-        self._filters: LearningFilters | None = self._make_filters(LearningFilters)
+        self._filters = self._make_filters(LearningFilters, setup.filters) if setup.filters else None
         applied = None
         if self._filters is not None:
             applied = actuators
@@ -144,6 +147,8 @@ class BrainHost(AgentHost):
         self._thoughts = 0
         self._last_update: Any = None
         self._signals: dict[int, dict[str, Any]] = {}
+        self._opponents = Opponents(setup.pools, setup.opponents) if setup.pools else None
+        self._sources = [np.array(places) for places in setup.sources or ()]
         self._answers_first = setup.sync in ("pipelined", "async")
         self._late: Exception | None = None  # raised when no request was open: the next one is answered by it
         hooks("setup", brain.setup)
@@ -211,6 +216,7 @@ class BrainHost(AgentHost):
             "has_filters": self._has_filters,
             "learn_every": self._learn_every,
             "notes": self._notes.export(),
+            "opponents": None if self._opponents is None else self._opponents.state(),
         }
 
     def _go_on(self, state: State) -> None:
@@ -240,6 +246,8 @@ class BrainHost(AgentHost):
         self._has_filters = dict(books["has_filters"])
         self._learn_every = books["learn_every"]
         self._notes.restore(books["notes"])
+        if self._opponents is not None:
+            self._opponents.restore(books["opponents"])
         if self._filters is not None:
             self._filters.restore(books["filters"])
 
@@ -284,9 +292,9 @@ class BrainHost(AgentHost):
             with suppress(Tolerated):
                 self._take(self._hooks.tolerate("initial_update", brain.initial_update, muscle))
             self._notes.take(join.worker, brain)
-        self._has.pop(muscle, None)
-        self._has_filters.pop(muscle, None)
-        self._reply(request, join.worker, None)
+        self._has.pop(self._seat_name(join), None)
+        self._has_filters.pop(self._seat_name(join), None)
+        self._reply(request, join, None)
         return DEFERRED
 
     def _told_every(self, brain: Brain) -> int:
@@ -300,20 +308,29 @@ class BrainHost(AgentHost):
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
         """Let a muscle go."""
-        self._has.pop(self._muscle(leave.worker), None)
-        self._has_filters.pop(self._muscle(leave.worker), None)
+        self._has.pop(self._seat_name(leave), None)
+        self._has_filters.pop(self._seat_name(leave), None)
         return Done()
 
-    def policy(self, request: Request, _: Any) -> Any:
-        """Give the newest update to a muscle that evaluates; what muscles in training have had is not changed."""
+    def policy(self, request: Request, asked: PolicyAsked) -> Any:
+        """Give the newest update to a muscle that evaluates, or to one that plays by it, and to that a drawn one.
+
+        What muscles in training have had is not changed.
+        """
         self._running()
         blobs: list[bytes] = []
+        drawn = None if self._opponents is None or not asked.draw else self._opponents.draw(request.peer)
+        if drawn is not None:
+            version, packed, blobs = drawn
+            thought = Thought(msgpack.unpackb(packed), True, version=version)
+            self.participant.reply(request, thought, list(blobs))
+            return DEFERRED
         update = None if self._last_update is None else serialize(self._last_update, blobs, "update")
         filters = self._filters
         arrays = filters.travelling(blobs) if filters is not None and filters.version else None
         if self._last_update is None and arrays is None:
-            return Thought()
-        thought = Thought(update, self._last_update is not None, filters=arrays)
+            return Thought(version=self._version)
+        thought = Thought(update, self._last_update is not None, filters=arrays, version=self._version)
         self.participant.reply(request, thought, blobs)
         return DEFERRED
 
@@ -371,9 +388,13 @@ class BrainHost(AgentHost):
         """Take a row, or the wish for the newest update; answer when its round is complete."""
         if self._brain is None or self._late is not None:
             self._running()
-        workers = message.workers or [message.worker]
-        if message.worker not in workers:
-            raise RemoteProtocolError(f"think.workers: worker {message.worker} is not among {list(workers)}")
+        seat = (
+            message.worker * len(self._sources or "-") + message.source
+        )  # its number among the muscles of all workers
+        workers = message.workers or [seat]
+        if seat not in workers:
+            what = "worker" if not self._sources else "muscle"
+            raise RemoteProtocolError(f"think.workers: {what} {seat} is not among {list(workers)}")
         if self._answers_first:
             self._answer(request, message)
         if len(workers) == 1:
@@ -388,15 +409,15 @@ class BrainHost(AgentHost):
         if found.awaited != awaited:
             text = f"think.workers: round {message.round} awaits {list(found.awaited)}, found {list(awaited)}"
             raise RemoteProtocolError(text)
-        former = found.rows.get(message.worker)
+        former = found.rows.get(seat)
         if former is not None and isinstance(message, UpdateAsked):
-            found.rows[message.worker] = (request, former[1])  # of a muscle that was lost since: its row counts
+            found.rows[seat] = (request, former[1])  # of a muscle that was lost since: its row counts
         else:
-            found.rows[message.worker] = (request, message)
+            found.rows[seat] = (request, message)
         if len(found.rows) == len(awaited):
             del self._rounds[message.round]
             self._round = message.round
-            self._think_together(request, [found.rows[worker] for worker in awaited])
+            self._think_together(request, [found.rows[one] for one in awaited])
         return DEFERRED
 
     update = think  # the wish for the newest update
@@ -406,8 +427,11 @@ class BrainHost(AgentHost):
         try:
             if self._bodies:
                 thinks = [(request, message) for request, message in rows if isinstance(message, Think)]
+                before = self._thoughts
                 if thinks:
                     self._think_of_bodies(thinks)
+                if self._opponents is not None and self._last_update is not None:
+                    self._opponents.learned(self._thoughts - before, self._snapshot_of_model)
                 rows_left: list[tuple[Request, Think | UpdateAsked]] = []
             else:
                 rows_left = rows
@@ -439,35 +463,108 @@ class BrainHost(AgentHost):
         """Think about what many bodies have decided, worker after worker."""
         brain = self._running()
         chunks: list[Transitions] = []
+        if self._sources:
+            rows = [(request, self._numbered(think)) for request, think in rows]
         for request, think in rows:
             if think.reward_ids is not None and think.reward_ids != self._reward_ids:
                 self._declare_rewards(think.reward_ids)
             if self._rewards is None:
                 raise RemoteProtocolError("think.rewards: they were not declared")
             chunks.append(self._stack.bodies(think, self._bodies, request.blobs))
+        if len(rows) > 1 and self._sources:
+            rows, chunks = self._in_view(rows, chunks)
         self._thoughts += sum(map(len, chunks))
         workers = [think.worker for _, think in rows]
         if self._arrays:
-            if self._memory.size_limit > 0:
-                for chunk, (_, think) in zip(chunks, rows, strict=True):
+            pairs = list(zip(chunks, rows, strict=True))
+            if self._filters is not None:
+                chunks = [self._filtered_bodies(chunk, think) for chunk, (_, think) in pairs]
+                if not any(map(len, chunks)):
+                    return
+            elif self._memory.size_limit > 0:
+                for chunk, (_, think) in pairs:
                     self._recall(chunk, think, slice(None))
             self._learn(brain, joined_transitions(chunks), workers)
             return
         for chunk, (_, think) in zip(chunks, rows, strict=True):
             for i in range(len(chunk)):
                 self._recall(chunk, think, slice(i, i + 1))
+                data = chunk.data[i]
+                if self._filters is not None:
+                    try:
+                        data, _ = self._filtered_row(chunk, i)
+                    except Tolerated:
+                        self._memory.annotate(None)
+                        self._notes.take(think.worker, brain)
+                        continue
                 self._hooks.step = int(chunk.step[i])
-                self._hear("thinking", brain.thinking, (chunk.muscle[i], chunk.data[i]), [think.worker])
+                self._hear("thinking", brain.thinking, (chunk.muscle[i], data), [think.worker])
+
+    def _filtered_row(self, chunk: Transitions, i: int) -> tuple[Any, float | None]:
+        """Return data and objective of the newest row in the memory as filters show them to the brain."""
+        objective, filters = float(chunk.objectives[i]), self._filters
+        assert filters is not None
+        filters.show_step(int(chunk.step[i]))
+        data = filters.data(chunk.muscle[i], chunk.data[i])
+        found = filters.objective(chunk.muscle[i], None if objective != objective else objective)
+        self._memory.annotate(copied(data))
+        self._memory.complete(found)
+        return data, found
+
+    def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
+        """Write rows into the memory and return them, as filters show them; those of which one was excused are out."""
+        kept: list[int] = []
+        data: list[Any] = []
+        objectives: list[float] = []
+        for i in range(len(chunk)):
+            if self._memory.size_limit > 0:
+                self._recall(chunk, think, slice(i, i + 1))
+            try:
+                one, objective = self._filtered_row(chunk, i)
+            except Tolerated:
+                self._memory.annotate(None)
+                self._notes.take(think.worker, self._running())
+                continue
+            kept.append(i)
+            data.append(one)
+            objectives.append(np.nan if objective is None else objective)
+        return replace(picked(chunk, kept), data=data, objectives=np.array(objectives, np.float64))
+
+    def _numbered(self, think: Think) -> Think:
+        """Return what a muscle of one source tells with the numbers that its bodies have among those of the agent."""
+        places = self._sources[think.source] if think.source < len(self._sources) else np.zeros(0, np.int64)
+        rows = np.frombuffer(think.rows or b"", ROW_NUMBER)
+        if len(rows) and int(rows.max()) >= len(places):
+            raise RemoteProtocolError(f"think.rows: expected numbers below {len(places)}, found {int(rows.max())}")
+        return replace(think, rows=places[rows].astype(ROW_NUMBER).tobytes())
+
+    def _in_view(
+        self, rows: Sequence[tuple[Request, Think]], chunks: Sequence[Transitions]
+    ) -> tuple[list[tuple[Request, Think]], list[Transitions]]:
+        """Return what the muscles of each worker tell as if one had told it: in agent view."""
+        told: list[tuple[Request, Think]] = []
+        found: list[Transitions] = []
+        for _, mine in groupby(zip(rows, chunks, strict=True), lambda pair: pair[0][1].worker):
+            pairs = list(mine)
+            numbers = np.concatenate([np.frombuffer(think.rows or b"", ROW_NUMBER) for (_, think), _ in pairs])
+            order = np.argsort(numbers)
+            request, think = pairs[0][0]
+            told.append((request, replace(think, rows=numbers[order].tobytes())))
+            found.append(taken(joined_transitions([chunk for _, chunk in pairs]), order.tolist()))
+        return told, found
 
     def _recall(self, chunk: Transitions, think: Think, part: slice) -> None:
         """Write some rows of many into the memory."""
         data: Any = chunk.data[part]
+        applied = chunk.actions
+        if think.proposed is not None:
+            applied = matrix(self._applied_layout, think.applied, len(chunk), "applied")
         terminated, truncated = chunk.terminated[part], chunk.truncated[part]
         self._memory.extend(
             chunk.muscle[part],
             sensor_readings=chunk.observations[part],
             actuator_setpoints=chunk.actions[part],
-            applied_setpoints=chunk.actions[part],
+            applied_setpoints=applied[part],
             rewards=chunk.rewards[part],
             objective=chunk.objectives[part],
             next_readings=chunk.next_observations[part],
@@ -486,7 +583,13 @@ class BrainHost(AgentHost):
         self._hear("learn", brain.learn, (batch,), workers)
 
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
-        self._reply(request, message.worker, self._signals.pop(message.worker, None))
+        self._reply(request, message, self._signals.pop(message.worker, None))
+
+    def _snapshot_of_model(self) -> list[Any]:
+        """Return the newest update with its number, as it travels."""
+        blobs: list[bytes] = []
+        data = serialize(self._last_update, blobs, "update")
+        return [self._version, msgpack.packb(data), blobs]
 
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
@@ -580,17 +683,21 @@ class BrainHost(AgentHost):
             )
         return each
 
-    def _reply(self, request: Request, worker: int, signal: dict[str, Any] | None) -> None:
-        muscle = self._muscle(worker)
+    def _reply(self, request: Request, message: BrainJoin | Think | UpdateAsked, signal: dict[str, Any] | None) -> None:
+        worker = message.worker
+        muscle = seat = self._muscle(worker)
+        if message.source:
+            seat = self._seat_name(message)
         newest = self._updates.get(muscle) or self._updates.get("")
-        if newest is not None and newest.version <= self._has.get(muscle, 0):
+        if not message.follows or (newest is not None and newest.version <= self._has.get(seat, 0)):
             newest = None
-        self._has[muscle] = self._version
+        if message.follows:
+            self._has[seat] = self._version
         excused, noted = (None, None) if not self._notes.due else self._notes.pop(worker)
         blobs: list[bytes] = [] if newest is None else newest.blobs
         filters, published = self._filters, None
-        if filters is not None and filters.version > self._has_filters.get(muscle, 0):
-            self._has_filters[muscle] = filters.version
+        if filters is not None and filters.version > self._has_filters.get(seat, 0):
+            self._has_filters[seat] = filters.version
             blobs = list(blobs)
             published = filters.travelling(blobs)
         thought = Thought(
@@ -601,11 +708,17 @@ class BrainHost(AgentHost):
             excused=excused,
             statistics=noted,
             together=1 if self._learn_every < 2 else self._learn_every - self._thoughts % self._learn_every,
+            version=None if newest is None or not self._bodies else newest.version,
         )
         self.participant.reply(request, thought, blobs)
 
     def _muscle(self, worker: int) -> str:
         return f"{self._setup.agent}/{worker}"
+
+    def _seat_name(self, message: BrainJoin | BrainLeave | Think | UpdateAsked) -> str:
+        """Return the name of one of the muscles of a worker."""
+        muscle = self._muscle(message.worker)
+        return f"{muscle}/{message.source}" if message.source else muscle
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)

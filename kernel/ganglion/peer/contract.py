@@ -17,7 +17,7 @@ from ganglion.sdk.environment import EnvironmentBaseline, EnvironmentState, Rewa
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.seed import derive
-from ganglion.sdk.spaces import Space, space_from_wire
+from ganglion.sdk.spaces import Space, parse_space, space_from_wire
 from ganglion.wire.messages import EnvironmentStart
 
 _KINDS: dict[str, type[Information]] = {
@@ -171,7 +171,7 @@ class Declared:
         missing = what == "rewards" and not self._program  # those of a reward whose error was tolerated
         layout = self.layouts[what] = declared_layout(declarations, what, missing)
         for i, row in enumerate(declarations) if self._program else ():
-            if row.get("value") is not None:
+            if "value" in row:
                 layout.part([i]).checked([[row["value"]]], f"{what}: value")
 
     def field(self, what: str, field: Field, name: str, count: int = 1) -> Field:
@@ -213,7 +213,12 @@ class Declared:
 
 
 def declared_layout(declarations: Sequence[Mapping[str, Any]], what: str, missing: bool = False) -> Layout:
-    """Return the layout of declarations that come from outside; RemoteProtocolError says which one is wrong."""
+    """Return the layout of declarations that come from outside; RemoteProtocolError says which one is wrong.
+
+    Where they are a list, the maps that stand for what is text take its place.
+    """
+    if isinstance(declarations, list):
+        declarations[:] = [_declared_map(row, what, i) for i, row in enumerate(declarations)]
     if len(declarations) > IDS_PER_ENVIRONMENT:
         raise RemoteProtocolError(
             f"{what}: expected at most {IDS_PER_ENVIRONMENT} declarations, found {len(declarations)}"
@@ -228,13 +233,28 @@ def declared_layout(declarations: Sequence[Mapping[str, Any]], what: str, missin
         if uid in ids:
             raise RemoteProtocolError(f"{what}[{i}].id: {uid!r} is declared twice")
         if type(row.get("space")) is not dict:
-            raise RemoteProtocolError(f"{what}.{uid}.space: expected a map, found {row.get('space')!r:.60}")
+            raise RemoteProtocolError(f"{what}.{uid}.space: expected text or a map, found {row.get('space')!r:.60}")
         try:
             spaces.append(space_from_wire(row["space"]))
         except SpaceError as error:
             raise RemoteProtocolError(f"{what}.{uid}: {error}") from error
         ids.append(uid)
     return Layout(ids, spaces, missing)
+
+
+def _declared_map(row: Any, what: str, i: int) -> Any:
+    """Return a declaration as a map: it may be text, `id: space`, and so may the space in it."""
+    if type(row) is str and ": " in row:
+        row = dict(zip(("id", "space"), row.split(": ", 1), strict=True))
+    if type(row) is not dict:
+        raise RemoteProtocolError(f"{what}[{i}]: expected text 'id: space' or a map {{id, space}}, found {row!r:.60}")
+    row = {key: value for key, value in row.items() if value is not None}
+    if type(row.get("space")) is str:
+        try:
+            row = {**row, "space": parse_space(row["space"]).to_wire()}
+        except SpaceError as error:
+            raise RemoteProtocolError(f"{what}.{row.get('id')}.space: {error}") from error
+    return row
 
 
 class Judgement:

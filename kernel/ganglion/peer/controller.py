@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
-from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure
+from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
 from ganglion.peer.lost import CommandHistory, Replayer, await_successor
@@ -453,11 +453,15 @@ class ControllerHost:
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
                 episodes=None if phase.ticks is None else phase.ticks.numbers(actor),
+                **{name: a[name] for name in ("source", "follows", "pool") if name in a},
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         for actor, ready in zip(actors, self.participant.gather(asked), strict=True):
-            actor.blocks = ready.blocks
+            actor.blocks, count = ready.blocks, len(actor.setup.get("bodies") or [0])
+            if (ready.bodies or 1) != count:
+                text = f"agent {actor.name} has {count} bodies, its program {ready.bodies or 'knows of one'}"
+                raise wrong_answer(actor.peer, "muscle.setup", RemoteProtocolError(text))
         self._fresh.difference_update(actor.peer for actor in phase.actors)
 
     def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:
@@ -483,7 +487,7 @@ class ControllerHost:
             "name": str(plugin["name"]),
             "worker": setup.worker,
             "mode": Mode(setup.mode),
-            "agents": tuple(actor.name for actor in phase.actors),
+            "agents": tuple(dict.fromkeys(actor.name for actor in phase.actors)),
             "environments": tuple(world.uid for world in phase.worlds),
             "sensors": {a.name: tuple(str(s["id"]) for s in a.setup["sensors"]) for a in phase.actors},
             **identity(setup.stream),

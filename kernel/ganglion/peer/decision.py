@@ -143,12 +143,17 @@ def finite(layout: Layout, values: list[Any]) -> list[Any]:
 _ACT = "muscle.act"
 
 
-def heard(actors: Sequence[Actor], answers: Sequence[Acted]) -> list[Acted]:
+def heard(actors: Sequence[Actor], answers: Sequence[Acted], counts: Sequence[int] | None = None) -> list[Acted]:
     """Return the answers of these muscles as our own hosts would have sent them.
 
     Our hosts have checked what they send. What a program sends that cannot be taken is blamed on it, by CallFailed.
+    With bodies, `counts` says how many of each decide.
     """
-    return [_checked(actor, answer) if actor.program else answer for actor, answer in zip(actors, answers, strict=True)]
+    expected = [None] * len(answers) if counts is None else counts
+    return [
+        _checked(actor, answer, count) if actor.program else answer
+        for actor, answer, count in zip(actors, answers, expected, strict=True)
+    ]
 
 
 def setpoints_of(actor: Actor, answer: Acted) -> Field:
@@ -159,15 +164,15 @@ def setpoints_of(actor: Actor, answer: Acted) -> Field:
         raise wrong_answer(actor.peer, _ACT, error) from error
 
 
-def _checked(actor: Actor, answer: Acted) -> Acted:
-    layout = actor.actuators
+def _checked(actor: Actor, answer: Acted, count: int | None) -> Acted:
+    layout, rows = actor.actuators, 1 if count is None else count
     setpoints, proposed = answer.setpoints, answer.proposed
     try:
         return replace(
             answer,
-            setpoints=None if setpoints is None else layout.checked(setpoints, "setpoints", finite=True),
-            proposed=None if proposed is None else layout.checked(proposed, "proposed", finite=True),
-            objective=_objective(answer.objective),
+            setpoints=None if setpoints is None else layout.checked(setpoints, "setpoints", True, rows),
+            proposed=None if proposed is None else layout.checked(proposed, "proposed", True, rows),
+            objective=_objective(answer.objective, count is not None),
             signal=_signal(actor, answer.signal),
             excused=_excused(answer.excused),
         )
@@ -175,13 +180,13 @@ def _checked(actor: Actor, answer: Acted) -> Acted:
         raise wrong_answer(actor.peer, _ACT, error) from error
 
 
-def _objective(found: list[Any] | None) -> list[float | None] | None:
-    if found is None or found == [None]:
-        return found
-    value: Any = found[0] if len(found) == 1 else found
-    if type(value) not in (int, float) or not math.isfinite(value):
+def _objective(found: list[Any] | None, several: bool) -> list[float | None] | None:
+    if found is None:
+        return None
+    right = all(value is None or (type(value) in (int, float) and math.isfinite(value)) for value in found)
+    if not right or (len(found) != 1 and not several):
         raise RemoteProtocolError(f"objective: expected a list of one finite number or nil, found {found!r:.60}")
-    return [float(value)]
+    return [None if value is None else float(value) for value in found]
 
 
 def _signal(actor: Actor, found: dict[str, Any] | None) -> dict[str, Any] | None:

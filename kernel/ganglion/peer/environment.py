@@ -394,6 +394,7 @@ class EnvironmentHost(Host):
             timestamp=timestamp,
             static_model=self._read(static_model, baseline.static_world_model),
             blocks=True,
+            bodies=None if bodies is None else bodies.count,
         )
 
     def _layout(self, what: str, informations: Any) -> Layout:

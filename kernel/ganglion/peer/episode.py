@@ -201,7 +201,8 @@ class Episode:
             indices, cut = merged
             whole = cut.whole
             field = cut(given) if whole is None else given[whole]
-            message = EnvironmentUpdate(field if world.blocks else cut.layout.rows(field), indices)
+            blocks = world.blocks and (indices is None or world.noops is None)  # as nearly always
+            message = EnvironmentUpdate(field, indices) if blocks else merged.message(field, world)
             stepped.append(world)
             applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)

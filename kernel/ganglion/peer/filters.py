@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ganglion.errors import AuthorError
-from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity
+from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity, naming
 from ganglion.peer.contract import check_once, listed, values_of
-from ganglion.peer.step.layout import Layout
+from ganglion.peer.decision import finite
+from ganglion.peer.step.layout import Layout, blocks_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.filter import Actuators, Array, Filter, Sensors
 from ganglion.sdk.information import SensorInformation, Template
@@ -196,6 +197,91 @@ class ActingFilters(FilterStack):
         """Return to where `keep` was called."""
         for one, state in zip(self.filters, kept or [], strict=False):
             _put_back(one, state)
+
+
+class BodyFilters:
+    """The muscles' halves of many bodies: a stack for each.
+
+    What one of them excused is told by a mask; nobody else is concerned.
+
+    Attributes:
+        seen, moved: The layouts of one body's sensors and actuators behind the filters.
+    """
+
+    def __init__(self, stacks: Sequence[ActingFilters], names: Sequence[str], outer: tuple[Layout, Layout]) -> None:
+        self._stacks, self._names, self._outer = list(stacks), list(names), outer
+        self.seen, self.moved = stacks[0].seen, stacks[0].moved
+        for stack, name in zip(self._stacks, names, strict=True):
+            for what, mine, other in (("sensors", stack.seen, self.seen), ("actuators", stack.moved, self.moved)):
+                if mine.pairs() != other.pairs():
+                    raise AuthorError(f"filters of bodies {names[0]} and {name} declare other {what}")
+        self.filters = [one for stack in self._stacks for one in stack.filters]
+        self._kept: dict[int, list[Any] | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._stacks[0])
+
+    def begin(self, places: Iterable[int]) -> None:
+        """Begin an episode of these bodies."""
+        for place in places:
+            self._stacks[place].reset()
+
+    def view(self, places: Sequence[int], steps: Sequence[int], runs: Sequence[Array]) -> tuple[list[Array], Array]:
+        """Return the readings of these bodies as their muscles are to see them, and who sees any."""
+        rows: list[list[Any]] = []
+        saw = np.ones(len(places), bool)
+        values = self._outer[0].bodies(blocks_of(runs), "act.readings", len(places))
+        for i, (place, step) in enumerate(zip(places, steps, strict=True)):
+            stack = self._stacks[place]
+            stack.show_step(step)
+            try:
+                with naming(self._names[place]):
+                    rows.append(stack.view(values[i])[0])
+            except Tolerated:
+                saw[i] = False
+        found = self.seen.zeros(len(places))
+        for whole, part in zip(found, self.seen.matrices(self.seen.field(rows), len(rows)), strict=True):
+            whole[saw] = part
+        return found, saw
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Keep where these bodies' filters stand, for `go_back`."""
+        self._kept = {place: self._stacks[place].keep() for place in places}
+
+    def go_back(self) -> bool:
+        """Return to where `keep` was called; says whether there was anything to go back to."""
+        kept, self._kept = self._kept, {}
+        for place, state in kept.items():
+            self._stacks[place].go_back(state)
+        return any(state is not None for state in kept.values())
+
+    def apply(self, place: int, values: Sequence[Any], data: Any) -> tuple[list[Any], Any]:
+        """Return the setpoints of a body that are to be applied, and the data for the brain; may raise Tolerated."""
+        stack = self._stacks[place]
+        with naming(self._names[place]):
+            found, data = stack.apply(stack.informed(values), data)
+            stack.hooks[0].tolerate("muscle_post_process", finite, self._outer[1], found)
+        return found, data
+
+    def receive(self, number: int, arrays: Mapping[str, Array]) -> None:
+        """Give the filters with a number what their other half published."""
+        for stack in self._stacks:
+            stack.receive(number, arrays)
+
+    def received_from(self, models: Models) -> None:
+        """Give all filters the arrays that lie with a model."""
+        for stack in self._stacks:
+            stack.received_from(models)
+
+    def show_step(self, step: int | None) -> None:
+        """Say where all are, for the blame."""
+        for stack in self._stacks:
+            stack.show_step(step)
+
+    def close(self) -> None:
+        """End the loops of async hooks."""
+        for stack in self._stacks:
+            stack.close()
 
 
 def _put_back(one: Filter, state: tuple[dict[str, Any], Any]) -> None:

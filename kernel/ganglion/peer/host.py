@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
@@ -77,11 +77,8 @@ class AgentHost(Host):
     def _hooks_of(self, kind: str, plugin: Mapping[str, Any], where: str) -> Hooks:
         return Hooks.of(self._loader, kind, plugin, where, self._tolerated_errors, f"{kind}:{self._setup.agent}")
 
-    def _make_filters(self, cls: type[_Filters]) -> _Filters | None:
-        filters = self._setup.filters
-        if not filters:
-            return None
-        return cls(self._loader, filters, f"agent {self._where}", self._given, self._tolerated_errors)
+    def _make_filters(self, cls: type[_Filters], plugins: Sequence[Mapping[str, Any]]) -> _Filters:
+        return cls(self._loader, plugins, f"agent {self._where}", self._given, self._tolerated_errors)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations

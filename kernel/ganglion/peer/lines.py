@@ -24,13 +24,14 @@ import numpy as np
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S, LINE_ANSWER_S, MESSAGE_BYTES
 from ganglion.peer.author import Loader
+from ganglion.peer.contract import declared_layout
 from ganglion.peer.step.layout import Layout
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, Information, RewardInformation, SensorInformation
 from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.part import Part
-from ganglion.sdk.spaces import Space, parse_space, space_from_wire
+from ganglion.sdk.spaces import Space
 
 T = TypeVar("T")
 
@@ -200,18 +201,14 @@ class _Piped(Part):
             raise self._lines.wrong("", str(error)) from None
 
     def _layout(self, declared: Mapping[str, Any], field: str) -> Layout:
-        """Return what a list of `{id, space}` declares; a space is text or a map."""
+        """Return what a list of `id: space` or `{id, space}` declares."""
         rows = declared.get(field)
-        if type(rows) is not list or not all(type(row) is dict and type(row.get("id")) is str for row in rows):
-            raise self._lines.wrong(field, f"expected a list of maps with id and space, found {rows!r:.80}")
-        spaces = []
-        for row in rows:
-            space = row.get("space")
-            try:
-                spaces.append(parse_space(space) if isinstance(space, str) else space_from_wire(space))
-            except (ValueError, TypeError) as error:
-                raise self._lines.wrong(f"{field}.{row['id']}.space", str(error)) from None
-        return Layout([row["id"] for row in rows], spaces)
+        if type(rows) is not list:
+            raise self._lines.wrong(field, f"expected a list of declarations, found {rows!r:.80}")
+        try:
+            return declared_layout(rows, field)
+        except RemoteProtocolError as error:
+            raise self._lines.wrong("", str(error)) from None
 
 
 class LinesEnvironment(_Piped, Environment):
@@ -219,12 +216,16 @@ class LinesEnvironment(_Piped, Environment):
 
     def start_environment(self) -> EnvironmentBaseline:
         """Start the program, and ask what it declares."""
+        if len(self.bodies) > 1:
+            raise AuthorError(f"a program that speaks lines has one body, environment {self.uid} {len(self.bodies)}")
         declared = self._begin("start", {"uid": self.uid})
         self._sensors, actuators, self._rewards = (
             self._layout(declared, field) for field in ("sensors", "actuators", "rewards")
         )
-        noops = {row["id"]: row["value"] for row in declared["actuators"] if "value" in row}
-        self._actuators = self._read(ActuatorInformation, actuators, noops, "actuators.value")
+        try:
+            self._actuators = actuators.noops(declared["actuators"])
+        except RemoteProtocolError as error:
+            raise self._lines.wrong("actuators.value", str(error)) from None
         return self._begun(declared)
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:

@@ -9,13 +9,13 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from ganglion.errors import AuthorError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
 from ganglion.peer.acting import Acting
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.filters import ActingFilters
+from ganglion.peer.filters import ActingFilters, BodyFilters
 from ganglion.peer.host import AgentHost
 from ganglion.peer.snapshot import Snapshot
 from ganglion.peer.step.arrays import Readings, takes_arrays
@@ -39,7 +39,9 @@ from ganglion.wire.messages import (
     MuscleReady,
     MuscleReset,
     MuscleSetup,
-    Nothing,
+    PolicyAsked,
+    Swap,
+    Swapped,
     Think,
     Thought,
     UpdateAsked,
@@ -59,7 +61,7 @@ class MuscleHost(AgentHost):
     """Host one muscle per phase, with its objective and its memory."""
 
     kind = "muscle"
-    calls = ("setup", "act", "reset", "shutdown")
+    calls = ("setup", "act", "swap", "reset", "shutdown")
 
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
@@ -92,15 +94,16 @@ class MuscleHost(AgentHost):
             attributes |= identity(setup.bodies[0][3])
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
         self._muscle = muscle
-        if setup.bodies is not None:
-            self._acting = self._make_acting(muscle, attributes, sensors, actuators)
-        self._filters: ActingFilters | None = self._make_filters(ActingFilters)
+        self._filters = None
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
-        if self._filters is not None:
-            filters = self._filters
+        if setup.bodies is not None:
+            sensors, actuators = self._act_by_bodies(muscle, attributes, sensors, actuators)
+        elif setup.filters:
+            filters = self._filters = self._make_filters(ActingFilters, setup.filters)
             sensors, actuators = filters.declare(muscle, sensors, actuators, setup.stream)
             muscle.sensors, muscle.actuators = sensors, actuators
-            self._seen_layout, self._own_layout = filters.seen, filters.moved
+        if self._filters is not None:
+            self._seen_layout, self._own_layout = self._filters.seen, self._filters.moved
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
         self._tells_proposals = alike(self._own_layout, self._actuator_layout)
@@ -119,20 +122,35 @@ class MuscleHost(AgentHost):
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
+        self._follows = setup.follows
+        self._version = 0  # of the update by which bodies decide
         if setup.brain is not None:
-            thought = self._ask("brain.join", BrainJoin(worker=setup.worker), None)
+            thought = self._ask("brain.join", BrainJoin(setup.worker, setup.source, setup.follows), None)
             self._receive(thought.filters)
             self._update(thought)
             self._learned |= thought.statistics or {}
-        else:
+        if setup.brain is None or not setup.follows:
             self._prepare(muscle)
-        return MuscleReady(blocks=True)
+        return MuscleReady(blocks=True, bodies=None if setup.bodies is None else len(setup.bodies))
 
-    def _make_acting(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Acting:
-        """Return what acts for many bodies: one object for all of them, or one for each."""
+    def swap(self, request: Request, swap: Swap) -> Swapped:
+        """Decide by another model of the pool from now on, or by the current one."""
+        self._running()
+        self._stands = True
+        if self._setup.pool is None or self._acting is None:
+            raise RemoteProtocolError("muscle.swap: this muscle plays by no pool")
+        ask = self.participant.ask(self._setup.pool, "brain.policy", PolicyAsked(swap.draw), self._think_s)
+        thought: Thought = deserialized(*self.participant.gather([ask], blobs=True)[0])
+        self._follows = not swap.draw
+        self._acting.learning = swap.learns
+        self._due = None
+        self._update(thought)
+        self._version = thought.version or 0
+        return Swapped(self._version)
+
+    def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
+        """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
         setup, bodies = self._setup, self._setup.bodies
-        if setup.filters:
-            raise AuthorError(f"agent {self._where}: filters beside bodies are not built yet")
         together = takes_arrays(muscle) and self._objective.batched
         muscles, objectives, memories = [muscle], [self._objective], []
         if not together:
@@ -148,12 +166,33 @@ class MuscleHost(AgentHost):
             for row, memory in zip(bodies[1:], memories[1:], strict=True):
                 own = attributes | identity(row[3]) | {"memory": memory}
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
-        layouts, informations = (self._sensor_layout, self._actuator_layout), (self._sensors, actuators)
-        hooks = (self._hooks, self._judging)
-        found = Acting(setup, layouts, informations, hooks, muscles, objectives, memories)
+        layouts, noops = (self._sensor_layout, self._actuator_layout), [it.value for it in actuators]
+        filters = None
+        if setup.filters:
+            filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
+            sensors, actuators = muscle.sensors, muscle.actuators
+        informations, hooks = (Template(sensors), actuators), (self._hooks, self._judging)
+        self._acting = Acting(setup, layouts, informations, hooks, muscles, objectives, memories, noops, filters)
         if self._rewards is not None:
-            found.declare(self._rewards)
-        return found
+            self._acting.declare(self._rewards)
+        return sensors, actuators
+
+    def _filters_of_bodies(self, muscles: Sequence[Muscle], sensors: Any, actuators: Any) -> BodyFilters:
+        """Make the filters of each body, and show muscles what is declared behind them."""
+        setup, stacks = self._setup, []
+        for i, row in enumerate(setup.bodies):
+
+            def own(stream: bytes, row: Any = row) -> bytes:
+                return derive(stream, "body", row[0], row[1]) if row is not setup.bodies[0] else stream
+
+            plugins = [{**plugin, "stream": own(plugin["stream"])} for plugin in setup.filters]
+            stack = self._make_filters(ActingFilters, plugins)
+            muscle = muscles[min(i, len(muscles) - 1)]
+            seen, moved = stack.declare(muscle, sensors, actuators, own(setup.stream))
+            muscle.sensors, muscle.actuators = (seen, moved) if i == 0 else (muscles[0].sensors, muscles[0].actuators)
+            stacks.append(stack)
+        names = [f"{row[0]}/{row[1]}" for row in setup.bodies]
+        return BodyFilters(stacks, names, (self._sensor_layout, self._actuator_layout))
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
@@ -197,7 +236,9 @@ class MuscleHost(AgentHost):
                 brain = self._setup.brain
                 if self._kept:
                     self._send_kept(None)
-                self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
+                self.participant.call(
+                    brain, "brain.leave", BrainLeave(self._worker, self._setup.source), span_s("brain.leave", {})
+                )
             for one in self._muscles():
                 self._hooks("teardown", one.teardown)
             self._hooks.close()
@@ -219,7 +260,7 @@ class MuscleHost(AgentHost):
 
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
-        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
+        pending = self.participant.ask(self._setup.policy, "brain.policy", PolicyAsked(), self._think_s)
         return deserialized(*self.participant.gather([pending], blobs=True)[0])
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -239,7 +280,7 @@ class MuscleHost(AgentHost):
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows that has been set up; nothing is decided and open."""
-        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
+        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters, self._due.version]
         return {
             "rewards": self._reward_ids,
             "told": self._told_rewards,
@@ -248,22 +289,24 @@ class MuscleHost(AgentHost):
             "learned": self._learned,
             "together": self._together,
             "acting": None if self._acting is None else self._acting.state(),
+            "follows": [self._follows, self._version],
             "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
         self._told_rewards = books["told"]
         self._learned, self._together = dict(books["learned"]), books["together"]
+        self._follows, self._version = books["follows"]
         self._begin_episode(books["episode"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
             for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
                 memory.restore(rows)
         due = books["due"]
-        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
+        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2], version=due[3])
 
     # -- filters ------------------------------------------------------------------------------------------------------
-    def _prepare_filters(self, filters: ActingFilters) -> None:
+    def _prepare_filters(self, filters: ActingFilters | BodyFilters) -> None:
         """Give filters the newest arrays of the brain that trains, else those of the model."""
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
@@ -272,10 +315,16 @@ class MuscleHost(AgentHost):
 
     def _receive(self, published: dict[str, Any] | None) -> None:
         """Give filters what their other halves published."""
-        for number, arrays in (published or {}).items():
+        for number, arrays in self._published(published).items():
+            assert self._filters is not None
+            self._filters.receive(number, arrays)
+
+    def _published(self, published: dict[str, Any] | None) -> dict[int, Any]:
+        """Return what was published by the number of the filter; RemoteProtocolError if there is none of it."""
+        for number in published or ():
             if self._filters is None or not (number.isdecimal() and int(number) < len(self._filters)):
                 raise RemoteProtocolError(f"thought.filters: there is no filter {number:.20}")
-            self._filters.receive(int(number), arrays)
+        return {int(number): arrays for number, arrays in (published or {}).items()}
 
     def _look(self, filters: ActingFilters, readings: list[Any]) -> Seen:
         values, available = filters.view(readings)
@@ -289,7 +338,7 @@ class MuscleHost(AgentHost):
         self._applied: tuple[list[Any], Field] | None = None  # setpoints of this episode, these as they travel
         self._decisions = 0
         self._hooks.step = None
-        if self._filters is not None:
+        if isinstance(self._filters, ActingFilters):  # each body begins for itself
             self._filters.show_step(None)
             self._filters.reset()
 
@@ -362,8 +411,11 @@ class MuscleHost(AgentHost):
             else:
                 reward_ids = None if self._told_rewards else self._reward_ids
                 self._told_rewards = True
+                source = (self._setup.source, self._follows)
                 think = replace(think, round=act.round, workers=act.workers, reward_ids=reward_ids)
+                think = think if source == (0, True) else replace(think, source=source[0], follows=source[1])
                 thought = self._ask("brain.think", think, position)
+            acting.receive(self._published(thought.filters))
             if thought.fresh:
                 self._due = thought
             self._learned |= thought.statistics or {}
@@ -372,16 +424,21 @@ class MuscleHost(AgentHost):
             learned, self._learned = self._learned, {}
         if self._due is not None:
             due, self._due = self._due, None
+            self._version = due.version or 0
             if self._takes_updates:
                 self._update(due)
         setpoints, statistics = acting.decide(act)
+        told = self._filters is not None and setpoints is not None and self._tells_proposals
+        versioned = self._setup.pool is not None or (self._setup.brain is not None and self._follows)
         return Acted(
             setpoints=setpoints,
+            proposed=acting.proposed if told else None,
             objective=list(objectives),
             signal=None if thought is None else thought.signal,
             statistics=statistics,
             excused=self._excused(thought),
             learned=learned,
+            version=self._version if versioned else None,
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
@@ -537,7 +594,7 @@ class MuscleHost(AgentHost):
 
     def _ask_newest(self, act: Act, position: Position | None) -> Thought:
         """Ask for the newest update, without a row."""
-        asked = UpdateAsked(worker=self._worker, round=act.round, workers=act.workers)
+        asked = UpdateAsked(self._worker, act.round, act.workers, self._setup.source, self._follows)
         return self._ask("brain.update", asked, position)
 
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
@@ -554,6 +611,7 @@ class MuscleHost(AgentHost):
         return deserialized(thought, parts)
 
     def _update(self, thought: Thought) -> None:
+        self._version = self._version if thought.version is None else thought.version
         if thought.fresh and self._muscle is not None:
             for one in self._muscles():
                 self._hooks.excused(None, "update", one.update, thought.update)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
+from ganglion.peer.play import Play, play_of
 from ganglion.peer.records import pack
 from ganglion.peer.step.layout import ROW_NUMBER, Field, Layout, blocks_of, declaration, shape_of, writable_copy
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
@@ -37,6 +38,8 @@ from ganglion.wire.messages import (
     EnvironmentUpdated,
     Go,
     MuscleReset,
+    Swap,
+    Swapped,
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
@@ -138,9 +141,9 @@ class _Link:
 
     def __init__(self, agent: _Agent, world: _World, places: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         self.agent, self.world = agent, world
-        mine = (world.rows >= agent.first) & (world.rows < agent.first + agent.count)
+        mine = np.isin(world.rows, agent.rows)
         self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
-        self.places = world.rows[mine] - agent.first  # and among those of the agent
+        self.places = np.searchsorted(agent.rows, world.rows[mine])  # and among those of the agent
         self.whole = len(self.seats) == world.count
         self.sensors = _Columns(world.sensors, agent.sensors, places["sensors"])
         self.rewards = _Columns(world.rewards, agent.rewards, places["rewards"])
@@ -148,21 +151,33 @@ class _Link:
 
 
 class _Agent:
-    """One agent: the readings, rewards and open decisions of its bodies, in its own order."""
+    """One agent: the readings, rewards and open decisions of its bodies, in its own order.
 
-    def __init__(self, actor: Actor, first: int, table: Sequence[Mapping[str, Any]], rewards: Layout) -> None:
-        self.actor, self.first, self.count, self.rewards = actor, first, len(table), rewards
+    Where its bodies decide by models of several sources there is one of these for each, with the bodies of that.
+    """
+
+    def __init__(self, actor: Actor, rows: Array, table: Sequence[Mapping[str, Any]], rewards: Layout) -> None:
+        self.actor, self.rows, self.count, self.rewards = actor, rows, len(table), rewards
+        self._dense = len(rows) == rows[-1] - rows[0] + 1  # they lie together in the table of the worker
+        self.numbers: Array | None = None  # of the bodies among all those of the agent
+        if "places" in actor.setup:
+            self.numbers = np.array(actor.setup["places"], ROW_NUMBER)
+        self.policy, self.versioned = str(table[0]["policy"]), False  # whether an answer has told of a version
+        self.version = np.zeros(self.count, np.int64)  # of the model by which the open decision was made
+        self.sources, self.source = int(actor.setup.get("sources", 1)), int(actor.setup.get("source", 0))
         self.sensors, self.actuators = Layout.of(actor.setup["sensors"]), actor.actuators
         self.brain = actor.setup.get("brain")
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.decided = np.zeros(n, bool)
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
+        self.returns: Array | None = None  # of the episode, where sides are rated
         self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
@@ -171,9 +186,20 @@ class _Agent:
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
 
+    def among(self, rows: Array) -> Any:
+        """Return which of these rows, ascending, are of its bodies: a slice, or a mask."""
+        if self._dense:
+            return slice(*np.searchsorted(rows, (self.rows[0], self.rows[-1] + 1)).tolist())
+        return np.isin(rows, self.rows)
+
+    def places_of(self, rows: Array) -> Array:
+        """Return the places of rows that are of its bodies."""
+        found: Array = rows - self.rows[0] if self._dense else np.searchsorted(self.rows, rows)
+        return found
+
     STATE = (
-        *("readings", "seen", "setpoints", "earned", "ends", "decided"),
-        *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
+        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
+        *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
     )
 
 
@@ -283,12 +309,14 @@ class Ticks:
             for e, (world, rows, clock) in enumerate(zip(phase.worlds, self.core.rows, clocks, strict=True))
         ]
         self.agents: list[_Agent] = []
-        for name, bodies in groupby(enumerate(table), lambda pair: str(pair[1]["agent"])):
-            rows = list(bodies)
-            self.agents.append(self._agent(phase.by_name[name], rows[0][0], [body for _, body in rows]))
-        self.agents.sort(key=lambda agent: phase.actors.index(agent.actor))
+        owners = np.array([str(body["agent"]) for body in table])
+        for actor in phase.actors:
+            rows = np.flatnonzero(owners == actor.name)
+            rows = rows[actor.setup["places"]] if "places" in actor.setup else rows
+            if len(rows):
+                self.agents.append(self._agent(actor, rows, [table[row] for row in rows.tolist()]))
         self.table = [(str(body["agent"]), int(body["b"])) for body in table]
-        self.owner = {row: agent for agent in self.agents for row in range(agent.first, agent.first + agent.count)}
+        self.owner = {row: agent for agent in self.agents for row in agent.rows.tolist()}
         self._boundaries = _Boundaries(phase, self)
         self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
@@ -305,6 +333,11 @@ class Ticks:
         self._at_once = phase.common and phase.settle
         self._learning = any(agent.brain is not None for agent in self.agents)
         self._base = (setup.phase, setup.worker, self.number, 0)
+        self.play = (
+            play_of(self.agents, table, self.core) if any("pool" in a.actor.setup for a in self.agents) else None
+        )
+        self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
+        self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
 
     @property
     def _brain_round(self) -> int:
@@ -316,9 +349,9 @@ class Ticks:
         return self.participants is not None and any(len(workers) > 1 for workers in self.participants.values())
 
     # -- the set-up ---------------------------------------------------------------------------------------------------
-    def _agent(self, actor: Actor, first: int, table: list[Mapping[str, Any]]) -> _Agent:
+    def _agent(self, actor: Actor, rows: Array, table: list[Mapping[str, Any]]) -> _Agent:
         local = actor.setup["locals"]
-        worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[first : first + len(table)].tolist())]
+        worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[rows].tolist())]
         rewards = list(worlds[0].rewards.ids if local["rewards"] is None else local["rewards"])
         for world in worlds:
             for uid in rewards:
@@ -330,7 +363,7 @@ class Ticks:
         prefix = f"{worlds[0].world.uid}." if len(worlds) == 1 else ""
         boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
         layout = Layout([f"{prefix}{uid}" for uid in rewards], boxes)
-        found = _Agent(actor, first, table, layout)
+        found = _Agent(actor, rows, table, layout)
         for world in worlds:
             places = {
                 "sensors": [(world.sensors.index[uid], i) for i, uid in enumerate(local["sensors"])],
@@ -361,7 +394,8 @@ class Ticks:
         keys = ("agent", "environment", "b", "role", "team", "group", "learn")
         each = [self.worlds[e].each for e in self.core.environment.tolist()]
         table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
-        records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
+        rows = [[*(body[key] for key in keys), own, body["policy"]] for body, own in table]
+        records.add(["bodies", setup.phase, rows])
 
     @property
     def _parts(self) -> list[_World | _Agent]:
@@ -381,7 +415,8 @@ class Ticks:
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
-            "worker": [self.step, self.number, self.round, self.participants, self._tolerated],
+            "worker": [self.step, self.number, self.round, self.participants, self._tolerated, self._wave],
+            "play": None if self.play is None else self.play.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -397,8 +432,10 @@ class Ticks:
         self._shown = writable_copy(state["begun"])
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
-        self.step, self.number, self.round, self.participants, self._tolerated = state["worker"]
+        self.step, self.number, self.round, self.participants, self._tolerated, self._wave = state["worker"]
         self._base = (*self._base[:2], self.number, 0)
+        if self.play is not None:
+            self.play.restore(state["play"])
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -414,16 +451,16 @@ class Ticks:
         self._ending, self._closed = None, False
         self.core.grant()
         phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
-        peers = [agent.actor.peer for agent in self.agents]
 
-        def ask(peer: str) -> Pending:
+        def ask(agent: _Agent) -> Pending:
+            peer = agent.actor.peer
             return phase.participant.ask(peer, "muscle.reset", reset, phase.span_s("muscle.reset", peer))
 
         def ask_again(place: int, error: GanglionError) -> Pending:
-            self._anew.set_up(peers[place], error)
-            return ask(peers[place])
+            self._anew.set_up(self.agents[place], error, [])  # it has nothing open
+            return ask(self.agents[place])
 
-        phase.participant.gather([ask(peer) for peer in peers], ask_again)
+        phase.participant.gather([ask(agent) for agent in self.agents], ask_again)
         self._renew()
 
     def tick(self) -> bool:
@@ -431,9 +468,10 @@ class Ticks:
         core = self.core
         if not self._several:  # else workers go from tick to tick together
             core.skip()
+        lost = self.play is not None and self._swap(self.play)
         due = core.due()
         deciding = core.deciding(due)
-        if self._act(deciding):
+        if self._act(deciding) or lost:
             due = [e for e in due if core.open(e)]
         self._update(due, deciding)
         if self._at_once and self._over and not self.telling():
@@ -445,10 +483,12 @@ class Ticks:
         """Have agents decide; say whether episodes were lost with their muscles."""
         asked: list[Asked] = []
         for agent in self.agents:
-            low, high = np.searchsorted(deciding, (agent.first, agent.first + agent.count))
-            if low < high or agent.ends:
-                asked.append(self._asked(agent, deciding[low:high] - agent.first))
-        passing = self._passing({one.agent.actor.name for one in asked})
+            mine = deciding[agent.among(deciding)]
+            if len(mine) or agent.ends:
+                asked.append(self._asked(agent, agent.places_of(mine)))
+        if self._sourced:
+            asked = self._seated(asked)
+        passing = self._passing([one.agent for one in asked])
         answers, lost = self._gather([*asked, *passing], 0)
         for one, answer in zip(passing, answers[len(asked) :], strict=True):
             self._wish(one.agent.actor.name, answer)
@@ -461,19 +501,27 @@ class Ticks:
         self._anew.forget(lost)
         return bool(lost)
 
-    def _gather(self, asked: Sequence[Asked], leg: int) -> tuple[list[Acted], list[_Agent]]:
-        """Ask muscles; return their answers, and the agents whose muscles were lost: their successors pass."""
+    def _gather(self, asked: Sequence[Asked], leg: int, apart: bool = False) -> tuple[list[Acted], list[_Agent]]:
+        """Ask muscles; return their answers, and the agents whose muscles were lost: their successors pass.
+
+        With `apart` they are asked one after the other: what a brain hears is in their order.
+        """
+        answers: list[Acted] = []
         lost: list[_Agent] = []
-        pendings = [self.ask(one.agent, one.message, leg) for one in asked]
-        gather = self.phase.participant.gather
-        answers = gather(pendings, lambda place, error: self._anew.muscle(asked[place], error, lost, leg))
+        for part in [[one] for one in asked] if apart else [asked]:
+            pendings = [self.ask(one.agent, one.message, leg) for one in part]
+            answers += self.phase.participant.gather(
+                pendings,
+                lambda place, error, part=part: self._anew.muscle(part[place], error, lost, leg),  # type: ignore[misc]
+            )
         if self.phase.programs:
-            answers = heard([one.agent.actor for one in asked], answers)
+            counts = [0 if one.agent in lost else len(one.deciding) for one in asked]
+            answers = heard([one.agent.actor for one in asked], answers, counts)
         return answers, lost
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
-        places, fresh = deciding, self.core.fresh[agent.first + deciding]
+        places, fresh = deciding, self.core.fresh[agent.rows[deciding]]
         flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
         earned = [run[places] for run in agent.earned]
         if fresh.any():
@@ -523,6 +571,8 @@ class Ticks:
         values = np.array([np.nan if value is None else value for value in objectives], "<f8")
         if count < len(places):
             places, flags, earned = places[done], flags[done], [run[done] for run in earned]
+        if agent.returns is not None:
+            agent.returns[places] += sum(run.sum(axis=1) for run in earned)
         known = ~np.isnan(values)
         np.add.at(agent.given, places[known], values[known])
         np.add.at(agent.counted, places[known], 1)
@@ -534,17 +584,19 @@ class Ticks:
             noted[0] = {**(noted[0] or {}), **learned}
         agent.entries.append(
             [
-                places.astype(ROW_NUMBER).tobytes(),
+                (places if agent.numbers is None else agent.numbers[places]).astype(ROW_NUMBER).tobytes(),
                 agent.episode[places].astype("<i4").tobytes(),
                 agent.number[places].astype("<i4").tobytes(),
                 agent.tick[places].astype("<i4").tobytes(),
                 _joined(run[places] for run in agent.seen),
                 _joined(run[places] for run in agent.setpoints),
-                None,
+                _joined(run[places] for run in agent.proposed) if agent.proposed else None,
                 _joined(earned),
                 values.tobytes(),
                 (flags & (TERMINATED | TRUNCATED)).tobytes(),
                 noted if any(noted) else None,
+                agent.policy,
+                agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
             ]
         )
         agent.weight += count
@@ -562,10 +614,12 @@ class Ticks:
             except RemoteProtocolError as error:
                 raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
         setpoints = layout.matrices(given, count)
-        rows = agent.first + places
+        rows = agent.rows[places]
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
             kept[places] = run
+        if answer.proposed is not None:
+            self._propose(agent, places, answer.proposed)
         for kept, run in zip(agent.seen, agent.readings, strict=True):
             kept[places] = run[places]
         for run in agent.earned:
@@ -575,10 +629,14 @@ class Ticks:
         agent.decisions[places] += 1
         agent.episode[places] = self.core.episode[rows]
         agent.tick[places] = self.core.tick
+        if answer.version is not None:
+            agent.version[places], agent.versioned = answer.version, True
         agent.decided[places] = True
         if answer.statistics:
             agent.noted |= {int(places[int(i)]): noted for i, noted in answer.statistics.items()}
         self.core.fresh[rows] = False
+        if self.play is not None:
+            self.play.decided(agent, count)
         for link in agent.links:
             if len(agent.links) == 1:
                 seats, chosen = (None if link.whole and count == agent.count else link.seats[places]), None
@@ -586,6 +644,15 @@ class Ticks:
                 chosen = np.flatnonzero(self.core.environment[rows] == link.world.number)
                 seats = link.seats[np.searchsorted(link.places, places[chosen])]
             link.actuators(setpoints, chosen, link.world.given, seats)
+
+    def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
+        """Keep what a muscle proposed itself, for the records."""
+        if not agent.actuators.fits(given, len(places)):
+            error = RemoteProtocolError(f"proposed: expected blocks of {len(places)} bodies")
+            raise wrong_answer(agent.actor.peer, "muscle.act", error)
+        agent.proposed = agent.proposed or agent.actuators.zeros(agent.count)
+        for kept, run in zip(agent.proposed, agent.actuators.matrices(given, len(places)), strict=True):
+            kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
         """Have these environments step, and take what comes of it."""
@@ -651,6 +718,8 @@ class Ticks:
             ended = rows[effective != 0]
         if len(ended):
             self._end(ended, effective[np.searchsorted(rows, ended)])
+        if over and self.play is not None:
+            self.play.ended[world.number] = core.tick
         self._over += over
         if len(begun):
             self._began(world, first, begun)
@@ -752,12 +821,12 @@ class Ticks:
     def _end(self, rows: Array, flags: Array) -> None:
         """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none."""
         for agent in self.agents:
-            low, high = np.searchsorted(rows, (agent.first, agent.first + agent.count))
-            if low == high:
+            own = agent.among(rows)
+            places = agent.places_of(rows[own])
+            if not len(places):
                 continue
-            places = rows[low:high] - agent.first
             open_ones = agent.decided[places]
-            places, mine = places[open_ones], flags[low:high][open_ones]
+            places, mine = places[open_ones], flags[own][open_ones]
             if len(places):
                 ends = mine & np.uint8(TERMINATED | TRUNCATED)
                 readings, earned = ([run[places] for run in runs] for runs in (agent.readings, agent.earned))
@@ -768,7 +837,8 @@ class Ticks:
         """Return the agents whose brains are told of ends together with those of other workers; None if of none."""
         if not (self._at_once and self._over and self._learning and self._several):
             return None
-        return [agent.actor.name for agent in self.agents if agent.ends and agent.brain is not None] or None
+        found = [agent.actor.name for agent in self.agents if agent.ends and agent.brain is not None]
+        return list(dict.fromkeys(found)) or None
 
     def tell_together(self, participants: dict[str, list[int]]) -> list[dict[str, Any]]:
         """Tell agents of ends in a round of these workers; return what brains wish for."""
@@ -781,11 +851,46 @@ class Ticks:
     def _tell_ends(self) -> None:
         """Tell agents how episodes ended, before their next decisions, and record these episodes."""
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
-        answers, lost = self._gather(asked, 2)
+        if self._sourced:
+            asked = self._seated(asked)
+        passing = self._passing([one.agent for one in asked]) if self._sourced else []
+        answers, lost = self._gather([*asked, *passing], 2, apart=self._sourced and self._apart and not self._several)
         for one, answer in zip(asked, answers, strict=True):
             self._complete(one, answer, one.agent in lost)
         self._seal_over()
         self._anew.forget(lost)
+
+    # -- opponents ----------------------------------------------------------------------------------------------------
+    def _swap(self, play: Play) -> bool:
+        """Have muscles decide by other models where that is due, and record by which; say whether any was lost."""
+        due = play.due()
+        if not due:
+            return False
+        lost: list[_Agent] = []
+
+        def ask(place: int) -> Pending:
+            peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
+            position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
+            return self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position)
+
+        def ask_again(i: int, error: GanglionError) -> Pending:
+            self._anew.set_up(play.agents[due[i]], error, lost)
+            return ask(due[i])
+
+        answers: list[Swapped] = self.phase.participant.gather([ask(place) for place in due], ask_again)
+        setup = self.phase.setup
+        for place, answer in zip(due, answers, strict=True):
+            rows = [[self.core.tick, row, answer.version] for row in play.agents[place].rows.tolist()]
+            self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
+        self._anew.forget(lost)
+        return bool(lost)
+
+    def _rate(self, play: Play, over: Over) -> None:
+        """Rate the sides of an environment whose episode is over, and record how good they are."""
+        rows = play.rate(over.environment)
+        if rows:
+            setup = self.phase.setup
+            self.phase.records.add(["ratings", setup.phase, setup.worker, rows])
 
     # -- what is said to agents ---------------------------------------------------------------------------------------
     def ask(self, agent: _Agent, message: Act, leg: int) -> Pending:
@@ -797,16 +902,41 @@ class Ticks:
         own = [self.phase.setup.worker]
         return own if self.participants is None else self.participants.get(name, own)
 
-    def _passing(self, asked: set[str]) -> list[Asked]:
+    def _passing(self, asked: Sequence[_Agent]) -> list[Asked]:
         """Return what lets those pass who do not act and whom their brains await together with other workers."""
         if not self._several:
             return []
         found, nobody = [], np.zeros(0, np.int64)
         for agent in self.agents:
-            name, workers = agent.actor.name, self._workers(agent.actor.name)
-            if name not in asked and agent.brain is not None and self.phase.setup.worker in workers:
-                message = Act([], decide=False, round=self._brain_round, workers=workers, passing=True)
+            workers = self._workers(agent.actor.name)
+            if agent not in asked and agent.brain is not None and self.phase.setup.worker in workers:
+                seats = self._seats(agent) if agent.sources > 1 else workers
+                message = Act([], decide=False, round=self._brain_round, workers=seats, passing=True)
                 found.append(Asked(agent, message, nobody, nobody, [], nobody))
+        return found
+
+    def _seats(self, agent: _Agent) -> list[int]:
+        """Return the numbers of all muscles that a brain awaits in a round of several workers."""
+        mine = [other.source for other in self.agents if other.actor.name == agent.actor.name and other.brain]
+        return [worker * agent.sources + source for worker in self._workers(agent.actor.name) for source in mine]
+
+    def _seated(self, asked: Sequence[Asked]) -> list[Asked]:
+        """Return messages with the round in which a brain awaits all muscles of its agent, those of one worker too.
+
+        Where workers go their own ways, or end one after the other, a muscle is a round of its own.
+        """
+        self._wave += 1
+        setup, found = self.phase.setup, []
+        for one in asked:
+            agent, message = one.agent, one.message
+            if agent.sources > 1 and self._several:
+                message = replace(message, workers=self._seats(agent))
+            elif agent.sources > 1:
+                mates = [other.agent for other in asked if other.agent.actor.name == agent.actor.name]
+                mates = [agent] if self._apart else [mate for mate in mates if mate.brain]
+                seats = [setup.worker * mate.sources + mate.source for mate in mates]
+                message = replace(message, workers=seats, round=self.round if self._apart else self._wave)
+            found.append(one._replace(message=message))
         return found
 
     def numbers(self, actor: Actor) -> list[int] | None:
@@ -896,6 +1026,8 @@ class Ticks:
         rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
         if len(rows):
             self._end(rows, np.full(len(rows), TRUNCATED, np.uint8))
+        if over and self.play is not None:
+            self.play.ended[world.number] = self.core.tick
         self._over += over
         if lost:  # which may be noticed in any order
             self._over.sort(key=lambda one: (one.environment, one.episode if one.row is None else one.row))
@@ -972,7 +1104,7 @@ class Ticks:
 
     def next_agents(self, step: int) -> list[str]:
         """Return the agents that act or pass in the next round: all of them."""
-        return [agent.actor.name for agent in self.agents]
+        return list(dict.fromkeys(agent.actor.name for agent in self.agents))
 
     def take_reports(self) -> list[dict[str, Any]] | None:
         """Return the episodes that have ended since the last call; None if there are none."""
@@ -1005,6 +1137,8 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
+            if self.play is not None and one.row is None:
+                self._rate(self.play, one)
             if not one.lost:  # else it counts for nobody
                 self._reports.append({**told, **flags, "agents": means})
             returns = {name: agent["sum"] for name, agent in means.items()}
@@ -1028,7 +1162,7 @@ class Ticks:
 
     def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
         """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
-        found: dict[str, Any] = {}
+        sums: dict[str, list[Any]] = {}  # decisions, sum and count of the objectives
         for link in self.worlds[over.environment].links:
             agent = link.agent
             if whose is not None and agent is not whose:
@@ -1037,14 +1171,16 @@ class Ticks:
             if over.row is not None:
                 if self.owner[over.row] is not agent:
                     continue
-                places = np.array([over.row - agent.first])
+                places = agent.places_of(np.array([over.row]))
             decisions, counted = int(agent.decisions[places].sum()), int(agent.counted[places].sum())
             if decisions:
-                total = float(agent.given[places].sum()) if counted else None
-                mean = None if total is None else total / counted
-                found[agent.actor.name] = {"decisions": decisions, "sum": total, "mean": mean}
+                mine = sums.setdefault(agent.actor.name, [0, 0.0, 0])
+                mine[:] = mine[0] + decisions, mine[1] + float(agent.given[places].sum()), mine[2] + counted
             agent.given[places], agent.counted[places], agent.decisions[places] = 0.0, 0, 0
-        return found
+        return {
+            name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
+            for name, (n, total, counted) in sums.items()
+        }
 
     def hand_on(self) -> None:
         """Hand on all rows so far, so that a paused phase can be looked at in the store."""

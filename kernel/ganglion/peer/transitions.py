@@ -179,11 +179,13 @@ class Stack:
         ended = flags & TERMINATED != 0
         objectives = [np.nan if value is None else value for value in think.objective]
         return Transitions(
-            observations=_matrix(self._sensors, think.readings, count, "readings"),
-            actions=_matrix(self._actuators, think.applied, count, "applied"),
+            observations=matrix(self._sensors, think.observations or think.readings, count, "readings"),
+            actions=matrix(self._actuators, think.proposed or think.applied, count, "applied"),
             objectives=np.array(objectives, np.float64),
-            rewards=_matrix(self._rewards, think.rewards, count, "rewards"),
-            next_observations=_matrix(self._sensors, think.next_readings, count, "next_readings"),
+            rewards=matrix(self._rewards, think.rewards, count, "rewards"),
+            next_observations=matrix(
+                self._sensors, think.next_observations or think.next_readings, count, "next_readings"
+            ),
             terminated=ended,
             truncated=flags & TRUNCATED != 0,
             bootstrap=1.0 - ended,
@@ -195,7 +197,8 @@ class Stack:
         )
 
 
-def _matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
+def matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
+    """Return blocks of many bodies as one matrix; RemoteProtocolError says which do not fit."""
     if not layout.fits(field, count):
         layout.bodies(field, f"think.{what}", count)  # says what is wrong
         raise RemoteProtocolError(f"think.{what}: expected blocks of {count} bodies")
@@ -205,6 +208,20 @@ def _matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
 def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
     """Return blocks of bodies as one matrix, which has rows also where there are no columns."""
     return layout.side_by_side(runs) if runs else np.empty((count, 0), layout.dtype)
+
+
+def picked(chunk: Transitions, rows: Sequence[int]) -> Transitions:
+    """Return some rows."""
+    return chunk if len(rows) == len(chunk) else taken(chunk, rows)
+
+
+def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
+    """Return these rows in this order."""
+    values = {part.name: getattr(chunk, part.name) for part in fields(Transitions)}
+    found: dict[str, Any] = {
+        name: v[list(rows)] if isinstance(v, np.ndarray) else [v[i] for i in rows] for name, v in values.items()
+    }
+    return Transitions(**found)
 
 
 def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:

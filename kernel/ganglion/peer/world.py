@@ -23,7 +23,14 @@ from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation
-from ganglion.wire.messages import ControllerSetup, ControllerStart, EnvironmentDeclared, EnvironmentUpdated, FlowSignal
+from ganglion.wire.messages import (
+    ControllerSetup,
+    ControllerStart,
+    EnvironmentDeclared,
+    EnvironmentUpdate,
+    EnvironmentUpdated,
+    FlowSignal,
+)
 
 if TYPE_CHECKING:
     from ganglion.peer.episode import Episode
@@ -115,6 +122,7 @@ class World:
         blocks: Whether it is given blocks, since it said that it takes them.
         checks: Its layouts, to which its answers are held.
         update_s: The deadline of `environment.update`.
+        noops: What a program is given of actuators that nobody sets: it is always given all.
         state: What a transformer left in place of the world's state, for the store.
         history: Of the open episode, where the successor of a lost environment is led through it.
         bodies: How many it has.
@@ -130,6 +138,7 @@ class World:
     readings: Field = field(default_factory=list)
     earned: Field = field(default_factory=list)
     program: bool = False
+    noops: list[Any] | None = None
     blocks: bool = False
     ticks: int | None = 0
     timestamp: str | None = None
@@ -158,7 +167,12 @@ class World:
         self.static_model, self.blocks = declared.static_model, declared.blocks
         self.program = self.setup.get("plugin") is None
         self.checks = Declared(self.program)
+        if self.program and (declared.bodies or 1) != self.bodies:
+            text = f"environment {self.uid} has {self.bodies} bodies, its program {declared.bodies or 'knows of one'}"
+            raise wrong_answer(self.peer, "environment.start", RemoteProtocolError(text))
         self._begin("environment.start", declared, declare=True)
+        if self.program:
+            self.noops = [it.value for it in self.checks.layouts["actuators"].noops(self.actuators)]
 
     def began(self, answer: EnvironmentUpdated) -> None:
         """Take the answer to `environment.reset`."""
@@ -313,15 +327,20 @@ class Given(NamedTuple):
 
     def recorded(self, setpoints: Field, width: int) -> Field:
         """Return setpoints as they are recorded: None for what is not given."""
-        if self.indices is None:
-            return setpoints
-        rows: Field = []
-        for given in self.cut.layout.rows(setpoints):
-            row = [None] * width
-            for i, value in zip(self.indices, given, strict=True):
-                row[i] = value
-            rows.append(row)
-        return rows
+        return [self._over([None] * width, row) for row in self.cut.layout.rows(setpoints)]
+
+    def message(self, setpoints: Field, world: World) -> EnvironmentUpdate:
+        """Return what an environment is told; a program is given the no-ops of the actuators that nobody sets."""
+        if self.indices is None or world.noops is None:
+            return EnvironmentUpdate(setpoints if world.blocks else self.cut.layout.rows(setpoints), self.indices)
+        layout = world.checks.layouts["actuators"]
+        rows = [self._over(layout.to_row(world.noops), row) for row in self.cut.layout.rows(setpoints)]
+        return EnvironmentUpdate(layout.checked(rows, "setpoints") if world.blocks else rows)
+
+    def _over(self, row: list[Any], given: Sequence[Any]) -> list[Any]:
+        for i, value in zip(self.indices or (), given, strict=True):
+            row[i] = value
+        return row
 
 
 Places = Mapping[str, tuple[int, int]]
@@ -384,10 +403,6 @@ class Phase:
         if late is not None:
             text = "in a phase with bodies an environment declares its rewards at its start: rewards_available"
             raise wrong_answer(late.peer, "environment.start", RemoteProtocolError(text))
-        strange = next((world for world in self.worlds if world.bodies > 1 and not world.blocks), None)
-        if strange is not None:
-            text = f"environment {strange.uid} has {strange.bodies} bodies, and does not say that it takes blocks"
-            raise wrong_answer(strange.peer, "environment.start", RemoteProtocolError(text))
         for actor in self.actors:
             actor.told_rewards = True
 

@@ -512,25 +512,28 @@ class EnvironmentStart(_InWorker):
 class EnvironmentDeclared(Message):
     """Declare sensors, actuators, rewards, and give the first readings.
 
-    Each declaration is a map {id, space, value?, unit?, value_ids?}; an actuator's value is its no-op. `rewards` null:
-    declared by the first update. `blocks` says that setpoints may come as blocks.
+    Each declaration is text, `id: space`, or a map {id, space, value?, unit?, value_ids?}; an actuator's value is its
+    no-op. `rewards` null: declared by the first update. `blocks` says that setpoints may come as blocks. `bodies` is
+    how many it has made; a program that leaves it out has one.
     """
 
-    sensors: list[dict[str, Any]]
-    actuators: list[dict[str, Any]]
+    sensors: list[Any]
+    actuators: list[Any]
     readings: list[Any]
-    rewards: list[dict[str, Any]] | None = None
+    rewards: list[Any] | None = None
     ticks: int | None = 0
     timestamp: str | None = None
     static_model: dict[str, Any] | None = None
     blocks: bool = False
+    bodies: int | None = None
 
 
 class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
-    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null. With
-    several bodies `rows` names those that take part, as row numbers of two bytes, ascending; null means all.
+    `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null; a program
+    is always given all, with the no-ops of those that nobody sets. With several bodies `rows` names those that take
+    part, as row numbers of two bytes, ascending; null means all.
     """
 
     setpoints: list[Any]
@@ -583,6 +586,10 @@ class MuscleSetup(_InWorker):
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
     rows of all fields of values; the declarations are those of one body. `episodes` are the numbers of their next
     episodes, where the muscle is made anew within the phase.
+
+    An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
+    that does not follow the current model (`follows`) is given no updates; it has the model in `models`, or by
+    `muscle.swap` one that it asks the brain `pool` for.
     """
 
     agent: str
@@ -602,19 +609,28 @@ class MuscleSetup(_InWorker):
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
     episodes: list[int] | None = None
+    source: int = 0
+    follows: bool = True
+    pool: str | None = None
 
 
 class MuscleReady(Message):
-    """Answer that the muscle is set up; `blocks` says that readings and rewards may come as blocks."""
+    """Answer that the muscle is set up.
+
+    `blocks` says that readings and rewards may come as blocks, `bodies` for how many it acts; a program that leaves it
+    out acts for one.
+    """
 
     blocks: bool = False
+    bodies: int | None = None
 
 
 class Act(Message):
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
     `rewards` are in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
-    brain whose rows to await before it thinks. `closing` marks the last message of an episode, `passing` a round in
+    brain whose rows to await before it thinks: with several sources of models those of muscles, numbered through all
+    workers (worker * sources + source). `closing` marks the last message of an episode, `passing` a round in
     which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
 
     With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
@@ -650,7 +666,8 @@ class Acted(Message):
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
     are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
     decision that is made, `learned` those of the brain, for the decision that was completed. With bodies, `setpoints`
-    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order.
+    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order, and
+    `version` is the number of the update by which they decide, null where no brain tells of updates.
     """
 
     setpoints: list[Any] | None = None
@@ -660,6 +677,23 @@ class Acted(Message):
     statistics: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
+    version: int | None = None
+
+
+class Swap(Message):
+    """Decide by another model from now on: a drawn one (`draw`), or the current one, and follow it.
+
+    With `learns` false the brain is not told of what is decided from now on.
+    """
+
+    draw: bool
+    learns: bool = True
+
+
+class Swapped(Message):
+    """Say which model it is: the number of its update in this phase."""
+
+    version: int
 
 
 class MuscleReset(Message):
@@ -688,6 +722,9 @@ class BrainSetup(_InPhase):
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
     bodies: list[list[Any]] | None = None  # as of MuscleSetup, without streams: [environment, b, learn]
+    sources: list[list[int]] | None = None  # the bodies of each muscle of a worker, where these are several
+    pools: list[list[int]] | None = None  # of snapshots: [how many, learned transitions between two]
+    opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
 
 
 class BrainPretrain(Message):
@@ -712,12 +749,15 @@ class BrainJoin(Message):
     """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
 
     worker: int
+    source: int = 0
+    follows: bool = True
 
 
 class BrainLeave(Message):
     """Leave a brain at the end of a phase."""
 
     worker: int
+    source: int = 0
 
 
 class Think(Message):
@@ -757,6 +797,8 @@ class Think(Message):
     flags: bytes | None = None
     decisions: bytes | None = None
     episodes: bytes | None = None
+    source: int = 0
+    follows: bool = True
 
 
 class UpdateAsked(Message):
@@ -765,6 +807,14 @@ class UpdateAsked(Message):
     worker: int
     round: int = 0
     workers: list[int] | None = None
+    source: int = 0
+    follows: bool = True
+
+
+class PolicyAsked(Message):
+    """Ask for the newest update as a policy: in an evaluation, or as an opponent; with `draw` for a drawn one."""
+
+    draw: bool = False
 
 
 class Thought(Message):
@@ -773,7 +823,7 @@ class Thought(Message):
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
     published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
     by names that begin with `brain.`. `together` is how many decisions may come in the next `brain.think`: it brings no
-    update before it has heard of so many.
+    update before it has heard of so many. `version` is the number of the update in its phase.
     """
 
     update: Any = None
@@ -783,6 +833,7 @@ class Thought(Message):
     excused: list[dict[str, Any]] | None = None  # as of Acted
     statistics: dict[str, Any] | None = None
     together: int = 1
+    version: int | None = None
 
 
 class BrainEvaluate(Message):
@@ -905,6 +956,7 @@ CALLS: tuple[Call, ...] = (
     Call("environment.shutdown", (Role.CONTROLLER,), Role.ENVIRONMENT, Nothing, Done),
     Call("muscle.setup", (Role.CONTROLLER,), Role.MUSCLE, MuscleSetup, MuscleReady),
     Call("muscle.act", (Role.CONTROLLER,), Role.MUSCLE, Act, Acted),
+    Call("muscle.swap", (Role.CONTROLLER,), Role.MUSCLE, Swap, Swapped),
     Call("muscle.reset", (Role.CONTROLLER,), Role.MUSCLE, MuscleReset, Done),
     Call("muscle.shutdown", (Role.CONTROLLER,), Role.MUSCLE, Nothing, Done),
     Call("brain.setup", (Role.GOVERNOR,), Role.BRAIN, BrainSetup, Done),
@@ -915,7 +967,7 @@ CALLS: tuple[Call, ...] = (
     Call("brain.join", (Role.MUSCLE,), Role.BRAIN, BrainJoin, Thought),
     Call("brain.think", (Role.MUSCLE,), Role.BRAIN, Think, Thought),
     Call("brain.update", (Role.MUSCLE,), Role.BRAIN, UpdateAsked, Thought),
-    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, Nothing, Thought),
+    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, PolicyAsked, Thought),
     Call("brain.leave", (Role.MUSCLE,), Role.BRAIN, BrainLeave, Done),
 )
 

@@ -172,11 +172,12 @@ def sigterm(bench: Bench) -> None:
 
 @case("beat.here", "Deadlines, beats, leaving")
 def here(bench: Bench) -> None:
-    """BEAT is answered by BEAT `here` to the kernel within 1.5 s, and nothing else is said."""
+    """BEAT is answered within 1.5 s by the same frames, or by BEAT `here` to the kernel, and nothing else is said."""
     session = bench.session()
     head = session.beat(BEAT_ANSWER_S)
     shown = f"verb {head.verb.value}, call {head.call!r}"
-    expect((head.verb, head.call) == (Verb.BEAT, "here"), f"BEAT: expected [8, .., 'here'], found {shown}")
+    right = head.verb is Verb.BEAT and (head.call == "here" or head.serial == 0)
+    expect(right, f"BEAT: expected [8, 0] or [8, .., 'here'], found {shown}, serial {head.serial}")
 
 
 @case("errors.unknown-call", "Errors")
@@ -214,13 +215,13 @@ def message(bench: Bench) -> None:
 
 @case("leave.bye", "Deadlines, beats, leaving")
 def bye(bench: Bench) -> None:
-    """BYE is answered by BYE to the kernel."""
+    """BYE is answered by the same frames, or by BYE to the kernel."""
     heard = _farewell(bench)
     verbs = [decode_head(frames[1]).verb for frames in heard]
     if Verb.BYE not in verbs:
         raise Miss("expected BYE within 2 s, heard " + (", ".join(verb.name for verb in verbs) or "nothing"))
     to = heard[verbs.index(Verb.BYE)][0]
-    expect(to == b"", f"expected BYE to the kernel, the empty name, found it to {to!r:.60}")
+    expect(to in (b"", b"supervisor"), f"expected BYE to the kernel or to who said it, found it to {to!r:.60}")
 
 
 @case("leave.silent", "Deadlines, beats, leaving")

@@ -13,12 +13,12 @@ from ganglion.peer.contract import declared_layout
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.spaces import Box, Space
 from ganglion.wire.envelope import Head
-from ganglion.wire.messages import EnvironmentStart
+from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentStart
 from ganglion.wire.verb import Verb
 from ganglion_conformance.bench import Bench
 from ganglion_conformance.case import Miss, Skip, case, expect
 from ganglion_conformance.session import Answer, Session
-from ganglion_conformance.subject import CALLS, ERRORS, REPEAT, SPACES, Subject, case_of, said
+from ganglion_conformance.subject import BODIES, CALLS, ERRORS, REPEAT, SPACES, Subject, case_of, said
 
 _WIRE_BITS = 10  # an integer of a stream has 63 bits, what travels has 53
 UPDATE = "environment.update"
@@ -162,6 +162,42 @@ class World(Subject):
         """Return the body of a step that does nothing."""
         return {"setpoints": [self.no_ops()]}
 
+    # -- several bodies -----------------------------------------------------------------------------------------------
+    def start_bodies(self, each: Mapping[str, Any] | None = None) -> Answer:
+        """Begin a phase with two bodies; Skip where it knows of one only, Miss if that is answered wrongly."""
+        if self.bench.notes.get("bodies") is False:
+            raise Skip("it cannot be started with two bodies: see bodies.declares")
+        table = [["kit", 0, b, None, None, None] for b in range(_BODIES)]
+        answer = self.try_start(3, bodies=table, index=0, **({} if each is None else {"each": dict(each)}))
+        found = answer.fields.get("bodies")
+        if answer.failed or found is None:
+            raise Skip("it has one body")
+        expect(found == _BODIES, f"environment.start: bodies: expected {_BODIES}, found {found!r:.60}")
+        self._declare({**answer.fields, "readings": answer.fields["readings"][:1]})
+        self.readings_of(answer.fields, "readings", _BODIES)
+        return answer
+
+    def update_bodies(self, rows: Sequence[int] | None = None) -> tuple[Answer, bytes]:
+        """Advance these bodies by one step, all if None; return the answer and their flags, Miss if it does not fit."""
+        count = _BODIES if rows is None else len(rows)
+        named = {} if rows is None else {"rows": np.array(rows, "<u2").tobytes()}
+        answer = self.ask({"setpoints": [self.no_ops()] * count, **named}).granted(self.where, "readings")
+        self.readings_of(answer.fields, "readings", count)
+        self.readings_of(answer.fields, "rewards", count)
+        flags = answer.fields.get("flags")
+        right = flags is None or (isinstance(flags, bytes) and len(flags) == count and max(flags) <= TRUNCATED)
+        expect(right, f"{self.where}: flags: expected {count} bytes of at most {TRUNCATED}, found {flags!r:.60}")
+        whole = TERMINATED * bool(answer.fields.get("terminated")) | TRUNCATED * bool(answer.fields.get("truncated"))
+        return answer, bytes([whole] * count) if flags is None else flags
+
+    def readings_of(self, fields: Mapping[str, Any], key: str, count: int) -> None:
+        """Miss unless a field has a row as declared of each of so many bodies."""
+        what = "rewards" if key == "rewards" else "sensors"
+        try:
+            self.checks.field(what, fields[key], key, count)
+        except (RemoteProtocolError, TypeError, KeyError) as error:
+            raise Miss(f"{self.where}: {said(error)}") from error
+
     # -- what is said and heard ---------------------------------------------------------------------------------------
     def no_ops(self) -> list[Any]:
         """Return a row of setpoints that does nothing, or of the spaces' defaults."""
@@ -241,6 +277,7 @@ def _shown(value: Any) -> str:
 
 _ROLE = "environment"
 _STEPS = 60  # of a case that looks at each step
+_BODIES = 2  # where there are several
 _ABOVE = 3.0
 _MIB = 1024 * 1024
 
@@ -279,10 +316,9 @@ def unknown_keys(bench: Bench) -> None:
         "x_negative": -(2**53 - 1),
     }
     world = World.begun(bench)
-    plain = world.declared
-    answer = world.try_start(**strange)
-    expect(not answer.failed, f"start with unknown fields: expected declarations, found {answer.text}")
-    expect(answer.fields.get("sensors") == plain.get("sensors"), "start with unknown fields: declares otherwise")
+    plain = world.began
+    answer = world.start(**strange)
+    expect(answer.fields["sensors"] == plain.fields["sensors"], "start with unknown fields: declares otherwise")
     world.ask({"setpoints": [world.no_ops()], **strange}).granted("update with unknown fields", "readings")
 
 
@@ -387,45 +423,6 @@ def outside(world: World) -> str:
     return "refused" if answer.failed else "clipped"
 
 
-@case_of(World, "step.nan", SPACES)
-def nan(world: World) -> None:
-    """NaN for a setpoint is answered by ERROR, or leaves readings within their spaces; the next call is answered."""
-    row = world.no_ops()
-    row[world.floats()[0]] = float("nan")
-    answer = world.ask({"setpoints": [row]})
-    if not answer.failed:
-        world.read(answer)
-    world.goes_on("NaN")
-
-
-@case_of(World, "step.few", CALLS)
-def few(world: World) -> None:
-    """Too few setpoints are answered by ERROR, and the next call is answered."""
-    if not world.actuators:
-        raise Skip("it has no actuators")
-    world.refuses({"setpoints": [world.no_ops()[:-1]]}, "too few setpoints")
-
-
-@case_of(World, "step.many", CALLS)
-def many(world: World) -> None:
-    """Too many setpoints are answered by ERROR, and the next call is answered."""
-    world.refuses({"setpoints": [[*world.no_ops(), 0.0]]}, "too many setpoints")
-
-
-@case_of(World, "step.none", CALLS)
-def none(world: World) -> None:
-    """A step that gives none of the setpoints (`actuators` is an empty list) is a step."""
-    answer = world.ask({"setpoints": [[]], "actuators": []})
-    expect(not answer.failed, f"a step without setpoints: expected readings, found {answer.text}")
-    world.read(answer)
-
-
-@case_of(World, "step.bodies", CALLS)
-def bodies(world: World) -> None:
-    """Two rows of setpoints, where one body was declared, are answered by ERROR."""
-    world.refuses({"setpoints": [world.no_ops(), world.no_ops()]}, "two rows for one body")
-
-
 # == repeat ===========================================================================================================
 @case_of(World, "repeat.same-answer", REPEAT)
 def same_answer(world: World) -> None:
@@ -441,7 +438,7 @@ def beat_between(world: World) -> None:
     """A BEAT between a request and its repetition changes nothing."""
     first = world.update()
     session = world.session
-    session.say("", Head(Verb.BEAT, 3))
+    session.say("", Head(Verb.BEAT))
     session.hear("BEAT", 1.0)
     world.step -= 1
     again = world.ask(world.plain(), serial=session.serial)
@@ -477,21 +474,64 @@ def broken_body(world: World) -> None:
         world.refuses(broken, f"the body {broken.hex()}")
 
 
-@case_of(World, "errors.missing-field", ERRORS)
-def missing_field(world: World) -> None:
-    """A request that lacks a field, or has another type there, is answered by ERROR; the next call is answered."""
-    wrong: list[dict[str, Any]] = [{}, {"setpoints": 7}]
-    if world.actuators:  # a text that looks like a number is none, and nil is no zero
-        wrong += [{"setpoints": [[value] * len(world.actuators)]} for value in ("text", "1", None)]
-    for body in wrong:
-        world.refuses(body, f"update with {body}")
-
-
 @case_of(World, "errors.extra-frames", ERRORS)
 def extra_frames(world: World) -> None:
     """Frames behind the body that nothing refers to are skipped, also a large one."""
     world.ask(world.plain(), blobs=(bytes(_MIB), b"", b"x")).granted("update with three blobs", "readings")
     world.goes_on("frames that nothing refers to")
+
+
+# == several bodies ===================================================================================================
+@case_of(World, "bodies.declares", BODIES)
+def declares_bodies(world: World) -> None:
+    """Two bodies are answered by `bodies: 2` and a row of first readings of each; who has one leaves it out."""
+    world.bench.notes.pop("bodies", None)
+    try:
+        world.start_bodies()
+    except Miss:
+        world.bench.notes["bodies"] = False
+        raise
+
+
+@case_of(World, "bodies.steps", BODIES)
+def steps_bodies(world: World) -> None:
+    """In each step there is a row of readings and of rewards, and a flag, for each body that takes part."""
+    world.start_bodies()
+    for rows in (None, [1], [0], [0, 1]):
+        _, flags = world.update_bodies(rows)
+        if any(flags):
+            raise Skip("a body ends in its first steps")
+
+
+@case_of(World, "bodies.same-seed", BODIES)
+def same_seed_bodies(world: World) -> None:
+    """The same start again gives the same values of each body, bit by bit."""
+    runs = [[world.start_bodies(), world.update_bodies()[0]] for _ in range(2)]
+    for first, again in zip(*runs, strict=True):
+        expect(first.fields["readings"] == again.fields["readings"], "the same seed again: other readings")
+
+
+@case_of(World, "bodies.reset", BODIES)
+def reset_bodies(world: World) -> None:
+    """A reset is answered by a row of first readings of each body."""
+    world.start_bodies()
+    world.update_bodies()
+    world.readings_of(world.reset(5).fields, "readings", _BODIES)
+
+
+@case_of(World, "bodies.each", BODIES)
+def each(world: World) -> None:
+    """With `each` a body is truncated after `max_steps`, and begins anew in that step until its budget is spent."""
+    world.start_bodies({"max_steps": 2, "budget_steps": None, "budget_episodes": 2})
+    for step, begins in ((1, 0), (2, _BODIES), (3, 0), (4, 0)):
+        answer, flags = world.update_bodies()
+        expected = TRUNCATED * (step % 2 == 0)
+        expect(set(flags) == {expected}, f"{world.where}: flags: expected {expected} of each, found {flags!r}")
+        begun = answer.fields.get("first_rows") or b""
+        wanted = np.arange(begins, dtype="<u2").tobytes()
+        expect(begun == wanted, f"{world.where}: first_rows: expected {wanted!r}, found {begun!r:.60}")
+        if begins:
+            world.readings_of(answer.fields, "first_readings", begins)
 
 
 # == large, state, speed ==============================================================================================

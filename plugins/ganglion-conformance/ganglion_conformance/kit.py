@@ -11,7 +11,8 @@ from ganglion_conformance.bench import Bench, Order
 from ganglion_conformance.case import CASES, FAIL, OK, SKIP, Case, Miss, Report, Skip, Verdict
 from ganglion_conformance.drivers import Driver
 
-GROUPS = ("join", "reset", "act", "step", "brain", "repeat", "beat", "errors", "leave", "secure", "large", "state")
+GROUPS: tuple[str, ...] = ("join", "reset", "act", "step", "brain", "repeat", "beat", "errors", "bodies", "leave")
+GROUPS += ("secure", "large", "state")
 _LAST = ("errors.message", "leave.bye", "leave.silent", "leave.status")  # these see what the others left
 _FIRST = ("join.speaks", "reset.before-start", "act.before-setup")
 _AT_ONCE = 3

@@ -202,18 +202,6 @@ def integers(body: Body) -> None:
     body.setpoints(answer)
 
 
-@case_of(Body, "act.few", CALLS)
-def few(body: Body) -> None:
-    """Too few readings are answered by ERROR, and the next call is answered."""
-    body.refuses({"readings": [body.readings()[:-1]]}, "too few readings")
-
-
-@case_of(Body, "act.bodies", CALLS)
-def bodies(body: Body) -> None:
-    """Two rows of readings are answered by ERROR, and the next call is answered."""
-    body.refuses({"readings": [body.readings(), body.readings()]}, "two rows for one body")
-
-
 @case("act.new-process", CALLS, _ROLE, must=False, alone=True)
 def new_process(bench: Bench) -> None:
     """A new process with the same stream proposes the same, bit by bit."""
@@ -272,12 +260,6 @@ def broken_act(body: Body) -> None:
     """A body that is no msgpack is answered by ERROR, and the next call is answered."""
     for broken in (b"\xc1", b"\x81\xa8readings\x91\x91\xcb\x00"):
         body.refuses(broken, f"the body {broken.hex()}")
-
-
-@case_of(Body, "errors.missing-readings", ERRORS)
-def missing_readings(body: Body) -> None:
-    """An act without readings is answered by ERROR, and the next call is answered."""
-    body.refuses({"round": 0}, "an act without readings")
 
 
 @case("large.reading", SPACES, _ROLE)

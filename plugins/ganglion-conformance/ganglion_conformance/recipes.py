@@ -48,7 +48,7 @@ class Recipe(BaseModel):
     probe: tuple[Probe, ...]
     run: tuple[str, ...]
     auth: Literal["tested", "library", "token"]
-    role: Literal["environment", "muscle"] = "environment"
+    role: Literal["environment", "pipe", "bodies", "muscle"] = "environment"
     versions: str = ""
     fetch: str = ""
     build: str = ""
@@ -132,6 +132,7 @@ def _command(recipe: Recipe) -> str:
     return " ".join(words).replace("{folder}/", "").replace("{folder}", ".")
 
 
+_ROLES = {"muscle": " (a muscle)", "bodies": " (several bodies)", "pipe": " (the pipe)"}
 _CURVE = {"tested": "tested", "library": "by its library", "token": "no: token on this machine only"}
 
 
@@ -139,7 +140,7 @@ def recipe_table(recipes: dict[str, Recipe]) -> str:
     """Return the table of all recipes as Markdown."""
     rows = [
         (
-            f"{recipe.language}{' (a muscle)' if recipe.role == 'muscle' else ''}",
+            recipe.language + _ROLES.get(recipe.role, ""),
             f"`{recipe.sources[0].parent.name}/`",
             f"`{recipe.packages}`" + (f" ({recipe.versions})" if recipe.versions else ""),
             f"`{'; '.join(recipe.build.strip().splitlines())}`" if recipe.build else "-",

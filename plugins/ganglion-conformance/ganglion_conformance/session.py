@@ -242,7 +242,7 @@ class Session:
     # -- beats and leaving --------------------------------------------------------------------------------------------
     def beat(self, span_s: float) -> Head:
         """Ask whether it is there, and return the head of the answer; Miss if none comes in time."""
-        self._carefully("BEAT", lambda: self.say("", Head(Verb.BEAT, 1)))
+        self._carefully("BEAT", lambda: self.say("", Head(Verb.BEAT)))
         frames = self.hear("BEAT", span_s)
         if frames is None:
             raise Miss(f"BEAT: expected BEAT here within {span_s:g} s, heard nothing")

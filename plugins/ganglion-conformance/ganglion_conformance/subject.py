@@ -15,6 +15,7 @@ from ganglion_conformance.case import Miss, Run, Skip, case, expect
 from ganglion_conformance.session import Answer, Session
 
 CALLS, SPACES, REPEAT, ERRORS = "Calls", "Spaces and arrays", "Identity and repetition", "Errors"
+BODIES = "Several bodies"
 
 
 class Subject(ABC):

@@ -1,16 +1,47 @@
-"""Replay: brains learn from recorded episodes before their muscles act."""
+"""Replay: brains learn from recorded episodes before their muscles act, and anybody from pools of them.
+
+What others may use of this distribution is loaded when it is first asked for.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ganglion.peer.replay import Learner, Lesson, Recordings
     from ganglion.run.plan import Plan
     from ganglion.wire.messages import BrainPretrain
+    from ganglion_replay.limiter import RateLimiter as RateLimiter
+    from ganglion_replay.pool import PoolEmpty as PoolEmpty
+    from ganglion_replay.pool import PoolMismatch as PoolMismatch
+    from ganglion_replay.pool import PoolShort as PoolShort
+    from ganglion_replay.pool import PoolTimeout as PoolTimeout
+    from ganglion_replay.pool import ReplayEnd as ReplayEnd
+    from ganglion_replay.pool import ReplayError as ReplayError
+    from ganglion_replay.pool import SessionBatchEnvironment as SessionBatchEnvironment
+    from ganglion_replay.pool import SessionPoolEnvironment as SessionPoolEnvironment
+    from ganglion_replay.targets import ReplayedSessions as ReplayedSessions
+    from ganglion_replay.targets import n_step_targets as n_step_targets
+    from ganglion_replay.targets import replay_sessions as replay_sessions
 
-__all__ = ["Recorded"]
+_HOME = {
+    "limiter": ["RateLimiter"],
+    "pool": [
+        *("PoolEmpty", "PoolMismatch", "PoolShort", "PoolTimeout", "ReplayEnd", "ReplayError"),
+        *("SessionBatchEnvironment", "SessionPoolEnvironment"),
+    ],
+    "targets": ["ReplayedSessions", "n_step_targets", "replay_sessions"],
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name that is lent to others."""
+    home = next((home for home, names in _HOME.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
 
 
 class Recorded:

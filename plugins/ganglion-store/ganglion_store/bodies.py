@@ -44,7 +44,10 @@ class BodyTable:
 
 
 def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
-    """Return the bodies that a record names, and its rows: agent, environment, b, role, team, group, learn, each."""
+    """Return the bodies that a record names, and its rows.
+
+    They have agent, environment, b, role, team, group, learn, each, policy.
+    """
     found: list[Row] = []
     for row in rows:
         whole = type(row) in (list, tuple) and len(row) >= 8
@@ -52,7 +55,10 @@ def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
         if not (texts and type(row[2]) is int and {*map(type, row[6:8])} == {bool} and row[0] and row[1]):
             fields = "agent, environment, b, role, team, group, learn, each"
             raise StoreError(f"record bodies: expected [{fields}], found {row!r:.100}")
-        found.append(tuple(row[:8]))
+        policy = row[8] if len(row) > 8 else "latest"
+        if type(policy) is not str:
+            raise StoreError(f"record bodies, policy: expected text, found {policy!r:.100}")
+        found.append((*row[:8], policy))
     each = {row[1] for row in found if row[7]}
     return BodyTable([(row[0], row[1], row[2]) for row in found], each), found
 

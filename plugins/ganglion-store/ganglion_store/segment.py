@@ -188,10 +188,10 @@ SEALED: Mapping[str, str] = sql.SELECT_ALL
 
 
 def sealed_of(connection: sqlite3.Connection | sqlite3.Cursor, run: int) -> Mapping[str, str]:
-    """Return the queries for what is sealed of a run: where it has bodies, these too."""
-    if connection.execute(sql.SELECT_BODIES, (run,)).fetchone() is None:
-        return SEALED
-    return {**SEALED, "bodies": sql.SELECT_BODIES_SEALED}
+    """Return the queries for what is sealed of a run: where it has bodies, these too, with how they played."""
+    more = sql.SEALED_OF_BODIES
+    there = {name: query for name, query in more.items() if connection.execute(query, (run,)).fetchone() is not None}
+    return {**SEALED, **there} if there else SEALED
 
 
 def row_digest(row: Sequence[Any]) -> bytes:

@@ -188,6 +188,22 @@ def test_silent_peer_is_asked_once_then_lost(bus: Any) -> None:
     assert "silent for 2.5 s" == bus.notes[-1].fields["reason"]
 
 
+def test_a_program_sends_back_what_it_got(bus: Any) -> None:
+    """The frames of BEAT and BYE, sent back as they came, are their answers: nothing is forbidden, and it leaves."""
+    boss = bus.join("supervisor", Role.SUPERVISOR)
+    link = bus.join("farm/environment/world/0", Role.ENVIRONMENT)
+    asked = [row for row in wait_s(bus, BEAT_AFTER_SILENCE_S + 0.25) if row[0] == "farm/environment/world/0"]
+    assert [("", Verb.BEAT, 0, "")] == [row[1:5] for row in asked]
+    assert [] == bus.say(link, "", Verb.BEAT, 0)
+    assert [] == [row for row in wait_s(bus, BEAT_AFTER_SILENCE_S) if row[2] is not Verb.BEAT]
+
+    bidden = bus.say(boss, "farm/environment/world/0", Verb.BYE, 1)
+    assert [("farm/environment/world/0", "supervisor", Verb.BYE)] == [row[:3] for row in bidden]
+    left = bus.say(link, "supervisor", Verb.BYE, 1)
+    assert ("farm/environment/world/0", "", Verb.BYE) in [row[:3] for row in left]
+    assert [link] == bus.closed
+
+
 def test_sleeping_watcher_accuses_nobody(bus: Any) -> None:
     """After a tick that came late all clocks begin anew: nobody is lost for what was not heard meanwhile."""
     bus.join(STORE, Role.STORE)

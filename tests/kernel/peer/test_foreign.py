@@ -9,6 +9,7 @@ import pytest
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.contract import Declared, declared_layout
+from ganglion.sdk.spaces import Box, Discrete
 
 UNIT = {"type": "box", "shape": [], "dtype": "<f8", "low": -1.0, "high": 1.0}
 PAIR = {"type": "box", "shape": [2], "dtype": "<f4", "low": -1.0, "high": 1.0}
@@ -62,15 +63,31 @@ def test_value_that_does_not_fit_is_named(row: list[Any], uid: str) -> None:
         ({"id": "b\n", "space": UNIT}, r"^sensors\[1\]\.id: expected printable text"),
         ({"id": 7, "space": UNIT}, r"^sensors\[1\]\.id: expected printable text"),
         ({"id": "a", "space": UNIT}, r"^sensors\[1\]\.id: 'a' is declared twice"),
-        ({"id": "b"}, r"^sensors\.b\.space: expected a map, found None"),
-        ({"id": "b", "space": "Box"}, r"^sensors\.b\.space: expected a map, found 'Box'"),
+        ({"id": "b"}, r"^sensors\.b\.space: expected text or a map, found None"),
+        ({"id": "b", "space": 7}, r"^sensors\.b\.space: expected text or a map, found 7"),
+        ({"id": "b", "space": "Box"}, r"^sensors\.b\.space: space, column 1: expected one of Box, Discrete"),
+        ("b: Disc(3)", r"^sensors\.b\.space: space, column 1: expected one of Box, Discrete"),
+        ("b:Discrete(3)", r"^sensors\[1\]: expected text 'id: space' or a map {id, space}, found 'b:Discrete\(3\)'"),
+        (None, r"^sensors\[1\]: expected text 'id: space' or a map"),
         ({"id": "b", "space": {"type": "bax"}}, r"^sensors\.b: space\.type: expected one of"),
     ],
 )
-def test_declaration_that_is_none_is_named(wrong: dict[str, Any], text: str) -> None:
+def test_declaration_that_is_none_is_named(wrong: Any, text: str) -> None:
     """A declaration without id or space, or of an id that is taken, is refused by its place."""
     with pytest.raises(RemoteProtocolError, match=text):
         declared_layout([{"id": "a", "space": UNIT}, wrong], "sensors")
+
+
+def test_text_declares_as_a_map_does() -> None:
+    """A declaration may be text, and so may the space in a map: both leave the maps of their spaces."""
+    declared: list[Any] = ["a: Box(0, 1)", {"id": "b", "space": "Discrete(3)", "value": 1, "unit": None}]
+    layout = declared_layout(declared, "actuators")
+
+    assert [("a", Box(0.0, 1.0, ())), ("b", Discrete(3))] == layout.pairs()
+    assert [
+        {"id": "a", "space": Box(0.0, 1.0, ()).to_wire()},
+        {"id": "b", "space": Discrete(3).to_wire(), "value": 1},
+    ] == declared
 
 
 def test_no_op_lies_in_its_space() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ganglion.errors import CallFailed
-from ganglion.peer.world import World
+from ganglion.peer.step.layout import Cut, Layout
+from ganglion.peer.world import Given, World
 from ganglion.sdk import Discrete
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 
@@ -40,3 +41,27 @@ def test_a_wrong_answer_is_blamed_on_the_environment(own: World, answer: Environ
         own.updated(answer, 1)
 
     assert ("r/environment/w/0", "environment.update") == (caught.value.culprit, caught.value.call)
+
+
+@pytest.mark.parametrize(("plugin", "expected"), [(None, ([[7, 3]], None)), ({"name": "own"}, ([[3]], [1]))])
+def test_a_program_is_given_the_no_ops_of_what_nobody_sets(plugin: Any, expected: tuple[Any, Any]) -> None:
+    """A program gets a full row, a plugin of ours what is given and its indices; None is recorded for both."""
+    world = World("w", "r/environment/w/0", {"plugin": plugin})
+    actuators = [{"id": "a", "space": "Discrete(10)", "value": 7}, "b: Discrete(10)"]
+    world.declare(EnvironmentDeclared(["s: Discrete(10)"], actuators, [[1]], ["r: Discrete(10)"]))
+    source = Layout(["b"], [Discrete(10)])
+    given = Given([1], Cut(["b"], [source], [(0, 0)]))
+    message = given.message(source.field([[3]]), world)
+
+    assert expected == (message.setpoints, message.actuators)
+    assert [[None, 3]] == given.recorded(source.field([[3]]), 2)
+
+
+@pytest.mark.parametrize(("bodies", "text"), [(None, "its program knows of one"), (3, "its program 3")])
+def test_a_program_with_another_number_of_bodies_is_refused(bodies: int | None, text: str) -> None:
+    """One that knows of one body, or made another number, is refused by the uid of its environment."""
+    world = World("lake", "r/environment/lake/0", {"plugin": None}, bodies=2)
+    with pytest.raises(CallFailed, match=f"environment lake has 2 bodies, {text}"):
+        world.declare(EnvironmentDeclared(["s: Discrete(9)"], [], [[1]] * 2, ["r: Discrete(9)"], bodies=bodies))
+
+    world.declare(EnvironmentDeclared(["s: Discrete(9)"], [], [[1]] * 2, ["r: Discrete(9)"], bodies=2))

@@ -159,7 +159,7 @@ def test_controllers_are_told_of_clocks_and_bodies(kit: Any) -> None:
     assert [("ada", "lake", 0, 0), ("ada", "lake", 1, 0), ("ada", "moor", 0, 0), ("bob", "moor", 0, 1)] == [
         tuple(row[key] for key in ("agent", "environment", "b", "a")) for row in message.bodies
     ]
-    assert [asdict(body) for body in phase.bodies] == [
+    assert [{**asdict(body), "policy": "latest"} for body in phase.bodies] == [
         {key: value for key, value in row.items() if key != "a"} for row in message.bodies
     ]
     assert ("moor", False) == (message.end, message.mends)

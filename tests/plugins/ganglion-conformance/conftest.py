@@ -18,8 +18,8 @@ HELLO, WELCOME, CALL, REPLY, ERROR, BEAT, BYE = 1, 2, 3, 4, 5, 8, 10
 BOX = {"type": "box", "shape": [], "dtype": "<f8"}
 KNOWN = {
     "environment.start": {"run", "phase", "phase_name", "mode", "worker", "uid", "params", "seed", "episode_seed",
-                          "stream", "episode_stream", "plugin"},
-    "environment.update": {"setpoints", "actuators"},
+                          "stream", "episode_stream", "plugin", "bodies", "each", "index"},
+    "environment.update": {"setpoints", "actuators", "rows"},
     "environment.reset": {"episode", "seed", "stream", "state"},
 }  # fmt: skip
 
@@ -38,6 +38,8 @@ class Hill:
         self.place, self.ticks = 0.0, 0
         self.drawn = 0
         self.resets = 0
+        self.bodies = 1
+        self.each: dict[str, Any] | None = None
 
     def breaks(self, *names: str) -> bool:
         return self.switch in names
@@ -64,22 +66,27 @@ class Hill:
     def start(self, body: dict[str, Any]) -> dict[str, Any]:
         if self.breaks("large.utf8") and not str(body["uid"]).isascii():
             raise Refusal("ASCII")
+        self.bodies, self.each, self.over = len(body.get("bodies") or [0]), body.get("each"), 0
         self.begin(body["seed"])
         if self.breaks("reset.new-process"):
             self.place += self.starts / 100
         low = 0.0 if self.breaks("join.declares") else -10.0
+        if self.breaks("bodies.same-seed") and self.bodies > 1:
+            self.resets += 1
+            self.place += self.resets / 100
         sensors = [{"id": "place", "space": {**BOX, "low": low, "high": 10.0}}] * (1 + self.breaks("join.declares"))
         return {
             "sensors": sensors,
             "actuators": [{"id": "push", "value": 0.0, "space": {**BOX, "low": -2.0, "high": 2.0}}],
             "rewards": [{"id": "gain", "space": {**BOX, "low": -99.0, "high": 99.0}}],
-            "readings": [[self.place]],
+            "readings": [[self.place]] * self.bodies,
             "ticks": 0,
+            **({"bodies": self.bodies + self.breaks("bodies.declares")} if self.bodies > 1 else {}),
         }
 
     def begin(self, seed: int) -> None:
         other = 0.0
-        if self.breaks("reset.same-seed"):
+        if self.breaks("reset.same-seed") and self.bodies == 1:
             self.resets += 1
             other = self.resets / 100
         self.place, self.ticks, self.running = (seed % 7) / 7 + other, 0, True
@@ -90,35 +97,20 @@ class Hill:
         state = {"drawn": 0}
         if self.breaks("state.goes-on") and body.get("state") is not None and self.drawn == 1:  # a fresh process
             self.place += 0.5
-        return {"readings": [[self.place]], "rewards": rewards, "ticks": 0, "state": state}
+        count = 1 if self.breaks("bodies.reset") else self.bodies
+        return {"readings": [[self.place]] * count, "rewards": rewards, "ticks": 0, "state": state}
 
     def update(self, body: dict[str, Any]) -> dict[str, Any]:
         if not self.running and not self.breaks("reset.before-start"):
             raise Refusal("not begun")
-        rows = body["setpoints"] if not self.breaks("errors.missing-field") else body.get("setpoints", [[0.0]])
-        if rows == 7 or rows == [["text"]]:
-            if not self.breaks("errors.missing-field"):
-                raise Refusal("no rows")
-            rows = [[0.0]]
-        if self.breaks("step.few") and rows == [[]]:
-            rows = [[0.0]]
-        if self.breaks("step.many"):
-            rows = [row[:1] for row in rows]
-        if self.breaks("step.bodies"):
-            rows = rows[:1]
-        if body.get("actuators") == [] and rows == [[]] and not self.breaks("step.none"):
-            rows = [[0.0]]
-        ((push,),) = rows
+        if self.bodies > 1:
+            return self.update_bodies(len(body["setpoints"]))
+        ((push,),) = body["setpoints"]
         if self.breaks("step.integers") and type(push) is int:
             raise Refusal("an integer")
         if type(push) not in (int, float):
             raise Refusal("no number")
-        if push != push:
-            if self.breaks("step.nan"):
-                self.place = push
-            else:
-                raise Refusal("NaN")
-        elif push > 2.0 and self.breaks("step.outside"):
+        if push > 2.0 and self.breaks("step.outside"):
             self.running = False
         else:
             self.place += max(-2.0, min(2.0, push)) / 100 + 0.001
@@ -132,6 +124,17 @@ class Hill:
             "terminated": 0 if self.breaks("step.flags") else False,
             "ticks": 40 - self.ticks if self.breaks("step.simtime") else self.ticks,
         }
+        return fields
+
+    def update_bodies(self, count: int) -> dict[str, Any]:
+        self.ticks += 1
+        cut = self.each is not None and self.ticks % self.each["max_steps"] == 0
+        self.over += cut
+        fields = {"readings": [[self.place]] * count, "rewards": [[0.5]] * count, "flags": bytes([2 * cut] * count)}
+        if self.breaks("bodies.steps") and count < self.bodies:
+            fields["flags"] = bytes(self.bodies)
+        if self.each is not None and cut and (self.over < self.each["budget_episodes"] or self.breaks("bodies.each")):
+            fields |= {"first_rows": b"\0\0\1\0", "first_readings": [[0.0]] * count}
         return fields
 
 
@@ -194,7 +197,7 @@ class Puppet:
         if verb == ERROR:
             self.refused(msgpack.unpackb(frames[2]))
         elif verb == BEAT:
-            self.say(b"", [BEAT, serial, "" if self.breaks("beat.here") else "here"], {})
+            self.say(b"", [BEAT, 1, "" if self.breaks("beat.here") else "here"], {})
             if self.breaks("repeat.beat-between"):
                 self.asked = []
         elif verb == BYE and not self.left:
@@ -220,7 +223,7 @@ class Puppet:
         repeated = frames == self.asked or (
             self.breaks("repeat.new-serial") and frames[2] == self.asked[2:3] and call == "environment.update"
         )
-        if self.breaks("repeat.new-serial") and self.asked and call == "environment.update":
+        if self.breaks("repeat.new-serial") and self.asked and self.world.bodies == 1 and call == "environment.update":
             repeated = frames[2] == self.asked[2] and frames[0] == self.asked[0] and self.kept[0][0] == REPLY
         if self.breaks("repeat.same-answer") and call == "environment.update" and self.world.ticks == 3:
             repeated = False
@@ -350,12 +353,7 @@ class Limb:
     def act(self, body: dict[str, Any]) -> dict[str, Any]:
         if not self.ready and not self.breaks("act.before-setup"):
             raise Refusal("not set up")
-        rows = body["readings"] if not self.breaks("errors.missing-readings") else body.get("readings", [[0.0] * 3])
-        if self.breaks("act.bodies"):
-            rows = rows[:1]
-        (row,) = rows
-        if len(row) < self.sensors and not self.breaks("act.few"):
-            raise Refusal("too few")
+        (row,) = body["readings"]
         if self.ready and self.large and self.breaks("large.reading"):
             raise Refusal("too large")
         if self.breaks("act.integers") and all(type(value) is int for value in row):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import struct
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -39,7 +38,8 @@ def messages() -> list[dict[str, Any]]:
         head = Head(tell.verb, serial, tell.name)
         name = tell.name or tell.verb.name
         found.append(_message(name, f"{tell.senders} -> {tell.receivers}", _to(tell.receivers), head, tell.body))
-    here = Head(Verb.BEAT, 1, "here")
+    asked, here = Head(Verb.BEAT), Head(Verb.BEAT, 1, "here")
+    found.append(_message("BEAT of the kernel, and its answer", "kernel -> peer -> kernel", "", asked, Nothing))
     found.append(_message("BEAT here", "peer -> kernel", "", here, Nothing))
     return found
 
@@ -169,16 +169,8 @@ def refused() -> list[dict[str, Any]]:
 
 
 def _by_environment() -> list[dict[str, Any]]:
-    update, nan = "environment.update", struct.pack(">d", float("nan"))
+    update = "environment.update"
     bodies: list[tuple[str, str, bytes]] = [
-        ("too few setpoints", update, _pack({"setpoints": [[]]})),
-        ("too many setpoints", update, _pack({"setpoints": [[0.0, 0.0]]})),
-        ("two rows for one body", update, _pack({"setpoints": [[0.0], [0.0]]})),
-        ("a text for a number", update, _pack({"setpoints": [["1"]]})),
-        ("nil for a number", update, _pack({"setpoints": [[None]]})),
-        ("NaN", update, b"\x81\xa9setpoints\x91\x91\xcb" + nan),
-        ("no rows", update, _pack({"setpoints": 7})),
-        ("a field that is missing", update, _pack({})),
         ("a body that is no map", update, _pack([1])),
         ("a body that is no msgpack", update, b"\xc1"),
         ("a body that breaks off", update, b"\x81\xa9setpoints\x91\x91\xcb\x00"),
