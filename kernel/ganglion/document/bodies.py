@@ -10,7 +10,7 @@ from ganglion.document.fault import nearest
 from ganglion.document.marks import Node
 from ganglion.document.model import Policy
 from ganglion.limits import BODIES_PER_PHASE
-from ganglion.run.plan import BodyPlan, PolicyPlan
+from ganglion.run.plan import BodyPlan, PluginPlan, PolicyPlan
 
 Body: TypeAlias = tuple[int, int, int]
 """Places of agent and environment in the phase, and the number within the pair."""
@@ -244,6 +244,7 @@ def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
     reward, decision = said.get("reward") or {}, said.get("decision") or {}
     changed: dict[str, Any] = {key: said[key] for key in ("learn", "role", "team", "group") if key in said}
     if isinstance(reward, dict):
+        changed |= {"reward": _reward(body.reward, reward, rule)}
         changed |= {
             name: float(reward[key]) for key, name in (("scale", "scale"), ("offset", "shift")) if key in reward
         }
@@ -256,6 +257,19 @@ def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
     if "policy" in said:
         changed["policy"] = _policy(said["policy"], rule.map["policy"])
     return replace(body, **changed)
+
+
+def _reward(known: PluginPlan | None, said: Mapping[str, Any], rule: Node) -> PluginPlan | None:
+    """Return the reward plugin of a body, as a rule overrides what was said before; None if it has none."""
+    if isinstance(said.get("name"), str):
+        name = rule.map["reward"].map["name"]
+        known = PluginPlan(said["name"], at=f"{name.place()}: {name.path}")
+    if known is None:
+        return None
+    params, on_error = said.get("params"), said.get("on_error")
+    return replace(
+        known, params=params if isinstance(params, dict) else known.params, on_error=on_error or known.on_error
+    )
 
 
 def _policy(said: Any, node: Node) -> PolicyPlan:
@@ -336,10 +350,15 @@ def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell
 
 
 def check_rules(section: Node | None, tell: Tell) -> None:
-    """Refuse decisions that cannot be, and what is not built."""
+    """Refuse decisions and rewards that cannot be."""
+    named = False
     for rule in [] if section is None else section.entries("rules"):
         _check_phase(rule.get("decision"), tell)
         reward = rule.get("reward")
+        named = named or (reward is not None and reward.get("name") is not None)
+        for key in ("params", "on_error"):
+            if reward is not None and not named and reward.get(key) is not None:
+                tell(reward.keys[key], f"`{key}` of which reward? No rule before has a `name`")
         clip = None if reward is None else reward.get("clip")
         if clip is not None:
             values = clip.plain()

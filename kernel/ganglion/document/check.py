@@ -14,7 +14,7 @@ from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, sources_of
+from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, BodyPlan, sources_of
 
 
 def replays(agent: Node) -> list[Node]:
@@ -212,6 +212,7 @@ class _Phase:
         phase.plans = plans
         self._seen({(body.agent, body.environment) for body in plans})
         check_rules(phase.bodies, self._wrong)
+        self._rewards(plans)
         mode = phase.setting("mode")
         trains = mode is None or mode.value == "train"
         learners = [name for name, agent in phase.agents.items() if trains and has_brain(agent)]
@@ -246,6 +247,20 @@ class _Phase:
                 if named and not any((name, uid) in pairs for uid in named):
                     self._wrong(item, f"agent `{name}` has no body in environment `{named[0]}`")
 
+    def _rewards(self, plans: list[BodyPlan]) -> None:
+        """Refuse rewards of bodies that there are not, or whose environment has no process of ours."""
+        rules = [] if self.phase.bodies is None else self.phase.bodies.entries("rules")
+        for reward in (part for rule in rules if (part := rule.get("reward")) is not None):
+            self._plugin("reward", reward, optional=True)
+            name = reward.map.get("name")
+            at = None if name is None else f"{name.place()}: {name.path}"
+            for uid in dict.fromkeys(body.environment for body in plans if body.reward and body.reward.at == at):
+                definition = self.phase.environments[uid].map["environment"]
+                forms = [key for key in ("command", "attach") if is_given(definition, key)]
+                if name is not None and forms:
+                    text = f"a reward runs in a process of ours, and environment `{uid}` is a `{forms[0]}`"
+                    self._wrong(name, text)
+
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
@@ -259,10 +274,6 @@ class _Phase:
             for key in ("replay",):
                 if agent.entries(key):
                     self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
-        for entry in phase.environments.values():
-            for key in ("reward", "state_transformer"):
-                if entry.get(key) is not None:
-                    self._wrong(entry.keys[key], f"not built yet: `{key}` of an environment with bodies")
 
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""

@@ -351,13 +351,14 @@ class Match(Form):
 
 
 class BodyReward(Form):
-    """Change the rewards of bodies: `scale`, then `offset`, then `clip`."""
+    """Change the rewards of bodies: a reward plugin for each in place of others, `scale`, `offset`, then `clip`."""
 
     scale: Number = Field(_ABSENT, description="what a reward is multiplied by")
     offset: Number = Field(_ABSENT, description="what is added then")
     clip: list[Number] = Field(_ABSENT, description="[low, high]")
-    name: Unbuilt = Field(None, description="a reward plugin for one body")
-    params: Unbuilt = Field(None, description="a reward plugin for one body")
+    name: PluginName = Field(_ABSENT, description="a reward plugin: short name, or `module:Class`")
+    params: Params = Field(_ABSENT, description="arguments of its constructor")
+    on_error: OnError = Field(_ABSENT, description="`continue`: where it fails, what the environment pays stands")
 
 
 class Decision(Form):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -24,9 +25,9 @@ from ganglion.peer.participant import DEFERRED
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
-from ganglion.peer.step.layout import ROW_NUMBER, Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
 from ganglion.peer.step.opponents import Opponents
-from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, matrix, parted, picked, taken
+from ganglion.peer.transitions import Remember, Row, Stack, by_groups, joined_transitions, matrix, parted, picked, taken
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
     Brain,
@@ -37,6 +38,7 @@ from ganglion.sdk.brain import (
     Update,
     carries_update,
 )
+from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.wire.messages import (
@@ -58,7 +60,7 @@ from ganglion.wire.messages import (
 
 _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
 _WORKER = attrgetter("worker")
-_OURS = ("memory", "bodies", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
+_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
 @dataclass(slots=True)
@@ -116,9 +118,11 @@ class BrainHost(AgentHost):
             "models": self._models,
             "phase": setup.phase,
         }
+        cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
+        self._check_groups(cls.takes_groups)
         if not setup.filters:  # which declare others
-            cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
-            hooks("check_spaces", lambda: cls.check_spaces(sensors, actuators, **params))
+            for part in self._parts:
+                hooks("check_spaces", partial(cls.check_spaces, **params), part.sensors, part.actuators)
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
         self._filters = self._make_filters(LearningFilters, setup.filters) if setup.filters else None
@@ -131,6 +135,7 @@ class BrainHost(AgentHost):
             self._actuator_layout = Layout([a.uid for a in actuators], [a.space for a in actuators])
         self._memory.declare(sensors, actuators, applied=applied)
         self._stack = Stack(setup.agent, self._sensor_layout, self._actuator_layout)
+        self._make_groups(own)
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         others = {} if self._filters is None else self._filters.generators
@@ -152,6 +157,8 @@ class BrainHost(AgentHost):
         self._answers_first = setup.sync in ("pipelined", "async")
         self._late: Exception | None = None  # raised when no request was open: the next one is answered by it
         hooks("setup", brain.setup)
+        for memory in self._memories[1:]:
+            memory.size_limit = self._memory.size_limit
         if setup.load is not None:
             self._load(brain, setup.load)
         checkpoint = self.participant.take_base()
@@ -194,7 +201,8 @@ class BrainHost(AgentHost):
         checkpoints.taken(began_s)
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
-        layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout)
+        layouts = [self._sensor_layout, self._actuator_layout, self._applied_layout]
+        layouts += [layout for part in self._parts[1:] for layout in part[:2]]
         spaces = [space for layout in layouts for space in layout.spaces]
         return Snapshot({"brain": (self._brain, _OURS), **filters}, self._memory, spaces, ("brain.last_update",))
 
@@ -217,6 +225,7 @@ class BrainHost(AgentHost):
             "learn_every": self._learn_every,
             "notes": self._notes.export(),
             "opponents": None if self._opponents is None else self._opponents.state(),
+            "memories": [memory.export() for memory in self._memories[1:]],
         }
 
     def _go_on(self, state: State) -> None:
@@ -248,6 +257,8 @@ class BrainHost(AgentHost):
         self._notes.restore(books["notes"])
         if self._opponents is not None:
             self._opponents.restore(books["opponents"])
+        for memory, rows in zip(self._memories[1:], books["memories"], strict=True):
+            memory.restore(rows)
         if self._filters is not None:
             self._filters.restore(books["filters"])
 
@@ -462,15 +473,17 @@ class BrainHost(AgentHost):
     def _think_of_bodies(self, rows: Sequence[tuple[Request, Think]]) -> None:
         """Think about what many bodies have decided, worker after worker."""
         brain = self._running()
-        chunks: list[Transitions] = []
         if self._sources:
             rows = [(request, self._numbered(think)) for request, think in rows]
-        for request, think in rows:
+        for _, think in rows:
             if think.reward_ids is not None and think.reward_ids != self._reward_ids:
                 self._declare_rewards(think.reward_ids)
             if self._rewards is None:
                 raise RemoteProtocolError("think.rewards: they were not declared")
-            chunks.append(self._stack.bodies(think, self._bodies, request.blobs))
+        if self._setup.groups:
+            self._think_of_groups(brain, rows)
+            return
+        chunks = [self._stack.bodies(think, self._bodies, request.blobs) for request, think in rows]
         if len(rows) > 1 and self._sources:
             rows, chunks = self._in_view(rows, chunks)
         self._thoughts += sum(map(len, chunks))
@@ -553,14 +566,56 @@ class BrainHost(AgentHost):
             found.append(taken(joined_transitions([chunk for _, chunk in pairs]), order.tolist()))
         return told, found
 
+    def _make_groups(self, rng: Any) -> None:
+        """Make what each group of bodies has of its own; the first has what an agent without groups has."""
+        parts, self._memories, self._stacks = self._parts, [self._memory], [self._stack]
+        for number, part in enumerate(parts[1:], start=1):
+            memory = Memory(rng=rng)
+            memory.declare(part.sensors, part.actuators)
+            self._memories.append(memory)
+            self._stacks.append(Stack(self._setup.agent, part.sensor_layout, part.actuator_layout, number))
+
+    def _think_of_groups(self, brain: Brain, rows: Sequence[tuple[Request, Think]]) -> None:
+        """Think about what bodies of several groups have decided: group by group, or one by one in agent view."""
+        parts: list[list[tuple[Request, Think]]] = [[] for _ in self._stacks]
+        for request, think in rows:
+            for part, mine in zip(parts, by_groups(think, *self._group_layouts), strict=True):
+                part += [] if mine is None else [(request, mine)]
+        each: list[tuple[int, int, int, Transitions, Think]] = []  # number of the worker, row; place, where it is
+        numbers = {worker: i for i, worker in enumerate(dict.fromkeys(think.worker for _, think in rows))}
+        workers = [think.worker for _, think in rows]
+        for stack, memory, part in zip(self._stacks, self._memories, parts, strict=True):
+            chunks = [stack.bodies(think, self._bodies, request.blobs) for request, think in part]
+            if len(part) > 1 and self._sources:
+                part, chunks = self._in_view(part, chunks)
+            self._thoughts += sum(map(len, chunks))
+            told = list(zip(chunks, (think for _, think in part), strict=True))
+            if not self._arrays:
+                for chunk, think in told:
+                    places = enumerate(np.frombuffer(think.rows or b"", ROW_NUMBER).tolist())
+                    each += [(numbers[think.worker], row, i, chunk, think) for i, row in places]
+            elif told:
+                brain.memory = memory
+                for chunk, think in told if memory.size_limit > 0 else ():
+                    self._recall(chunk, think, slice(None))
+                self._learn(brain, joined_transitions(chunks), workers)
+        for _, _, i, chunk, think in sorted(each, key=lambda one: one[:2]):
+            self._recall(chunk, think, slice(i, i + 1))
+            self._hooks.step = int(chunk.step[i])
+            self._hear("thinking", brain.thinking, (chunk.muscle[i], chunk.data[i]), [think.worker])
+        brain.memory = self._memory
+
     def _recall(self, chunk: Transitions, think: Think, part: slice) -> None:
-        """Write some rows of many into the memory."""
+        """Write some rows of many into the memory of their group, which is the brain's now."""
+        memory = self._memories[chunk.group]
+        if len(self._memories) > 1:
+            self._running().memory = memory
         data: Any = chunk.data[part]
         applied = chunk.actions
         if think.proposed is not None:
             applied = matrix(self._applied_layout, think.applied, len(chunk), "applied")
         terminated, truncated = chunk.terminated[part], chunk.truncated[part]
-        self._memory.extend(
+        memory.extend(
             chunk.muscle[part],
             sensor_readings=chunk.observations[part],
             actuator_setpoints=chunk.actions[part],
@@ -725,7 +780,13 @@ class BrainHost(AgentHost):
         assert self._rewards is not None
         layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout, self._rewards)
         self._remember = Remember(self._memory, *layouts)
-        self._stack.declare(self._rewards)
+        for stack, rewards in zip(self._stacks, self._reward_layouts, strict=True):
+            stack.declare(rewards)
+        if len(self._parts) > 1:
+            kinds = [[part[0] for part in self._parts], [part[1] for part in self._parts], self._reward_layouts]
+            self._group_layouts = [Groups(layouts, self._of_group) for layouts in kinds]
+            for memory, rewards in zip(self._memories[1:], self._reward_layouts[1:], strict=True):
+                memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])
 
     def _running(self) -> Brain:
         if self._brain is None:

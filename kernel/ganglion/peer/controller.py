@@ -454,6 +454,7 @@ class ControllerHost:
                 bodies=a.get("bodies"),
                 episodes=None if phase.ticks is None else phase.ticks.numbers(actor),
                 **{name: a[name] for name in ("source", "follows", "pool") if name in a},
+                groups=a.get("groups"),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -524,5 +525,7 @@ def _bodies_of(bodies: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]) ->
     agents = list(dict.fromkeys(body["agent"] for body in bodies))
     mine = [body for body in bodies if body["environment"] == setup["uid"]]
     rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]
+    for row, body in zip(rows, mine, strict=True):
+        row += [] if body.get("reward") is None else [body["reward"]]
     each = {key: setup[key] for key in ("max_steps", "budget_steps", "budget_episodes")}
     return {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
-from ganglion.peer.acting import Acting
+from ganglion.peer.acting import Acting, ActingGroups
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
@@ -52,7 +52,7 @@ _Read = tuple[list[Any], Any]
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
 _ACTUATORS = {ActuatorInformation}
-_OURS = ("memory", "bodies", "sensors", "actuators", "static_world_models", "model_reader")
+_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
@@ -81,7 +81,7 @@ class MuscleHost(AgentHost):
         self._memory = Memory()
         self._memory.declare(sensors, actuators)
         self._told_rewards = False
-        self._acting: Acting | None = None
+        self._acting: Acting | ActingGroups | None = None
         coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
         attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup), "bodies": coordinates}
         if setup.rewards is not None:
@@ -93,7 +93,6 @@ class MuscleHost(AgentHost):
         if setup.bodies:
             attributes |= identity(setup.bodies[0][3])
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
-        self._muscle = muscle
         self._filters = None
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
         if setup.bodies is not None:
@@ -114,6 +113,7 @@ class MuscleHost(AgentHost):
         self._takes_arrays = takes_arrays(muscle)
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
+        self._muscle = muscle
         for one in self._muscles():
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
@@ -150,31 +150,45 @@ class MuscleHost(AgentHost):
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
         """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
-        setup, bodies = self._setup, self._setup.bodies
-        together = takes_arrays(muscle) and self._objective.batched
-        muscles, objectives, memories = [muscle], [self._objective], []
-        if not together:
-            memories = [self._memory]
-            for row in bodies[1:]:
-                memory = Memory()
-                memory.declare(sensors, actuators)
-                memories.append(memory)
+        setup, arrays = self._setup, takes_arrays(muscle)
+        self._check_groups(muscle.takes_groups or not arrays)
+        together = arrays and self._objective.batched
+        parts = []
+        for number, part in enumerate(self._parts):
+            bodies = [row for row in setup.bodies if not setup.groups or setup.groups[row[0]] == number]
+            muscles, objectives, memories = [] if number else [muscle], [] if number else [self._objective], []
+            if not together:
+                memories = [] if number else [self._memory]
+            for row in bodies[len(objectives) : 1 if together else None]:
                 streams = identity(derive(setup.objective_stream, "body", row[0], row[1]))
                 own = {**self._given, **streams}
                 objectives.append(self._judging("__init__", self._loader.make, "objective", setup.objective, own))
-        if not takes_arrays(muscle):
-            for row, memory in zip(bodies[1:], memories[1:], strict=True):
-                own = attributes | identity(row[3]) | {"memory": memory}
+            for _ in [] if together else bodies[len(memories) :]:
+                memory = Memory()
+                memory.declare(part.sensors, part.actuators)
+                memories.append(memory)
+            for row in [] if arrays else bodies[len(muscles) :]:
+                of_body = {"memory": memories[len(muscles)], "sensors": part.sensors, "actuators": part.actuators}
+                own = attributes | identity(row[3]) | of_body
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
-        layouts, noops = (self._sensor_layout, self._actuator_layout), [it.value for it in actuators]
-        filters = None
-        if setup.filters:
-            filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
-            sensors, actuators = muscle.sensors, muscle.actuators
-        informations, hooks = (Template(sensors), actuators), (self._hooks, self._judging)
-        self._acting = Acting(setup, layouts, informations, hooks, muscles, objectives, memories, noops, filters)
+            layouts, noops = (part.sensor_layout, part.actuator_layout), [it.value for it in part.actuators]
+            filters: BodyFilters | None = None
+            shown: Any = (part.sensors, part.actuators)
+            if setup.filters:  # of one group
+                filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
+                shown = sensors, actuators = muscle.sensors, muscle.actuators
+            informations, hooks = (Template(shown[0]), shown[1]), (self._hooks, self._judging)
+            own_setup, acts_by = replace(setup, bodies=bodies), [muscle] if arrays else muscles
+            if setup.episodes is not None:
+                told = zip(setup.bodies, setup.episodes, strict=True)
+                own_setup = replace(own_setup, episodes=[it for row, it in told if row in bodies])
+            made = (own_setup, layouts, informations, hooks, acts_by, objectives, memories, noops, filters, number)
+            parts.append(Acting(*made))
+        self._acting = parts[0]
+        if self._of_group is not None:
+            self._acting = ActingGroups(parts, self._of_group, [part.sensor_layout for part in self._parts])
         if self._rewards is not None:
-            self._acting.declare(self._rewards)
+            self._acting.declare(self._reward_layouts)
         return sensors, actuators
 
     def _filters_of_bodies(self, muscles: Sequence[Muscle], sensors: Any, actuators: Any) -> BodyFilters:
@@ -197,7 +211,7 @@ class MuscleHost(AgentHost):
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
         if self._acting is not None and self._rewards is not None:
-            self._acting.declare(self._rewards)
+            self._acting.declare(self._reward_layouts)
 
     def _muscles(self) -> Sequence[Muscle]:
         """Return the objects that act: one, or one per body."""
@@ -275,7 +289,7 @@ class MuscleHost(AgentHost):
         if self._acting is not None:
             parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i}
             parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in enumerate(self._acting.objectives) if i}
-        layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
+        layouts = [layout for part in self._parts for layout in part[:2]] + [self._seen_layout, self._own_layout]
         return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
     def _books(self) -> dict[str, Any]:
@@ -398,7 +412,7 @@ class MuscleHost(AgentHost):
             learned=learned,
         )
 
-    def _act_for(self, acting: Acting, act: Act, position: Position | None) -> Acted:
+    def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
         """Complete and make the decisions of many bodies."""
         self._stands = True
         if act.reward_ids is not None and self._rewards is None:

@@ -16,7 +16,17 @@ from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
 from ganglion.peer.play import Play, play_of
 from ganglion.peer.records import pack
-from ganglion.peer.step.layout import ROW_NUMBER, Field, Layout, blocks_of, declaration, shape_of, writable_copy
+from ganglion.peer.step.layout import (
+    ROW_NUMBER,
+    Field,
+    Groups,
+    Layout,
+    blocks_of,
+    declaration,
+    of_group,
+    shape_of,
+    writable_copy,
+)
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
 from ganglion.peer.trial import WIRE_BITS
 from ganglion.peer.world import Actor, Phase, World
@@ -64,23 +74,28 @@ def _joined(runs: Iterable[Array]) -> bytes:
 
 
 class _Columns:
-    """Copy the values of some ids of one layout to ids of another, of many bodies at once."""
+    """Copy the values of some ids of one layout to ids of another, of many bodies at once.
 
-    def __init__(self, source: Layout, target: Layout, places: Sequence[tuple[int, int]]) -> None:
+    The matrices of each begin at a number of their own, where they stand behind those of other layouts.
+    """
+
+    def __init__(
+        self, source: Layout, target: Layout, places: Sequence[tuple[int, int]], begin: int = 0, to: int = 0
+    ) -> None:
         found: list[tuple[int, int, int, int, int]] = []  # runs and first columns of both, count
         for one, other in places:
-            (i, begin, end, _), (k, at, _, _) = source.place(one), target.place(other)
+            (i, start, end, _), (k, at, _, _) = source.place(one), target.place(other)
             size = source.runs[i].dtype.itemsize
-            piece = (i, begin // size, k, at // target.runs[k].dtype.itemsize, (end - begin) // size)
+            piece = (i, start // size, k, at // target.runs[k].dtype.itemsize, (end - start) // size)
             if found and found[-1][0] == i and found[-1][2] == k:
-                _, first, _, to, count = found[-1]
-                if (first + count, to + count) == (piece[1], piece[3]):
-                    found[-1] = (i, first, k, to, count + piece[4])
+                _, first, _, end_of, count = found[-1]
+                if (first + count, end_of + count) == (piece[1], piece[3]):
+                    found[-1] = (i, first, k, end_of, count + piece[4])
                     continue
             found.append(piece)
         self._pieces = [
-            (i, slice(first, first + n), k, slice(to, to + n), n == source.runs[i].width == target.runs[k].width)
-            for i, first, k, to, n in found
+            (begin + i, slice(a, a + n), to + k, slice(b, b + n), n == source.runs[i].width == target.runs[k].width)
+            for i, a, k, b, n in found
         ]
 
     def __call__(self, source: Runs, rows: Array | None, target: Runs, to: Array | None) -> None:
@@ -139,15 +154,19 @@ class _World:
 class _Link:
     """What lies between an agent and one environment: whose bodies they are, and which columns are whose."""
 
-    def __init__(self, agent: _Agent, world: _World, places: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+    def __init__(
+        self, agent: _Agent, world: _World, group: int, places: Mapping[str, Sequence[tuple[int, int]]]
+    ) -> None:
         self.agent, self.world = agent, world
         mine = np.isin(world.rows, agent.rows)
         self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
         self.places = np.searchsorted(agent.rows, world.rows[mine])  # and among those of the agent
         self.whole = len(self.seats) == world.count
-        self.sensors = _Columns(world.sensors, agent.sensors, places["sensors"])
-        self.rewards = _Columns(world.rewards, agent.rewards, places["rewards"])
-        self.actuators = _Columns(agent.actuators, world.actuators, [(i, k) for k, i in places["actuators"]])
+        sensors, rewards, actuators = agent.sensors, agent.rewards, agent.actuators
+        self.sensors = _Columns(world.sensors, sensors.layouts[group], places["sensors"], to=sensors.firsts[group])
+        self.rewards = _Columns(world.rewards, rewards.layouts[group], places["rewards"], to=rewards.firsts[group])
+        setpoints = [(i, k) for k, i in places["actuators"]]
+        self.actuators = _Columns(actuators.layouts[group], world.actuators, setpoints, actuators.firsts[group])
 
 
 class _Agent:
@@ -156,8 +175,10 @@ class _Agent:
     Where its bodies decide by models of several sources there is one of these for each, with the bodies of that.
     """
 
-    def __init__(self, actor: Actor, rows: Array, table: Sequence[Mapping[str, Any]], rewards: Layout) -> None:
-        self.actor, self.rows, self.count, self.rewards = actor, rows, len(table), rewards
+    def __init__(
+        self, actor: Actor, rows: Array, table: Sequence[Mapping[str, Any]], rewards: Sequence[Layout]
+    ) -> None:
+        self.actor, self.rows, self.count = actor, rows, len(table)
         self._dense = len(rows) == rows[-1] - rows[0] + 1  # they lie together in the table of the worker
         self.numbers: Array | None = None  # of the bodies among all those of the agent
         if "places" in actor.setup:
@@ -165,13 +186,20 @@ class _Agent:
         self.policy, self.versioned = str(table[0]["policy"]), False  # whether an answer has told of a version
         self.version = np.zeros(self.count, np.int64)  # of the model by which the open decision was made
         self.sources, self.source = int(actor.setup.get("sources", 1)), int(actor.setup.get("source", 0))
-        self.sensors, self.actuators = Layout.of(actor.setup["sensors"]), actor.actuators
+        groups = actor.setup.get("groups")
+        of = None if groups is None else np.array([groups[body["environment"]] for body in table])
+        self.several = of is not None
+        self.rewards = Groups(rewards, of)
+        self.sensors, self.actuators = (
+            Groups([Layout.of(of_group(actor.setup[what], number)) for number in range(len(rewards))], of)
+            for what in ("sensors", "actuators")
+        )
         self.brain = actor.setup.get("brain")
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
         self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
-        self.earned = rewards.zeros(n)
+        self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.decided = np.zeros(n, bool)
@@ -181,10 +209,16 @@ class _Agent:
         self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
-        self.changes = _transform(table, rewards.width)
+        self.changes = _transform(table)
         self.entries: list[list[Any]] = []
         self.weight = self.size_bytes = 0
-        self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
+        self.row_bytes = _ROW_BYTES + sum(
+            groups.size_bytes() for groups in (self.sensors, self.actuators, self.rewards)
+        )
+
+    def spans(self, places: Array) -> list[slice]:
+        """Return which of bodies sorted by groups are those of each group that has any."""
+        return [span for _, _, span in self.sensors.parts(places) if span.start < span.stop]
 
     def among(self, rows: Array) -> Any:
         """Return which of these rows, ascending, are of its bodies: a slice, or a mask."""
@@ -223,7 +257,7 @@ class Sent(NamedTuple):
     setpoints: Runs
 
 
-def _transform(table: Sequence[Mapping[str, Any]], width: int) -> tuple[Array, Array, Array, Array] | None:
+def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
     """Return factor, shift and bounds of the rewards of each body; None where nothing is changed."""
     infinite = {"low": -np.inf, "high": np.inf}
     found = [
@@ -350,30 +384,38 @@ class Ticks:
 
     # -- the set-up ---------------------------------------------------------------------------------------------------
     def _agent(self, actor: Actor, rows: Array, table: list[Mapping[str, Any]]) -> _Agent:
-        local = actor.setup["locals"]
+        groups = actor.setup.get("groups")
         worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[rows].tolist())]
-        rewards = list(worlds[0].rewards.ids if local["rewards"] is None else local["rewards"])
+        mine = [world for world in self.worlds if world.world.uid in actor.setup["environments"]]
+        layouts: list[Layout] = []
+        places: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        actor.reward_declarations = []
+        for number, local in enumerate(actor.setup["locals"]):
+            members = [world for world in mine if groups is None or groups[world.world.uid] == number]
+            rewards = list(members[0].rewards.ids if local["rewards"] is None else local["rewards"])
+            for world in members:
+                for uid in rewards:
+                    if uid not in world.rewards.index:
+                        known = ", ".join(world.rewards.ids) or "none"
+                        text = f"{uid!r} is no reward of environment {world.world.uid}: {known}"
+                        raise DocumentError(f"agent {actor.name}: rewards: {text}")
+                places[world.number] = {
+                    "sensors": [(world.sensors.index[uid], i) for i, uid in enumerate(local["sensors"])],
+                    "rewards": [(world.rewards.index[uid], i) for i, uid in enumerate(rewards)],
+                    "actuators": [(world.actuators.index[uid], i) for i, uid in enumerate(local["actuators"])],
+                }
+            spaces = [members[0].rewards.spaces[members[0].rewards.index[uid]] for uid in rewards]
+            prefix = f"{members[0].world.uid}." if len(members) == 1 else ""
+            boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
+            layouts.append(Layout([f"{prefix}{uid}" for uid in rewards], boxes))
+            own = {} if groups is None else {"group": number}
+            actor.reward_declarations += [{**declaration(uid, space), **own} for uid, space in layouts[-1].pairs()]
+        found = _Agent(actor, rows, table, layouts)
         for world in worlds:
-            for uid in rewards:
-                if uid not in world.rewards.index:
-                    known = ", ".join(world.rewards.ids) or "none"
-                    text = f"{uid!r} is no reward of environment {world.world.uid}: {known}"
-                    raise DocumentError(f"agent {actor.name}: rewards: {text}")
-        spaces = [worlds[0].rewards.spaces[worlds[0].rewards.index[uid]] for uid in rewards]
-        prefix = f"{worlds[0].world.uid}." if len(worlds) == 1 else ""
-        boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
-        layout = Layout([f"{prefix}{uid}" for uid in rewards], boxes)
-        found = _Agent(actor, rows, table, layout)
-        for world in worlds:
-            places = {
-                "sensors": [(world.sensors.index[uid], i) for i, uid in enumerate(local["sensors"])],
-                "rewards": [(world.rewards.index[uid], i) for i, uid in enumerate(rewards)],
-                "actuators": [(world.actuators.index[uid], i) for i, uid in enumerate(local["actuators"])],
-            }
-            link = _Link(found, world, places)
+            group = 0 if groups is None else int(groups[world.world.uid])
+            link = _Link(found, world, group, places[world.number])
             found.links.append(link)
             world.links.append(link)
-        actor.reward_declarations = [declaration(uid, space) for uid, space in layout.pairs()]
         return found
 
     def _check_zero(self) -> None:
@@ -521,6 +563,8 @@ class Ticks:
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
+        if agent.several:
+            deciding = deciding[agent.sensors.sorted(deciding)]
         places, fresh = deciding, self.core.fresh[agent.rows[deciding]]
         flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
         earned = [run[places] for run in agent.earned]
@@ -533,15 +577,16 @@ class Ticks:
             places = np.concatenate([*(end[0] for end in ends), places])
             flags = np.concatenate([*(end[1] for end in ends), flags])
             order = np.argsort(places, kind="stable")  # in agent view; an end stands before what begins anew
+            if agent.several:
+                order = order[agent.sensors.sorted(places[order])]
             places, flags = places[order], flags[order]
             readings, earned = (
                 [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
                 for place, now in ((2, readings), (3, earned))
             )
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
-        blocks, rewards = blocks_of(readings), blocks_of(earned)
-        if not agent.actor.blocks:
-            blocks, rewards = agent.sensors.rows(blocks, len(places)), agent.rewards.rows(rewards, len(places))
+        as_rows = not agent.actor.blocks
+        blocks, rewards = agent.sensors.blocks(readings, places, as_rows), agent.rewards.blocks(earned, places, as_rows)
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
             blocks,
@@ -582,38 +627,43 @@ class Ticks:
         if learned:
             noted = noted or [None] * count
             noted[0] = {**(noted[0] or {}), **learned}
+        for span in [slice(None)] if not agent.several else agent.spans(places):
+            self._note_actions(agent, places, span, earned, values, flags, noted)
+        agent.weight += count
+        agent.size_bytes += count * agent.row_bytes
+        if agent.weight >= _ROWS_OPEN_MAX or agent.size_bytes >= _ROWS_OPEN_BYTES:
+            self._hand_on_actions(agent)
+
+    def _note_actions(
+        self, agent: _Agent, of: Array, span: slice, earned: Runs, values: Array, flags: Array, noted: list[Any]
+    ) -> None:
+        """Record the decisions of bodies of one group, which are those at a span of these."""
+        places = of[span]
         agent.entries.append(
             [
                 (places if agent.numbers is None else agent.numbers[places]).astype(ROW_NUMBER).tobytes(),
                 agent.episode[places].astype("<i4").tobytes(),
                 agent.number[places].astype("<i4").tobytes(),
                 agent.tick[places].astype("<i4").tobytes(),
-                _joined(run[places] for run in agent.seen),
-                _joined(run[places] for run in agent.setpoints),
-                _joined(run[places] for run in agent.proposed) if agent.proposed else None,
-                _joined(earned),
-                values.tobytes(),
-                (flags & (TERMINATED | TRUNCATED)).tobytes(),
-                noted if any(noted) else None,
+                _joined(run[places] for run in agent.sensors.own(agent.seen, places)),
+                _joined(run[places] for run in agent.actuators.own(agent.setpoints, places)),
+                _joined(run[places] for run in agent.actuators.own(agent.proposed, places)) if agent.proposed else None,
+                _joined(run[span] for run in agent.rewards.own(earned, places)),
+                values[span].tobytes(),
+                (flags[span] & (TERMINATED | TRUNCATED)).tobytes(),
+                noted[span] if any(noted[span]) else None,
                 agent.policy,
                 agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
             ]
         )
-        agent.weight += count
-        agent.size_bytes += count * agent.row_bytes
-        if agent.weight >= _ROWS_OPEN_MAX or agent.size_bytes >= _ROWS_OPEN_BYTES:
-            self._hand_on_actions(agent)
 
     def _decide(self, agent: _Agent, places: Array, answer: Acted) -> None:
         """Take the decisions of an answer, and give them to the environments of these bodies."""
-        count, layout = len(places), agent.actuators
-        given = answer.setpoints or []
-        if not layout.fits(given, count):
-            try:
-                given = layout.checked(given, "setpoints", finite=True, count=count)
-            except RemoteProtocolError as error:
-                raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
-        setpoints = layout.matrices(given, count)
+        count = len(places)
+        try:
+            setpoints = agent.actuators.matrices(answer.setpoints or [], places, "setpoints", finite=True)
+        except RemoteProtocolError as error:
+            raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
         rows = agent.rows[places]
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
@@ -647,11 +697,12 @@ class Ticks:
 
     def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
         """Keep what a muscle proposed itself, for the records."""
-        if not agent.actuators.fits(given, len(places)):
-            error = RemoteProtocolError(f"proposed: expected blocks of {len(places)} bodies")
-            raise wrong_answer(agent.actor.peer, "muscle.act", error)
+        try:
+            proposed = agent.actuators.matrices(given, places, "proposed")
+        except RemoteProtocolError as error:
+            raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
         agent.proposed = agent.proposed or agent.actuators.zeros(agent.count)
-        for kept, run in zip(agent.proposed, agent.actuators.matrices(given, len(places)), strict=True):
+        for kept, run in zip(agent.proposed, proposed, strict=True):
             kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:

@@ -62,6 +62,7 @@ def _bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
         reward: dict[str, Any] = {"scale": body.scale, "offset": body.shift}
         if body.low is not None and body.high is not None:
             reward["clip"] = [body.low, body.high]
+        reward |= {} if body.reward is None else outline_plugin(body.reward)
         decision = {"period": body.period, "phase": body.offset, "between": body.between}
         match = {"agent": body.agent, "environment": body.environment, "body": body.b}
         tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}

@@ -231,8 +231,9 @@ class BodyPlan:
     """Describe one body of a phase: an incarnation of an agent in an environment.
 
     It decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0; between, its last
-    setpoint is repeated, or `noop` or `zero` is applied. Its reward is multiplied by `scale`, `shift` is added, then it
-    is cut off at `low` and `high`. With `learn` false its transitions are not told to the brain.
+    setpoint is repeated, or `noop` or `zero` is applied. What `reward` pays, or else its environment, is multiplied by
+    `scale`, `shift` is added, then it is cut off at `low` and `high`. With `learn` false its transitions are not told
+    to the brain.
     """
 
     agent: str
@@ -249,6 +250,7 @@ class BodyPlan:
     role: str | None = None
     team: str | None = None
     group: str | None = None
+    reward: PluginPlan | None = None
     policy: PolicyPlan = PolicyPlan()
 
 

@@ -136,6 +136,7 @@ class Setup:
             filters=self._filters(agent.plan, path),
             bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in _bodies(phase, name)],
             **self._opponents(phase, name),
+            groups=agent.groups,
         )
 
     def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
@@ -275,7 +276,7 @@ class Setup:
             [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
             for b in source.bodies
         ]
-        return {"locals": agent.locals, "bodies": rows}
+        return {"locals": agent.locals, "bodies": rows, "groups": agent.groups}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
@@ -302,7 +303,10 @@ def _with_bodies(phase: PhasePlan, evaluation: bool) -> dict[str, Any]:
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    bodies = [{**asdict(b), "a": places.index(b.agent), "policy": b.policy.source} for b in phase.bodies]
+    bodies = [
+        {**asdict(b), "a": places.index(b.agent), "policy": b.policy.source, "reward": _optional(b.reward)}
+        for b in phase.bodies
+    ]
     return {"bodies": bodies, "end": "all" if evaluation else phase.end}
 
 

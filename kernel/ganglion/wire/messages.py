@@ -487,7 +487,8 @@ class EnvironmentStart(_InWorker):
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
-    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
+    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values;
+    where a body has a reward of its own, this follows.
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
     null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
     that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
@@ -584,8 +585,10 @@ class MuscleSetup(_InWorker):
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body. `episodes` are the numbers of their next
-    episodes, where the muscle is made anew within the phase.
+    rows of all fields of values; the declarations are those of one body. Where bodies of different environments have
+    unequal ones they are several groups: `groups` is a map from environments to the numbers of their groups, a
+    declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have those of each.
+    `episodes` are the numbers of their next episodes, where the muscle is made anew within the phase.
 
     An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
     that does not follow the current model (`follows`) is given no updates; it has the model in `models`, or by
@@ -612,6 +615,7 @@ class MuscleSetup(_InWorker):
     source: int = 0
     follows: bool = True
     pool: str | None = None
+    groups: dict[str, int] | None = None
 
 
 class MuscleReady(Message):
@@ -637,7 +641,9 @@ class Act(Message):
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
     and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
-    `truncated` and `closing` say nothing then.
+    `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those of another,
+    and fields of values have the blocks of one behind those of another, each with the entries of its group alone; so
+    do the answer and `brain.think`.
     """
 
     readings: list[Any]
@@ -725,6 +731,7 @@ class BrainSetup(_InPhase):
     sources: list[list[int]] | None = None  # the bodies of each muscle of a worker, where these are several
     pools: list[list[int]] | None = None  # of snapshots: [how many, learned transitions between two]
     opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
+    groups: dict[str, int] | None = None  # as of MuscleSetup
 
 
 class BrainPretrain(Message):
@@ -772,7 +779,7 @@ class Think(Message):
     With bodies one message has k completed decisions, in the order of rows: `rows` are their row numbers of two bytes,
     `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
     bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
-    and `episode` are those of the first then.
+    and `episode` are those of the first then. With several groups `data` is a list with that of each group.
     """
 
     worker: int

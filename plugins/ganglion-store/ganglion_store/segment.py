@@ -138,7 +138,7 @@ class Segment:
 
     def _sum(self, rows: Rows, declarations: Declarations) -> None:
         columns = dict(zip(self.kind.columns, rows.columns, strict=True))
-        declared = declarations.of(self.episode.phase, "agent", self.name, "reward")
+        declared = declarations.of(self.episode.phase, "agent", self.name, "reward", self.episode.timeline)
         rewards = sums(columns["rewards"], declared)
         for body, reward, objective in zip(columns["body"], rewards, columns["objective"], strict=True):
             found = self.returns.get(body)

@@ -195,10 +195,14 @@ class SqlWriter(StoreWriter):
         if table is None:
             raise StoreError(f"record {kind}: expected a record `bodies` of phase {phase} before")
         member = "environment" if kind == "body_steps" else "agent"
-        declared = {one: self._declarations.of(phase, member, name, one) for one in ("sensor", "actuator", "reward")}
+
+        def declared(within: str = "") -> dict[str, Sequence[Declared]]:
+            kinds = ("sensor", "actuator", "reward")
+            return {kind: self._declarations.of(phase, member, name, kind, within) for kind in kinds}
+
         found: dict[tuple[Episode, int | None], list[Row]] = {}
         if kind == "body_steps":
-            for number, timeline, row in step_rows(entries, table, name, declared):
+            for number, timeline, row in step_rows(entries, table, name, declared()):
                 found.setdefault((Episode(phase, mode, worker, number, timeline), None), []).append(row)
         else:
             for number, timeline, body, row in action_rows(entries, table, name, declared):

@@ -177,6 +177,17 @@ AEB = "      simulation: {name: aeb}\n"
         (HEAD.replace("{steps: 90}", "{steps: 90, episodes: 2}") + AEB, "expected one of `steps` and `episodes`"),
         (HEAD + "      bodies: {num: 2, rules: [{match: {agent: bobb}}]}\n" + AEB, "this rule meets no body"),
         (HEAD + "      bodies: {num: 2, rules: [{reward: {clip: [2, 1]}}]}\n" + AEB, "expected [low, high]"),
+        (HEAD + "      bodies: {rules: [{reward: {params: {a: 1}}}]}\n" + AEB, "`params` of which reward?"),
+        (
+            HEAD + "      bodies: {rules: [{reward: {nme: x}}]}\n" + AEB,
+            "10:34: schedule.train.bodies.rules.0.reward.nme: unknown key; did you",
+        ),
+        (
+            HEAD.replace("{uid: moor, name: counting}", "{uid: moor, command: [x]}")
+            + "      bodies: {rules: [{match: {agent: ada}, reward: {name: 'own:Pays'}}]}\n"
+            + AEB,
+            "a reward runs in a process of ours, and environment `moor` is a `command`",
+        ),
         (HEAD + "      bodies: {num: 5000}\n" + AEB, "expected at most 4096 bodies, found 20000"),
         (HEAD + "      simulation: {name: aeb, params: {end: {environment: fen}}}\n", "no environment `fen`"),
         (HEAD.replace(", budget: {episodes: 3}", "") + AEB, "nothing can end phase `train`"),

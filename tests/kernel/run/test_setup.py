@@ -204,7 +204,8 @@ def test_bodies_have_streams_by_their_coordinates(kit: Any) -> None:
     assert streams == [row[3].decode() for row in ada["bodies"]]
     assert [["moor", 0, True, path.format("bob", "moor/0").encode()]] == bob["bodies"]
     assert (["0"], ["moor.0"]) == ([r["id"] for r in ada["sensors"]], [r["id"] for r in bob["sensors"]])
-    assert {"sensors": ["0"], "actuators": ["0"], "rewards": None} == ada["locals"] == bob["locals"]
+    assert [{"sensors": ["0"], "actuators": ["0"], "rewards": None}] == ada["locals"] == bob["locals"]
+    assert [None, None] == [ada["groups"], bob["groups"]]
     assert [["lake", 0, True], ["lake", 1, False], ["moor", 0, True]] == setup.brain(phase, agents[0], {}, {}).bodies
     assert ["ada/0", "ada/1"] == setup.brain(phase, agents[0], {}, {}).muscles
 
