@@ -310,6 +310,7 @@ class _Phase:
             self._wrong(definition, message)
         if forms == ["name"]:
             self._plugin("environment", definition)
+        self._piped(entry, definition)
         for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
             part = entry.get(key)
             if part is None:
@@ -330,9 +331,17 @@ class _Phase:
                 self._wrong(definition.keys[key], f"`{key}` is for {what} with `command` only")
         return forms
 
+    def _piped(self, part: Node, definition: Node) -> None:
+        """Refuse topics of what has none."""
+        if "topics" in part.map and definition.text("speaks") == "lines":
+            self._wrong(
+                part.keys["topics"], "a program with `speaks: lines` is told of no `topics`; expected `speaks: bus`"
+            )
+
     def _muscle(self, agent: Node, muscle: Node) -> None:
         """Check that a muscle has one form; what a program is asked to do must not need a process of ours."""
         forms = self._forms(muscle, "muscles")
+        self._piped(agent, muscle)
         if not forms and isinstance(muscle.value, dict) and _clean(muscle, model.Muscle):
             self._wrong(muscle, "missing key `name`: which muscle is it?")
         if not forms or "name" in forms:

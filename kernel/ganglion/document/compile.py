@@ -131,6 +131,7 @@ def _environment(entry: Node, own: Recovery | None, phase: Expanded, episodes: i
         reward=_plugin(entry.map.get("reward")),
         transformer=_plugin(entry.map.get("state_transformer")),
         recovery=own,
+        topics=_value(entry, "topics", {}),
         **_program(node),
     )
 
@@ -164,6 +165,7 @@ def _agent(node: Node, own: Recovery | None) -> AgentPlan:
         replay_at=[_at(item) for item in replay],
         models_at=_at(node.map.get("models", node)),
         recovery=own,
+        topics=_value(node, "topics", {}),
         program=None if acts else ProgramPlan(**_program(muscle)),
     )
 

@@ -254,15 +254,20 @@ class ControllerHost:
         mend = None if not phase.setup.mends else Replayer(phase, phase.worlds, resets)
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
-            message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
+            stream = seeds.get("stream", b"")
+            topics = phase.topics.opening(world.peer, world.setup.get("topics"), stream)
+            message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), stream, topics=topics)
             resets.append(message)
             led = None if mend is None else mend.between(world, len(asked))
             asked.append(led or self._ask(phase, world.peer, "environment.reset", message))
-        reset = MuscleReset(verdict.episode, prepare)
-        asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
+        for actor in phase.actors:
+            reset = MuscleReset(verdict.episode, prepare, phase.topics_of(actor, verdict.episode))
+            asked.append(self._ask(phase, actor.peer, "muscle.reset", reset))
         answers = self.participant.gather(asked, mend)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.reset", answer.topics)
             if world.history is not None:
                 world.history.began(replace(message, state=answer.state), digest(pending.answer))
 
@@ -300,6 +305,8 @@ class ControllerHost:
         world.declare(answer)
         for what, declared in before.items():
             world.declares(what, declared or [])
+        if answer.topics is not None:
+            self._running().topics.take(world.peer, "environment.start", answer.topics)
         self._fresh.discard(world.peer)
         self._running().missing.discard(world.peer)
 
@@ -417,6 +424,8 @@ class ControllerHost:
         self._fresh.difference_update(world.peer for world in phase.worlds)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.start", answer.topics)
             if setup.mends and world.setup.get("mends", True):
                 world.history = CommandHistory(message, episode, digest(pending.answer))
 
@@ -429,7 +438,8 @@ class ControllerHost:
             own |= {**_bodies_of(setup.bodies, e), "index": number}
             if own["each"] is not None and phase.ticks is not None:
                 own["each"] = phase.ticks.core.limits(number)
-        return EnvironmentStart(**place, uid=world.uid, **own)
+        topics = phase.topics.opening(world.peer, e.get("topics"), e["episode_stream"])
+        return EnvironmentStart(**place, uid=world.uid, **own, topics=topics)
 
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False) -> None:
         setup = phase.setup
@@ -455,6 +465,7 @@ class ControllerHost:
                 episodes=None if phase.ticks is None else phase.ticks.numbers(actor),
                 **{name: a[name] for name in ("source", "follows", "pool") if name in a},
                 groups=a.get("groups"),
+                topics=phase.topics_of(actor, episode),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -463,6 +474,8 @@ class ControllerHost:
             if (ready.bodies or 1) != count:
                 text = f"agent {actor.name} has {count} bodies, its program {ready.bodies or 'knows of one'}"
                 raise wrong_answer(actor.peer, "muscle.setup", RemoteProtocolError(text))
+            if ready.topics is not None:
+                phase.topics.take(actor.peer, "muscle.setup", ready.topics)
         self._fresh.difference_update(actor.peer for actor in phase.actors)
 
     def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:

@@ -23,6 +23,7 @@ from ganglion.sdk.environment import Environment, EnvironmentBaseline, Environme
 from ganglion.sdk.flow import Mode, SimTime
 from ganglion.sdk.information import RewardInformation, SensorInformation, Template, resolve_flags
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
+from ganglion.sdk.topic import Topics
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Done,
@@ -91,6 +92,9 @@ class EnvironmentHost(Host):
         made = self._judgement.generators if judged is None else judged.generators
         self._generators = {"rng": attributes["rng"], **made}
         attributes["reward"] = self._judgement.once
+        own = getattr(loader.load("environment", str(plugin["name"])), "TOPICS", ())
+        self._topics = attributes["topics"] = self._hooks("TOPICS", Topics, own)
+        self._topics.hear(start.topics)
         environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
         self._environment = environment
         self._bodies: Bodies | None = None
@@ -119,6 +123,8 @@ class EnvironmentHost(Host):
         environment = self._environment
         if environment is None or self._late is not None:
             environment = self._running()
+        if update.topics is not None or self._topics.heard:
+            self._topics.hear(update.topics)
         if self._bodies is not None:
             return self._update_bodies(self._bodies, update)
         if environment.done:
@@ -168,6 +174,7 @@ class EnvironmentHost(Host):
             reward_ids=reward_ids,
             world_state=None if judgement.transformer is None else self._left(state.world_state),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
@@ -176,6 +183,7 @@ class EnvironmentHost(Host):
         if reset.state is not None:
             self._drawn.restore(reset.state)
         state = self._drawn.save() or None
+        self._topics.hear(reset.topics)
         self._begin_episode(environment, reset.episode)
         self._judgement.reset()
         ticks, timestamp, readings = self._reopen(environment, reset)
@@ -188,6 +196,7 @@ class EnvironmentHost(Host):
             timestamp=timestamp,
             state=state,
             excused=self._tolerated_errors.pop(),
+            topics=self._topics.pop(),
         )
 
     def _reopen(self, environment: Environment, reset: EnvironmentReset) -> tuple[int | None, str | None, Field]:
@@ -234,6 +243,7 @@ class EnvironmentHost(Host):
             first_readings=first_readings,
             world_state=None if left is None or self._judged is None else self._left(left),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def tick(self) -> None:
@@ -290,7 +300,7 @@ class EnvironmentHost(Host):
         """Return what takes all generators, reward and transformer; the environment says itself what it is."""
         made: dict[str, Any] = {"reward": self._judgement.reward, "transformer": self._judgement.transformer}
         made |= {} if self._judged is None else self._judged.parts
-        given = {"environment": environment, "environment.reward": environment.reward}
+        given = {"environment": environment, "environment.reward": environment.reward, **self._topics.parts()}
         streams = {f"stream {name}": stream for name, stream in self._generators.items()}
         return Snapshot({n: (one, ()) for n, one in made.items() if one is not None}, given=given | streams)
 
@@ -311,6 +321,7 @@ class EnvironmentHost(Host):
             "earlier": self._earlier,
             "rewards": self._reward_ids,
             "bodies": None if self._bodies is None else self._bodies.state(),
+            "topics": self._topics.state(),
         }
         try:
             books["state"] = self._saved(environment)
@@ -351,6 +362,7 @@ class EnvironmentHost(Host):
             self._rewards = Layout.of(self._reward_ids, missing=True)
         self._begin_episode(environment, books["episode"])
         self._steps, self._earlier, environment.done = books["steps"], books["earlier"], books["done"]
+        self._topics.restore(books["topics"])
         if self._bodies is not None:
             self._bodies.restore(books["bodies"])
         self._hooks.step = self._steps or None
@@ -414,6 +426,7 @@ class EnvironmentHost(Host):
             static_model=self._read(static_model, baseline.static_world_model),
             blocks=True,
             bodies=None if bodies is None else bodies.count,
+            topics=self._topics.pop(),
         )
 
     def _layout(self, what: str, informations: Any) -> Layout:

@@ -29,6 +29,7 @@ from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
 from ganglion.sdk.seed import derive
+from ganglion.sdk.topic import Topics
 from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     Act,
@@ -52,7 +53,7 @@ _Read = tuple[list[Any], Any]
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
 _ACTUATORS = {ActuatorInformation}
-_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
+_OURS = ("memory", "topics", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
@@ -83,7 +84,11 @@ class MuscleHost(AgentHost):
         self._told_rewards = False
         self._acting: Acting | ActingGroups | None = None
         coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
+        own = getattr(self._loader.load("muscle", str(setup.plugin["name"])), "TOPICS", ())
+        self._topics: Topics = self._hooks("TOPICS", Topics, own)
+        self._topics.hear(setup.topics)
         attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup), "bodies": coordinates}
+        attributes["topics"] = self._topics
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         self._judging = self._hooks_of("objective", setup.objective, f"objective of {where}")
@@ -131,7 +136,8 @@ class MuscleHost(AgentHost):
             self._learned |= thought.statistics or {}
         if setup.brain is None or not setup.follows:
             self._prepare(muscle)
-        return MuscleReady(blocks=True, bodies=None if setup.bodies is None else len(setup.bodies))
+        count = None if setup.bodies is None else len(setup.bodies)
+        return MuscleReady(blocks=True, bodies=count, topics=self._topics.pop())
 
     def swap(self, request: Request, swap: Swap) -> Swapped:
         """Decide by another model of the pool from now on, or by the current one."""
@@ -236,6 +242,7 @@ class MuscleHost(AgentHost):
         if self._kept:  # of an episode that was given up
             self._send_kept(None)
         self._stands = True
+        self._topics.hear(reset.topics)
         self._begin_episode(reset.episode)
         if reset.prepare:
             self._prepare(muscle)
@@ -290,7 +297,8 @@ class MuscleHost(AgentHost):
             parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i}
             parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in enumerate(self._acting.objectives) if i}
         layouts = [layout for part in self._parts for layout in part[:2]] + [self._seen_layout, self._own_layout]
-        return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
+        spaces = [space for layout in layouts for space in layout.spaces]
+        return Snapshot(parts, self._memory, spaces, given=self._topics.parts())
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows that has been set up; nothing is decided and open."""
@@ -302,6 +310,7 @@ class MuscleHost(AgentHost):
             "due": due,
             "learned": self._learned,
             "together": self._together,
+            "topics": self._topics.state(),
             "acting": None if self._acting is None else self._acting.state(),
             "follows": [self._follows, self._version],
             "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
@@ -312,6 +321,7 @@ class MuscleHost(AgentHost):
         self._learned, self._together = dict(books["learned"]), books["together"]
         self._follows, self._version = books["follows"]
         self._begin_episode(books["episode"])
+        self._topics.restore(books["topics"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
             for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
@@ -364,6 +374,8 @@ class MuscleHost(AgentHost):
             raise NotSetUp("expected muscle.setup first")
         if act.passing:
             return self._pass(act, request.head.position)
+        if act.topics is not None or self._topics.heard:
+            self._topics.hear(act.topics)
         if self._acting is not None:
             return self._act_for(self._acting, act, request.head.position)
         readings = self._sensor_layout.values(act.readings, "act.readings")
@@ -387,7 +399,9 @@ class MuscleHost(AgentHost):
         if self._learned or (thought is not None and thought.statistics):
             learned = self._take_learned(open_decision, thought)
         if not act.decide:
-            return Acted(objective=objective, signal=signal, excused=self._excused(thought), learned=learned)
+            topics = self._topics.pop() if self._topics.due else None
+            excused = self._excused(thought)
+            return Acted(objective=objective, signal=signal, excused=excused, learned=learned, topics=topics)
         if self._due is not None:
             due, self._due = self._due, None
             if self._takes_updates:
@@ -410,6 +424,7 @@ class MuscleHost(AgentHost):
             statistics=muscle.pop_statistics() or None,
             excused=self._excused(thought) if self._tolerated_errors.due or (thought and thought.excused) else None,
             learned=learned,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
@@ -453,6 +468,7 @@ class MuscleHost(AgentHost):
             excused=self._excused(thought),
             learned=learned,
             version=self._version if versioned else None,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:

@@ -367,9 +367,8 @@ class Ticks:
         self._at_once = phase.common and phase.settle
         self._learning = any(agent.brain is not None for agent in self.agents)
         self._base = (setup.phase, setup.worker, self.number, 0)
-        self.play = (
-            play_of(self.agents, table, self.core) if any("pool" in a.actor.setup for a in self.agents) else None
-        )
+        others = any("k" in agent.actor.setup for agent in self.agents)  # than the current model
+        self.play = play_of(self.agents, table, self.core) if others else None
         self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
         self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
 
@@ -489,13 +488,14 @@ class Ticks:
     def again(self, verdict: Verdict) -> None:
         """Begin one more evaluation: every environment has its budget once more; the ticks count on."""
         self.step, self.number, self.round = 0, verdict.episode, verdict.round
+        number = verdict.episode
         self._base = (*self._base[:2], self.number, 0)
         self._ending, self._closed = None, False
         self.core.grant()
-        phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
+        phase = self.phase
 
         def ask(agent: _Agent) -> Pending:
-            peer = agent.actor.peer
+            peer, reset = agent.actor.peer, MuscleReset(number, True, phase.topics_of(agent.actor, number))
             return phase.participant.ask(peer, "muscle.reset", reset, phase.span_s("muscle.reset", peer))
 
         def ask_again(place: int, error: GanglionError) -> Pending:
@@ -587,6 +587,8 @@ class Ticks:
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
         as_rows = not agent.actor.blocks
         blocks, rewards = agent.sensors.blocks(readings, places, as_rows), agent.rewards.blocks(earned, places, as_rows)
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(agent.actor.peer, None) if waiting else None
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
             blocks,
@@ -596,6 +598,7 @@ class Ticks:
             ticks=self.core.tick,
             rows=rows,
             flags=flags.tobytes(),
+            topics=topics,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -605,6 +608,8 @@ class Ticks:
         self._wish(agent.actor.name, answer)
         if lost:
             return
+        if answer.topics is not None:
+            self.phase.topics.take(agent.actor.peer, "muscle.act", answer.topics)
         done = (flags & FIRST) == 0
         count = int(done.sum())
         objectives = answer.objective or []
@@ -732,7 +737,9 @@ class Ticks:
         if not world.world.blocks:
             field = world.actuators.rows(field, len(living))
         rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
-        message, span_s = EnvironmentUpdate(field, None, rows), world.world.update_s
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(world.world.peer, None) if waiting else None
+        message, span_s = EnvironmentUpdate(field, None, rows, topics), world.world.update_s
         ask = self.phase.participant.ask
         return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
 
@@ -753,6 +760,8 @@ class Ticks:
         told.timestamp = answer.timestamp
         if answer.excused:
             self._note_tolerated(answer.excused)
+        if answer.topics is not None:
+            self.phase.topics.take(told.peer, "environment.update", answer.topics)
         episode: int | bytes = core.episodes[world.number]
         step: int | bytes = core.steps[world.number] + 1
         if world.each:
@@ -772,6 +781,8 @@ class Ticks:
         if over and self.play is not None:
             self.play.ended[world.number] = core.tick
         self._over += over
+        if over:
+            self.phase.topics.flush((told.peer,))
         if len(begun):
             self._began(world, first, begun)
             self._shown[world.rows[begun]] = core.episode[world.rows[begun]]
@@ -1082,6 +1093,7 @@ class Ticks:
         self._over += over
         if lost:  # which may be noticed in any order
             self._over.sort(key=lambda one: (one.environment, one.episode if one.row is None else one.row))
+        self.phase.topics.flush((world.world.peer,))
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
@@ -1090,8 +1102,11 @@ class Ticks:
         kept = [world for world in due if not world.anew]
         answers = self.phase.participant.gather(asked, lambda i, error: self._anew.environment(kept[i], error))
         for world, answer in zip(kept, answers, strict=True):
-            if not self._anew.is_anew(world, answer):
-                world.world.began(answer)
+            if self._anew.is_anew(world, answer):
+                continue
+            world.world.began(answer)
+            if answer.topics is not None:
+                self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
         for world in due:
             world.anew = False
             self._begin(world)
@@ -1104,7 +1119,8 @@ class Ticks:
         number = self.number_of(world)
         words = derive(world.world.setup["stream"], "episode", number)
         each = self.core.limits(world.number) if world.each else None
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
+        topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
@@ -1115,6 +1131,7 @@ class Ticks:
         for world in self.worlds:
             self.close(world, reason)
         self._tell_ends()
+        self.phase.topics.flush()
         self._ending, self._closed = ending, True
         self._tell_news(now=True)
         self.hand_on()
@@ -1180,6 +1197,7 @@ class Ticks:
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
+        self.phase.topics.flush(agent.actor.peer for agent in agents)
         for one, means in zip(over, means_of, strict=True):
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])

@@ -104,7 +104,8 @@ def _entry(environment: EnvironmentPlan, bodies: bool = False) -> dict[str, Any]
         entry["reward"] = outline_plugin(environment.reward)
     if environment.transformer is not None:
         entry["state_transformer"] = outline_plugin(environment.transformer)
-    return {**entry, **(_timeline(environment) if bodies else {}), **_own(environment.recovery)}
+    timeline = _timeline(environment) if bodies else {}
+    return {**entry, **timeline, **_own(environment)}
 
 
 def _agent(agent: AgentPlan) -> dict[str, Any]:
@@ -125,10 +126,11 @@ def _agent(agent: AgentPlan) -> dict[str, Any]:
         "models": agent.models,
         "load": agent.load,
         "replay": agent.replay or None,
-        **_own(agent.recovery),
+        **_own(agent),
     }
 
 
-def _own(recovery: Recovery | None) -> dict[str, Any]:
-    """Return the `recovery` of an entry; one that has none has that of its phase."""
-    return {} if recovery is None else {"recovery": outline_recovery(recovery)}
+def _own(part: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
+    """Return `recovery` and `topics` of an entry; one that has no recovery has that of its phase."""
+    recovery = {} if part.recovery is None else {"recovery": outline_recovery(part.recovery)}
+    return recovery | ({"topics": part.topics} if part.topics else {})

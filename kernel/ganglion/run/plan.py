@@ -131,7 +131,8 @@ class PluginPlan:
 class EnvironmentPlan:
     """Describe one environment of a phase; exactly one of `plugin`, `command`, `attach` is set.
 
-    `recovery` None: that of the phase. What follows it holds in a phase with bodies: the environment steps at ticks k
+    `recovery` None: that of the phase. `topics` maps `parameters` and `engine` to keys, and these to values or to how
+    they are drawn. What follows holds in a phase with bodies: the environment steps at ticks k
     with (k - offset) mod period = 0; a budget is per worker, with `each` per body, and without either it never ends by
     itself; `max_steps` is the cap of one episode; `episode_end` is `all`, `any`, `each`, `environment`, or the body
     `<agent>/<b>` whose end ends the episode.
@@ -149,6 +150,7 @@ class EnvironmentPlan:
     variables: dict[str, str] = field(default_factory=dict)
     speaks: str = "bus"
     recovery: Recovery | None = None
+    topics: dict[str, Any] = field(default_factory=dict)
     period: int = 1
     offset: int = 0
     budget_steps: int | None = None
@@ -178,7 +180,7 @@ class AgentPlan:
     never learns.
     `load` is None (continue), False (fresh) or a map; `load_at` and `models_at` are the places of these keys.
     `replay` are maps of recorded episodes, with their places in `replay_at`.
-    `recovery` None: that of the phase.
+    `recovery` None: that of the phase. `topics` is as of an environment.
     """
 
     name: str
@@ -199,6 +201,7 @@ class AgentPlan:
     models_at: str = ""
     rewards_at: list[str] = field(default_factory=list)
     recovery: Recovery | None = None
+    topics: dict[str, Any] = field(default_factory=dict)
     program: ProgramPlan | None = None  # in place of a muscle of ours
 
 

@@ -209,6 +209,7 @@ class Setup:
             **{f"episode_{key}": value for key, value in first.items()},
             "mends": phase.bodies is None and led(phase, environment),
             **_recovery(phase, environment),
+            **({"topics": environment.topics} if environment.topics else {}),
             **({} if phase.bodies is None else {key: getattr(environment, key) for key in _OF_TIMELINES}),
         }
 
@@ -248,6 +249,7 @@ class Setup:
             "models": cast.models.get(name if part is None or source.policy.load is None else part),
             "filters": self._filters(plan, path, "worker", worker),
             **_recovery(phase, plan),
+            **({"topics": plan.topics} if plan.topics else {}),
             **({} if phase.bodies is None else self._of_bodies(agent, [*path, "muscle", "worker", worker], source)),
             **self._of_source(phase, name, numbered, evaluation),
         }
@@ -264,11 +266,14 @@ class Setup:
             "places": source.places,
             "follows": policy.source == "latest",
         }
-        if policy.source != "pool" or evaluation:
+        if policy.source == "latest" or evaluation:
             return found
-        keys = ("swap_every", "rotate_every", "initial", "k")
+        found |= {"initial": policy.initial, "k": policy.k}
+        if policy.source == "frozen":
+            return found
         pool = peer_name(self._run, Role.BRAIN, policy.agent or name)
-        return {**found, "pool": pool, "team": source.team, **{key: getattr(policy, key) for key in keys}}
+        turns = {"swap_every": policy.swap_every, "rotate_every": policy.rotate_every}
+        return {**found, "pool": pool, "team": source.team, **turns}
 
     def _of_bodies(self, agent: ResolvedAgent, path: Sequence[str | int], source: Source) -> dict[str, Any]:
         """Return the bodies of an agent that decide by one source, each with its own stream, and its local ids."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import isawaitable
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from ganglion.errors import AuthorError
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, resolve_flags
 from ganglion.sdk.part import Part
+from ganglion.sdk.topic import Topics
 
 Array = NDArray[Any]
 Started = tuple[list[SensorInformation], list[ActuatorInformation]]
@@ -231,9 +233,14 @@ class Environment(Part, ABC):
         bodies: The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty.
         rows: In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
         index: The place of the environment in the phase, from 0.
+        TOPICS: Names of topics of its own.
+        topics: What it tells and is told beside the steps: `self.topics["parameters"].get("gravity", 9.8)`,
+            `self.topics["stats"].add("height", 1.5)`; see `Topics`. They are there in `__init__`; what is said in
+            `shutdown` is not heard.
     """
 
     batched: ClassVar[bool] = False
+    TOPICS: ClassVar[Sequence[str]] = ()
     bodies: Sequence[Body] = ()
     rows: Array = np.zeros(0, np.int64)
     index: int = 0
@@ -242,6 +249,11 @@ class Environment(Part, ABC):
     sensors: Sequence[SensorInformation] = ()
     actuators: Sequence[ActuatorInformation] = ()
     done: bool = False
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Return those of an object that is made by hand; the bus sets its own."""
+        return Topics(type(self).TOPICS)
 
     @abstractmethod
     def start_environment(self) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:

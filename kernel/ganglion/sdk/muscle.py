@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import iscoroutine
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -18,6 +19,7 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Group, Information, SensorInformation, Statistics, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.part import Part
+from ganglion.sdk.topic import Topics
 
 if TYPE_CHECKING:
     from ganglion.sdk.brain import Transitions
@@ -82,9 +84,12 @@ class Muscle(Part, Statistics, ABC):
             muscle does not. One object per body has the declarations of its own body, and is never asked.
         bodies: The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
         groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
+        TOPICS: Names of topics of its own.
+        topics: What it tells and is told beside the steps; see `Topics`. Objects of one agent's bodies share them.
     """
 
     batched: ClassVar[bool] = False
+    TOPICS: ClassVar[Sequence[str]] = ()
     takes_groups: ClassVar[bool] = False
     bodies: Sequence[Any] = ()
     groups: Sequence[Group] = ()
@@ -93,6 +98,11 @@ class Muscle(Part, Statistics, ABC):
     actuators: Sequence[ActuatorInformation] = ()
     static_world_models: Mapping[str, Any] = {}
     model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Return those of an object that is made by hand; the bus sets its own."""
+        return Topics(type(self).TOPICS)
 
     def setup(self) -> Awaitable[None] | None:
         """Prepare; the bus and the declarations are there."""

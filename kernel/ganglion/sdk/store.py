@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 from ganglion.errors import DiskError as DiskError
@@ -95,6 +96,9 @@ class StoreWriter(_Opened):
         signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?, ordinal?|nil
                  ordinal: its number in the run, or, negative, that of a tolerated error in its episode (and `data`
                  names the mode); a repeat is harmless
+        topic    phase, mode, worker, tick, peer, topic, key, value, number
+                 number: of the row in its worker, from 1; what comes again with a known number takes its place, and
+                 where it differs all behind it go
         evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed      a repeat is harmless
         brain    phase, agent, tag, episode, updates, created, bytes, sha256, path      a repeat is harmless
         incident  time, name, incarnation, kind, position|nil, detail|nil         a repeat is harmless
@@ -144,17 +148,22 @@ class StoreWriter(_Opened):
         raise StoreError(_AS_THEY_ENDED)
 
     def withdraw_behind(
-        self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
+        self,
+        phase: int,
+        episodes: Mapping[tuple[int, str, int, str], int],
+        evaluations: Mapping[tuple[int, str], int],
+        topics: Mapping[tuple[int, str, int], int] = MappingProxyType({}),
     ) -> int:
         """Withdraw, durably, what was written behind the place where a run goes on; return how many episodes.
 
-        In one transaction go, from this phase on, the episodes and evaluations that come behind those named: they
-        are told again, and need not be the same ones. All that was applied is made durable too.
+        In one transaction go, from this phase on, the episodes, evaluations and rows of topics that come behind those
+        named: they are told again, and need not be the same ones. All that was applied is made durable too.
 
         Args:
             phase: In which the run goes on.
             episodes: (phase, mode, worker, environment or empty) -> number of the last that stays; without, all go.
             evaluations: (phase, agent) -> number of the last that stays.
+            topics: (phase, mode, worker) -> number of the last row that stays.
 
         Raises:
             StoreError: It cannot be written; nothing was withdrawn.

@@ -508,6 +508,7 @@ class EnvironmentStart(_InWorker):
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
     index: int | None = None
+    topics: list[list[Any]] | None = None  # what it is told beside the step: lists [topic, key, value, sender]
 
 
 class EnvironmentDeclared(Message):
@@ -527,6 +528,7 @@ class EnvironmentDeclared(Message):
     static_model: dict[str, Any] | None = None
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # what it tells beside the step: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
@@ -540,6 +542,7 @@ class EnvironmentUpdate(Message):
     setpoints: list[Any]
     actuators: list[int] | None = None
     rows: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class EnvironmentUpdated(Message):
@@ -563,6 +566,7 @@ class EnvironmentUpdated(Message):
     flags: bytes | None = None
     first_rows: bytes | None = None
     first_readings: list[Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class EnvironmentReset(Message):
@@ -576,6 +580,7 @@ class EnvironmentReset(Message):
     stream: bytes = b""
     state: dict[str, Any] | None = None
     each: dict[str, Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class MuscleSetup(_InWorker):
@@ -616,6 +621,7 @@ class MuscleSetup(_InWorker):
     follows: bool = True
     pool: str | None = None
     groups: dict[str, int] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class MuscleReady(Message):
@@ -627,6 +633,7 @@ class MuscleReady(Message):
 
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Act(Message):
@@ -660,6 +667,7 @@ class Act(Message):
     passing: bool = False
     rows: bytes | None = None
     flags: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
@@ -684,6 +692,7 @@ class Acted(Message):
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
     version: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Swap(Message):
@@ -707,6 +716,7 @@ class MuscleReset(Message):
 
     episode: int
     prepare: bool = False
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class BrainSetup(_InPhase):

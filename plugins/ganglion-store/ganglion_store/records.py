@@ -57,6 +57,9 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
         "phase:count? worker:count? episode:count? step:count? signal:text issuer:text reason:text? data:plain "
         "round:count inner:count ordinal:count?"
     ),
+    "topic": _typed(
+        "phase:count mode:text worker:count tick:count peer:text topic:text key:text value:plain number:count"
+    ),
     "evaluation": _typed("phase:count agent:text number:count episode:count? metrics:map brain:text? completed:text?"),
     "brain": _typed(
         "phase:count agent:text tag:text episode:count? updates:count? created:text? bytes:count? sha256:text? "

@@ -172,6 +172,14 @@ bodies = _table(
     sqlite_with_rowid=False,
 )
 
+# What environments and agents told beside the steps, and what was set: `peer` is a uid; `value` is JSON. Numbers are
+# counted within a worker: what a run that went back says again has the same ones.
+topics = _table(
+    "stored_topics",
+    "run:>runs* phase:int* mode:text* worker:int* number:int* tick:big peer:text topic:text key:text value:text?",
+    sqlite_with_rowid=False,
+)
+
 # By which model bodies that play by a pool decide from a tick on, as the number of its update; and how good the sides
 # of an environment are after an episode. `position` is that of the body in the table of bodies.
 opponents = _table(
@@ -200,7 +208,7 @@ points = _table(
 SEALED = ("runs", "phases", "declarations", "members", "signals", "brains", "evaluations", "incidents")
 """The tables whose rows are sealed when a run ends, in this order; episodes seal their own rows."""
 
-SEALED_OF_BODIES = ("bodies", "opponents", "ratings")
+SEALED_LATER = ("bodies", "opponents", "ratings", "topics")
 """Those that are sealed behind them where they have rows of a run."""
 
 
@@ -400,6 +408,12 @@ SHOWN: dict[str, Shown] = {
         (runs.c.number, bodies.c.phase, bodies.c.position),
     ),
     **{name: _of_play(table) for name, table in (("opponents", opponents), ("ratings", ratings))},
+    "topics": Shown(
+        _of_runs(topics),
+        RUN | _columns(topics, "phase mode worker tick peer topic key value"),
+        (runs.c.number, topics.c.phase, _evaluate_last(topics.c.mode), topics.c.worker, topics.c.number),
+        json=frozenset({"value"}),
+    ),
     "returns": Shown(
         _of_segments(returns),
         _agents(returns) | _columns(returns, "steps return objective"),

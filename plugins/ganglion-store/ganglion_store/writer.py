@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ganglion.sdk.store import (
@@ -330,6 +331,20 @@ class SqlWriter(StoreWriter):
 
         self._pending.append(write)
 
+    def _on_topic(self, fields: Sequence[Any]) -> None:
+        phase, mode, worker, *row, value, number = fields
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            key = (books.run, phase, mode, worker)
+            found = cursor.execute(sql.SELECT_TOPIC, (*key, number)).fetchone()
+            told = (*row, to_json(value))
+            if found is not None and tuple(found) != told:  # the run went back, and says something else from here on
+                cursor.execute(sql.DELETE_TOPICS, (*key, number - 1))
+            if found is None or tuple(found) != told:
+                cursor.execute(sql.INSERT_TOPIC, (*key, number, *told))
+
+        self._pending.append(write)
+
     def _on_evaluation(self, fields: Sequence[Any]) -> None:
         phase, agent, number, episode, metrics, brain, completed = fields
         row = (episode, to_json(metrics), brain)
@@ -507,10 +522,14 @@ class SqlWriter(StoreWriter):
         return self._take_back(lambda cursor, books: withdraw(cursor, books, phase))
 
     def withdraw_behind(
-        self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
+        self,
+        phase: int,
+        episodes: Mapping[tuple[int, str, int, str], int],
+        evaluations: Mapping[tuple[int, str], int],
+        topics: Mapping[tuple[int, str, int], int] = MappingProxyType({}),
     ) -> int:
         """Withdraw, from a phase on, what comes behind those named; see `StoreWriter.withdraw_behind`."""
-        return self._take_back(lambda cursor, books: withdraw_behind(cursor, books, phase, episodes, evaluations))
+        return self._take_back(partial(withdraw_behind, phase=phase, stays=(episodes, evaluations, topics)))
 
     def _take_back(self, work: Callable[[sqlite3.Cursor, Books], int]) -> int:
         if self._books.run is None:

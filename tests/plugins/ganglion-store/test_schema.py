@@ -25,6 +25,7 @@ DOCUMENTED = {
     "bodies": "run phase agent environment body role team group learn policy dynamic",
     "opponents": "run phase worker tick agent environment body version",
     "ratings": "run phase worker tick agent environment body rating",
+    "topics": "run phase mode worker tick peer topic key value",
     "returns": "run phase mode worker agent environment body episode steps return objective",
     "points": "run experiment point row repetition seed state reason factors digest",
 }
