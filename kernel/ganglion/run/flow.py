@@ -338,7 +338,7 @@ class Flow(Stateful):
         self.common = _wants_common(phase, conditions)
         self.settle = any("objectives" in c.reads for _, c, _ in conditions)
         if phase.bodies is not None:
-            self.settle = phase.evaluates or _asks_for_means(conditions)
+            self.settle = listens(phase, conditions)
         self.active: set[int] = set()
         self.round = 0
         self.reason = ""
