@@ -10,7 +10,7 @@ from ganglion.document.fault import nearest
 from ganglion.document.marks import Node
 from ganglion.document.model import Policy
 from ganglion.limits import BODIES_PER_PHASE
-from ganglion.run.plan import BodyPlan, PluginPlan, PolicyPlan
+from ganglion.run.plan import FREE, BodyPlan, PluginPlan, PolicyPlan, budgets_end
 
 Body: TypeAlias = tuple[int, int, int]
 """Places of agent and environment in the phase, and the number within the pair."""
@@ -377,10 +377,21 @@ def _check_phase(clock: Node | None, tell: Tell) -> None:
             tell(phase, f"expected a phase from 0 to {length - 1}, less than the period, found {phase.value}")
 
 
+def check_mode(params: Node | None, sync: Node | None, tell: Tell) -> None:
+    """Refuse that environments go their own ways where updates do not come in order of arrival, and a strange lead."""
+    mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
+    free = mode is not None and mode.value == FREE
+    if mode is not None and free and (sync is None or sync.value != "async"):
+        found = "it is lockstep where nothing is said" if sync is None else f"found {sync.found()}"
+        tell(sync or mode, f"`mode: free` needs `sync: async` in `phase_config`, {found}")
+    if lead is not None and (type(lead.value) is not int or lead.value < 1):
+        tell(lead, f"expected a number of ticks of at least 1, found {lead.found()}")
+    elif lead is not None and not free:
+        tell(lead, "`lead` needs `mode: free`: in one tick for all nobody is ahead")
+
+
 def ends(entries: Mapping[str, Node], end: Any, episodes: int | None) -> bool:
     """Say whether spent budgets end a phase."""
     own = {uid: entry.get("budget") for uid, entry in entries.items()}
     budgets = {uid: episodes is not None or (budget is not None and bool(budget.map)) for uid, budget in own.items()}
-    if isinstance(end, dict):
-        return budgets.get(str(end.get("environment")), False)
-    return any(budgets.values()) if end == "any" else all(budgets.values())
+    return budgets_end(budgets, str(end.get("environment")) if isinstance(end, dict) else end)

@@ -16,6 +16,7 @@ from ganglion.document.marks import Node, core_resolvers
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import (
     CONTROLLER,
+    FREE,
     OBJECTIVE,
     AgentPlan,
     BodyPlan,
@@ -95,6 +96,8 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
         bodies=_bodies(phase) if phase.many else None,
         end=end["environment"] if isinstance(end, dict) else end,
+        free=phase.many and params.get("mode") == FREE,
+        lead=params.get("lead") if phase.many else None,
         **asdict(recovery(levels)),
     )
 

@@ -84,6 +84,7 @@ class Acting:
         self._open, self._began = np.zeros(n, bool), np.zeros(n, bool)
         self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
         self._data: list[Any] | None = None  # what muscles added to the open decisions, None before any did
+        self._last: list[Array] | None = None  # what was applied last, within a message
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
@@ -103,7 +104,7 @@ class Acting:
 
     def nothing(self, field: str) -> Field:
         """Return a field of `Think` of no body."""
-        layouts = {"applied": self._actuators, "rewards": self._rewards}
+        layouts = {"applied": self._actuators, "proposed": self._actuators, "rewards": self._rewards}
         layout = layouts.get(field, self._sensors)
         return [] if layout is None else [b""] * len(layout.runs)
 
@@ -135,15 +136,17 @@ class Acting:
             return [], None
         count = len(places)
         readings, rewards = self._matrices(self._sensors, act.readings, count, "readings"), self._earned(act, count)
+        applied = None if act.applied is None else self._matrices(self._actuators, act.applied, count, "applied")
         if not ends.all():
             places, flags = places[ends], flags[ends]
             readings, rewards = [run[ends] for run in readings], [run[ends] for run in rewards]
+            applied = None if applied is None else [run[ends] for run in applied]
         if not self._open[places].all():
             name = self._names[int(places[~self._open[places]][0])]
             raise RemoteProtocolError(f"act.rows: body {name} has no open decision, expected the flag FIRST")
         self._open[places] = False
-        objectives = self._judge(places, flags, readings, rewards)
-        return objectives, self._told(places, flags, readings, rewards, objectives)
+        objectives = self._judge(places, flags, readings, rewards, applied)
+        return objectives, self._told(places, flags, readings, rewards, applied, objectives)
 
     def _entries(self, act: Act) -> tuple[Array, Array]:
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
@@ -163,7 +166,9 @@ class Acting:
             raise RemoteProtocolError("act.rewards: they were not declared")
         return self._matrices(self._rewards, act.rewards or [], count, "rewards")
 
-    def _judge(self, places: Array, flags: Array, readings: list[Array], rewards: list[Array]) -> list[float | None]:
+    def _judge(
+        self, places: Array, flags: Array, readings: list[Array], rewards: list[Array], applied: list[Array] | None
+    ) -> list[float | None]:
         assert self._rewards is not None
         if not self.memories:
             batch = self._transitions(places, flags, readings, rewards)
@@ -173,7 +178,10 @@ class Acting:
         following = self._sensors.bodies(blocks_of(readings), "act.readings", len(places))
         earned = self._rewards.bodies(blocks_of(rewards), "act.rewards", len(places))
         seen = self._sensors.bodies(blocks_of(self._seen, places), "act.readings", len(places))
-        applied = self._actuators.bodies(blocks_of(self._set, places), "act.setpoints", len(places))
+        decided = self._actuators.bodies(blocks_of(self._set, places), "act.setpoints", len(places))
+        last = decided
+        if applied is not None:
+            last = self._actuators.bodies(blocks_of(applied), "act.applied", len(places))
         for i, place in enumerate(places.tolist()):
             memory, flag = self.memories[place], int(flags[i])
             terminated, truncated = bool(flag & TERMINATED), bool(flag & TRUNCATED)
@@ -181,8 +189,8 @@ class Acting:
             memory.append(
                 f"{self._setup.agent}/{self._setup.worker}",
                 sensor_readings=seen[i],
-                actuator_setpoints=applied[i],
-                applied_setpoints=applied[i],
+                actuator_setpoints=decided[i],
+                applied_setpoints=last[i],
                 rewards=earned[i],
                 next_readings=following[i],
                 dones=terminated or truncated,
@@ -234,6 +242,7 @@ class Acting:
         flags: Array,
         readings: list[Array],
         rewards: list[Array],
+        applied: list[Array] | None,
         objectives: Sequence[float | None],
     ) -> Think | None:
         """Return what the brain is told of completed decisions, None if of none."""
@@ -249,17 +258,19 @@ class Acting:
             chosen = np.flatnonzero(learns)
             places, flags, views = places[chosen], flags[chosen], [run[chosen] for run in views]
             readings, rewards = [run[chosen] for run in readings], [run[chosen] for run in rewards]
+            applied = None if applied is None else [run[chosen] for run in applied]
             objectives = [objectives[i] for i in chosen.tolist()]
         filtered: dict[str, Any] = {}
         if self._filters is not None:
             filtered = {"observations": blocks_of(self._shown, places), "next_observations": blocks_of(views)}
+        if self._filters is not None or applied is not None:
             filtered["proposed"] = blocks_of(self._own, places)
         return Think(
             worker=self._setup.worker,
             episode=int(self._episode[places[0]]),
             decision=int(self._number[places[0]]),
             readings=blocks_of(self._seen, places),
-            applied=blocks_of(self._set, places),
+            applied=blocks_of(self._set, places) if applied is None else blocks_of(applied),
             rewards=blocks_of(rewards),
             objective=list(objectives),
             next_readings=blocks_of(readings),
@@ -359,7 +370,13 @@ class Acting:
         if not asked.any():
             return None, None
         readings = self._matrices(self._sensors, act.readings, count, "readings")
-        fresh = flags & FIRST != 0
+        fresh, self._last = flags & FIRST != 0, None
+        if act.applied is not None:
+            self._last = self._actuators.zeros(self.count)
+            for kept, run in zip(
+                self._last, self._matrices(self._actuators, act.applied, count, "applied"), strict=True
+            ):
+                kept[places[asked]] = run[asked]
         if not asked.all():
             places, fresh, readings = places[asked], fresh[asked], [run[asked] for run in readings]
         begun = places[fresh]
@@ -407,6 +424,7 @@ class Acting:
             episode=self._episode[places],
             mode=self._mode,
             first=fresh,
+            applied=None if self._last is None else self._applied_at(places, fresh),
             group=self._group,
         )
         try:
@@ -419,6 +437,15 @@ class Acting:
         blocks: Field = hooks("propose_batch", self._blocks_of, setpoints, places)
         hooks("propose_batch", self._keep, data, places)
         return blocks, None
+
+    def _applied_at(self, places: Array, fresh: Array) -> Array:
+        """Return what was applied last to these bodies; to those whose episode begins, the no-op."""
+        assert self._last is not None
+        runs = [run[places] for run in self._last]
+        for run, value in zip(runs, self._noops, strict=True):
+            run[fresh] = value
+        found: Array = matrix_of(self._actuators, runs, len(places))
+        return found
 
     def _blocks_of(self, setpoints: Any, places: Array) -> Field:
         """Return proposals as they travel; AuthorError names what does not fit, and its body."""
@@ -550,11 +577,14 @@ class ActingGroups:
     Args:
         parts: Of each group.
         of: The group of each body.
-        sensors: The layouts of each group.
+        sensors, actuators: The layouts of each group.
     """
 
-    def __init__(self, parts: Sequence[Acting], of: Array, sensors: Sequence[Layout]) -> None:
+    def __init__(
+        self, parts: Sequence[Acting], of: Array, sensors: Sequence[Layout], actuators: Sequence[Layout]
+    ) -> None:
         self._parts, self._of, self._sensors = list(parts), of, Groups(sensors, of)
+        self._actuators = Groups(actuators, of)
         self._rewards: Groups | None = None
         self._rows = [np.flatnonzero(of == number) for number in range(len(parts))]
         self._local = np.zeros(len(of), np.int64)  # the place of each body in its group
@@ -618,7 +648,7 @@ class ActingGroups:
         more["rows"] = np.concatenate(local).astype(ROW_NUMBER).tobytes()
         more["data"] = [None if think is None else think.data for think in thinks]
         more["objective"] = [value for think in told for value in think.objective]
-        for name in ("readings", "applied", "rewards", "next_readings"):
+        for name in ("readings", "applied", "rewards", "next_readings", *(["proposed"] if told[0].proposed else [])):
             pieces = [
                 part.nothing(name) if think is None else getattr(think, name)
                 for part, think in zip(self._parts, thinks, strict=True)
@@ -656,10 +686,14 @@ class ActingGroups:
             strict=True,
         )
         local = self._local[places].astype(ROW_NUMBER)
-        return [
+        found = [
             Act(readings, rewards, rows=local[span].tobytes(), flags=act.flags[span])
             for readings, rewards, (_, _, span) in fields
         ]
+        if act.applied is None:
+            return found
+        applied = self._actuators.fields(act.applied, places, "act.applied")
+        return [replace(one, applied=field) for one, field in zip(found, applied, strict=True)]
 
 
 def _row(layout: Layout, values: Sequence[Any]) -> list[Array]:

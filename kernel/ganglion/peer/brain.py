@@ -613,7 +613,8 @@ class BrainHost(AgentHost):
         data: Any = chunk.data[part]
         applied = chunk.actions
         if think.proposed is not None:
-            applied = matrix(self._applied_layout, think.applied, len(chunk), "applied")
+            layout = self._applied_layout if self._filters is not None else self._parts[chunk.group].actuator_layout
+            applied = matrix(layout, think.applied, len(chunk), "applied")
         terminated, truncated = chunk.terminated[part], chunk.truncated[part]
         memory.extend(
             chunk.muscle[part],

@@ -12,6 +12,7 @@ from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, Re
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
+from ganglion.peer.free import FreeTicks
 from ganglion.peer.lost import CommandHistory, Replayer, await_successor
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
@@ -129,7 +130,8 @@ class ControllerHost:
         places = (phase.places("sensors"), phase.places("actuators"))
         phase.begin(start, [self._actor(phase, agent, *places) for agent in start.agents])
         if phase.setup.bodies is not None:
-            phase.ticks = Ticks(phase, start.verdict)
+            free = phase.setup.free
+            phase.ticks = Ticks(phase, start.verdict) if free is None else FreeTicks(phase, start.verdict, **free)
         self._persist(phase, lambda: self._setup_muscles(phase, start))
         self._due = start.verdict
         return Done()

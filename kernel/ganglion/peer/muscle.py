@@ -189,7 +189,12 @@ class MuscleHost(AgentHost):
             parts.append(Acting(*made))
         self._acting = parts[0]
         if self._of_group is not None:
-            self._acting = ActingGroups(parts, self._of_group, [part.sensor_layout for part in self._parts])
+            self._acting = ActingGroups(
+                parts,
+                self._of_group,
+                [part.sensor_layout for part in self._parts],
+                [part.actuator_layout for part in self._parts],
+            )
         if self._rewards is not None:
             self._acting.declare(self._reward_layouts)
         return sensors, actuators

@@ -61,6 +61,8 @@ _PHASE_END = "truncated: phase end"
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
+Sums = dict[str, list[Any]]
+"""What bodies got in an episode, per agent: decisions, sum and count of their objectives."""
 
 
 def _joined(runs: Iterable[Array]) -> bytes:
@@ -160,6 +162,8 @@ class _Link:
         self.rewards = _Columns(world.rewards, rewards.layouts[group], places["rewards"], to=rewards.firsts[group])
         setpoints = [(i, k) for k, i in places["actuators"]]
         self.actuators = _Columns(actuators.layouts[group], world.actuators, setpoints, actuators.firsts[group])
+        to = actuators.firsts[group]
+        self.applied = _Columns(world.actuators, actuators.layouts[group], places["actuators"], to=to)
 
 
 class _Agent:
@@ -191,6 +195,7 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.applied: Runs = []  # what was applied last, where that may be something else than what was set
         self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
@@ -199,7 +204,8 @@ class _Agent:
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
         self.returns: Array | None = None  # of the episode, where sides are rated
-        self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
+        # What is not told yet: places, flags, readings, rewards, what was applied.
+        self.ends: list[tuple[Array, Array, Runs, Runs, Runs]] = []
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
         self.changes = _transform(table)
@@ -225,7 +231,7 @@ class _Agent:
         return found
 
     STATE = (
-        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
+        *("readings", "seen", "setpoints", "applied", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
     )
 
@@ -390,6 +396,7 @@ class Ticks:
             link = _Link(found, world, group, places[world.number])
             found.links.append(link)
             world.links.append(link)
+            found.applied = found.applied or (found.actuators.zeros(found.count) if world.sparse else [])
         return found
 
     def _check_zero(self) -> None:
@@ -465,6 +472,7 @@ class Ticks:
         self.step, self.number, self.round = 0, verdict.episode, verdict.round
         self._base = (*self._base[:2], self.number, 0)
         self._ending, self._closed = None, False
+        self.core.tick += 1  # the last one has been made
         self.core.grant()
         phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
         spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
@@ -521,7 +529,7 @@ class Ticks:
         if fresh.any():
             for run in earned:
                 run[fresh] = 0
-        readings = [run[places] for run in agent.readings]
+        readings, applied = ([run[places] for run in runs] for runs in (agent.readings, agent.applied))
         if agent.ends:
             ends, agent.ends = agent.ends, []
             places = np.concatenate([*(end[0] for end in ends), places])
@@ -530,9 +538,9 @@ class Ticks:
             if agent.several:
                 order = order[agent.sensors.sorted(places[order])]
             places, flags = places[order], flags[order]
-            readings, earned = (
+            readings, earned, applied = (
                 [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
-                for place, now in ((2, readings), (3, earned))
+                for place, now in ((2, readings), (3, earned), (4, applied))
             )
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
         as_rows = not agent.actor.blocks
@@ -549,6 +557,7 @@ class Ticks:
             rows=rows,
             flags=flags.tobytes(),
             topics=topics,
+            applied=agent.actuators.blocks(applied, places, as_rows) if applied else None,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -713,7 +722,7 @@ class Ticks:
         if world.each:
             episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
         for link in world.links:
-            self._deliver(link, places, readings, earned)
+            self._deliver(link, places, readings, earned, setpoints)
         over = core.take(world.number, rows, flags, own, world.rows[begun])
         effective = closed_flags(flags, rows, over) if over else flags
         met = not world.each and bool(over) and over[0].reason in ("terminated", "truncated: environment")
@@ -800,8 +809,10 @@ class Ticks:
         world.shown.append([episode, 0, tick, told.ticks, told.timestamp, bodies, _joined(readings)])
         world.size_bytes += len(seats) * world.row_bytes
 
-    def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
-        """Give an agent what bodies of an environment read, and what they earned."""
+    def _deliver(
+        self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None, applied: Runs | None = None
+    ) -> None:
+        """Give an agent what bodies of an environment read, and what they earned by what was applied."""
         agent = link.agent
         source: Array | None
         if seats is None:
@@ -815,6 +826,8 @@ class Ticks:
         link.sensors(readings, source, agent.readings, to)
         if earned is None:
             return
+        if agent.applied and applied is not None:
+            link.applied(applied, source, agent.applied, to)
         fresh = agent.rewards.zeros(len(places))
         link.rewards(earned, source, fresh, None)
         for run, more in zip(agent.earned, fresh, strict=True):
@@ -837,8 +850,9 @@ class Ticks:
             places, mine = places[open_ones], flags[own][open_ones]
             if len(places):
                 ends = mine & np.uint8(TERMINATED | TRUNCATED)
-                readings, earned = ([run[places] for run in runs] for runs in (agent.readings, agent.earned))
-                agent.ends.append((places, ends, readings, earned))
+                kept = (agent.readings, agent.earned, agent.applied)
+                readings, earned, applied = ([run[places] for run in runs] for runs in kept)
+                agent.ends.append((places, ends, readings, earned, applied))
                 agent.decided[places] = False
 
     def _tell_ends(self) -> None:
@@ -862,16 +876,23 @@ class Ticks:
         due = play.due()
         if not due:
             return
-        asked = []
-        for place in due:
-            peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
-            position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
-            asked.append(self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position))
-        answers: list[Swapped] = self.phase.participant.gather(asked)
-        setup = self.phase.setup
+        answers = self.phase.participant.gather([self._ask_swap(play, place) for place in due])
         for place, answer in zip(due, answers, strict=True):
-            rows = [[self.core.tick, row, answer.version] for row in play.agents[place].rows.tolist()]
-            self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
+            self._swapped(play.agents[place], answer)
+
+    def _ask_swap(self, play: Play, place: int) -> Pending:
+        peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
+        position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
+        return self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position)
+
+    def _swapped(self, agent: _Agent, answer: Swapped) -> None:
+        setup, rows = self.phase.setup, agent.rows.tolist()
+        found = [[self._tick_of(int(self.core.environment[row])), row, answer.version] for row in rows]
+        self.phase.records.add(["opponents", setup.phase, setup.worker, found])
+
+    def _tick_of(self, environment: int) -> int:
+        """Return the tick in which an environment is."""
+        return self.core.tick
 
     def _rate(self, play: Play, over: Over) -> None:
         """Rate the sides of an environment whose episode is over, and record how good they are."""
@@ -1010,10 +1031,13 @@ class Ticks:
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
         asked = [self._ask_reset(world) for world in due]
         for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
-            world.world.began(answer)
-            if answer.topics is not None:
-                self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
-            self._begin(world)
+            self._take_reset(world, answer)
+
+    def _take_reset(self, world: _World, answer: EnvironmentUpdated) -> None:
+        world.world.began(answer)
+        if answer.topics is not None:
+            self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
+        self._begin(world)
 
     def _ask_reset(self, world: _World) -> Pending:
         number = self.core.episodes[world.number]
@@ -1068,7 +1092,7 @@ class Ticks:
             evaluation=phase.setup.evaluation,
             closed=self.take_reports() or [],
         )
-        span = None if phase.common else phase.span_s("governor.episode")
+        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
         verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
         return verdict
 
@@ -1087,9 +1111,9 @@ class Ticks:
         if not self._over:
             return
         over, self._over = self._over, []
-        self._record_over(over, map(self._means, over))
+        self._record_over(over, map(self._sums, over))
 
-    def _record_over(self, over: Sequence[Over], means_of: Iterable[dict[str, Any]]) -> None:
+    def _record_over(self, over: Sequence[Over], sums_of: Iterable[Sums]) -> None:
         """Record these episodes, with what the bodies of each got."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
@@ -1100,7 +1124,8 @@ class Ticks:
             if agent in agents:
                 self._hand_on_actions(agent)
         self.phase.topics.flush(agent.actor.peer for agent in agents)
-        for one, means in zip(over, means_of, strict=True):
+        for one, sums in zip(over, sums_of, strict=True):
+            means = _means(sums)
             uid = self.worlds[one.environment].world.uid
             body = None if one.row is None else "{}/{}".format(*self.table[one.row])
             label = uid if body is None else f"{uid}[{body}]"
@@ -1130,9 +1155,9 @@ class Ticks:
             fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
-    def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
-        """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
-        sums: dict[str, list[Any]] = {}  # decisions, sum and count of the objectives
+    def _sums(self, over: Over, whose: _Agent | None = None) -> Sums:
+        """Return what the bodies of an episode got, of one agent (None: of all), and count anew."""
+        sums: Sums = {}
         for link in self.worlds[over.environment].links:
             agent = link.agent
             if whose is not None and agent is not whose:
@@ -1147,10 +1172,7 @@ class Ticks:
                 mine = sums.setdefault(agent.actor.name, [0, 0.0, 0])
                 mine[:] = mine[0] + decisions, mine[1] + float(agent.given[places].sum()), mine[2] + counted
             agent.given[places], agent.counted[places], agent.decisions[places] = 0.0, 0, 0
-        return {
-            name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
-            for name, (n, total, counted) in sums.items()
-        }
+        return sums
 
     def hand_on(self) -> None:
         """Hand on all rows so far, so that a paused phase can be looked at in the store."""
@@ -1178,6 +1200,13 @@ class Ticks:
         record = [kind, setup.phase, setup.mode, setup.worker, name, part.entries]
         self.phase.records.add(record, 1 + part.weight // _ROWS_PER_WEIGHT, part.size_bytes)
         part.entries, part.weight, part.size_bytes = [], 0, 0
+
+
+def _means(sums: Sums) -> dict[str, Any]:
+    return {
+        name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
+        for name, (n, total, counted) in sums.items()
+    }
 
 
 def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:

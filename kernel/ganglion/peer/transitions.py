@@ -224,6 +224,7 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
     if (np.diff(sensors.of[places]) < 0).any() or type(think.data) is not list:
         raise RemoteProtocolError("think: expected rows of one group after those of another, and data of each")
     layouts = {"readings": sensors, "applied": actuators, "rewards": rewards, "next_readings": sensors}
+    layouts |= {} if think.proposed is None else {"proposed": actuators}
     fields = {name: groups.fields(getattr(think, name), places, f"think.{name}") for name, groups in layouts.items()}
     found: list[Think | None] = []
     for (_, _, span), data, *values in zip(sensors.parts(places), think.data, *fields.values(), strict=True):

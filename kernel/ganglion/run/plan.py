@@ -23,6 +23,7 @@ RECOVER: Final = "recover"
 RESTART: Final = "restart"
 FAIL: Final = "fail"
 ON_LOSS: Final = RECOVER
+FREE: Final = "free"  # the mode in which environments with bodies go their own ways
 """What the loss of a process means where no document says it."""
 
 NO_BRAIN = "none"
@@ -305,7 +306,8 @@ class PhasePlan(Recovery):
     """Describe one phase after the cascade, with what losses mean in it.
 
     `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `end` says
-    which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid.
+    which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid. `free` says that each
+    environment goes its own way, at most `lead` ticks ahead of the slowest unfinished one.
     """
 
     index: int
@@ -323,6 +325,8 @@ class PhasePlan(Recovery):
     evaluate_episodes: int = 1
     bodies: list[BodyPlan] | None = None
     end: str = "all"
+    free: bool = False
+    lead: int | None = None
 
     @property
     def evaluates(self) -> bool:
@@ -356,6 +360,13 @@ class PhasePlan(Recovery):
         elif process.role is Role.ENVIRONMENT:
             entries = {environment.uid: environment.recovery for environment in self.environments}
         return entries.get(process.uid or "") or self
+
+
+def budgets_end(budgets: Mapping[str, bool], end: str) -> bool:
+    """Say whether spent budgets end a phase with bodies, by its `end`; `budgets` says which environments have one."""
+    if end in ("all", "any"):
+        return all(budgets.values()) if end == "all" else any(budgets.values())
+    return budgets.get(end, False)
 
 
 @dataclass(frozen=True, slots=True)

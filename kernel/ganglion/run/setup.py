@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -97,6 +97,7 @@ class Setup:
             evaluation=evaluation,
             mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
             **_with_bodies(phase, evaluation),
+            free={"lead": phase.lead, "listens": not evaluation and listens(phase, conditions)} if phase.free else None,
         )
 
     def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
@@ -335,6 +336,11 @@ def _is_replaced(condition: TerminationCondition, place: str) -> bool:
     if place == "phase" and condition.has_phase_part():
         return False
     return "ended" in condition.reads or cap_of(condition) is not None
+
+
+def listens(phase: PhasePlan, conditions: Iterable[tuple[str, TerminationCondition, str]]) -> bool:
+    """Say whether somebody counts the episodes of a phase with bodies: evaluations, or a condition of the phase."""
+    return phase.evaluates or any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
 
 
 def cap_of(condition: TerminationCondition) -> int | None:

@@ -84,9 +84,10 @@ class StoreWriter(_Opened):
                  flags, terminated, truncated, world_state|nil   episode, step: integers, or `<i4` of each body
         body_actions  phase, mode, worker, agent, entries
                  entry: bodies, episodes, steps, ticks, readings, setpoints, proposed|nil, rewards, objectives, flags,
-                 [statistics|nil, ...]|nil, policy?, policy_version?
+                 [statistics|nil, ...]|nil, policy?, policy_version?, late_rewards?
                  bodies: `<u2`; episodes, steps, ticks: `<i4`; objectives: `<f8`, NaN is nil; policy: text, or one of
-                 each body, where the model comes from by which it decided; policy_version: `<i8`, its update
+                 each body, where the model comes from by which it decided; policy_version: `<i8`, its update;
+                 late_rewards: `<f8`, what fell due after the end of the body, at its last row; NaN is nil
         resets   phase, mode, worker, environment, entries
                  entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies|nil, readings
                  first readings: those of a begin or reset at step 0, those of a body that came later at the last

@@ -368,7 +368,7 @@ class Stands(Message):
 
 
 class Boundary(Message):
-    """Report that a worker stands at the common boundary after a round.
+    """Report that a worker stands at the common boundary after a round, or that episodes ended where there is none.
 
     `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
     of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
@@ -432,7 +432,9 @@ class ControllerSetup(_InWorker):
     episode_stream}; `controller` and each of `conditions` are {plugin, params, name}. In a phase with bodies these have
     {period, offset, budget_steps, budget_episodes, max_steps, episode_end} too, and `bodies` are maps {agent,
     environment, b, period, offset, between, learn, scale, shift, low, high, role, team, group} in the order of agents,
-    environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase.
+    environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase. `free`
+    lets each environment go its own way: a map {lead, listens} of how many ticks one may be ahead of the slowest
+    unfinished one, and whether the governor is to be told of episodes.
     """
 
     controller: dict[str, Any]
@@ -447,6 +449,7 @@ class ControllerSetup(_InWorker):
     mends: bool = False  # a lost environment is started anew, and replayed to where it stood
     bodies: list[dict[str, Any]] | None = None
     end: str | None = None
+    free: dict[str, Any] | None = None
 
 
 class ControllerReady(Message):
@@ -651,7 +654,8 @@ class Act(Message):
     and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
     `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those of another,
     and fields of values have the blocks of one behind those of another, each with the entries of its group alone; so
-    do the answer and `brain.think`.
+    do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what was set:
+    with periods of decisions a repeat, the no-op or zero.
     """
 
     readings: list[Any]
@@ -669,6 +673,7 @@ class Act(Message):
     rows: bytes | None = None
     flags: bytes | None = None
     topics: list[list[Any]] | None = None  # as of EnvironmentStart
+    applied: list[Any] | None = None
 
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8

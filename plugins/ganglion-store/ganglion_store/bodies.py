@@ -253,13 +253,18 @@ def _action_rows(
         if type(noted) not in (list, tuple) or len(noted) != count:
             raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
         policies, versions = _policies(entry, count)
+        late: list[Any] = [None] * count
+        if len(entry) > 13 and entry[13] is not None:
+            given = _numbers(entry[13], "<f8", count, "record body_actions, late rewards")
+            late = [None if value != value else value for value in given]
         for i, place in enumerate(bodies):
             environment, body = places[place]
             objective = None if objectives[i] != objectives[i] else objectives[i]
             statistics = None if not noted[i] else msgpack.packb(noted[i])
             values = (next(found["sensors"]), next(found["setpoints"]), proposed[i], next(found["rewards"]))
             over = [bool(marks[i] & flag) for flag in _FLAGS]
-            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, policies[i], versions[i])
+            by = (policies[i], versions[i], late[i])
+            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, *by)
             yield episodes[i], table.timeline(agent, environment, body), body, row
 
 

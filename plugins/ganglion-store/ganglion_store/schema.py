@@ -120,11 +120,13 @@ resets = _table(
 )
 
 # The columns stand as in the records, the key as in the order of rows. `policy` is where the model comes from by which
-# a body decided, `policy_version` the number of its update, in a phase with bodies.
+# a body decided, `policy_version` the number of its update, in a phase with bodies. `late_reward` is what fell due for
+# its group after it had ended, at its last row.
 actions = _table(
     "stored_actions",
     "segment:>segments body:int step:int tick:big? sensors:blob setpoints:blob proposed:blob? rewards:blob "
-    "objective:real? terminated:flag truncated:flag statistics:blob? policy:text? policy_version:big?",
+    "objective:real? terminated:flag truncated:flag statistics:blob? policy:text? policy_version:big? "
+    "late_reward:real?",
     sa.PrimaryKeyConstraint("segment", "step", "body"),
     sqlite_with_rowid=False,
 )
@@ -354,7 +356,7 @@ SHOWN: dict[str, Shown] = {
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
         | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)}
-        | _columns(actions, "policy policy_version"),
+        | _columns(actions, "policy policy_version late_reward"),
         (*_EPISODE_ORDER, actions.c.step, actions.c.body, episodes.c.environment),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),

@@ -209,7 +209,7 @@ class SqlWriter(StoreWriter):
             for number, timeline, body, row in action_rows(entries, table, name, declared):
                 found.setdefault((Episode(phase, mode, worker, number, timeline), body), []).append(row)
         for (episode, whose), rows in found.items():
-            known = rows[0][-2] is not None
+            known = rows[0][-3] is not None
             rows_of = BODY_STEPS if kind == "body_steps" else BODY_ACTIONS if known else ACTIONS
             self._segment(writer, rows_of, name, episode, whose).take(rows)
 

@@ -318,6 +318,16 @@ class Pace:
         """Take note of a step."""
         self.at[environment] += self._periods[environment]
 
+    def join(self) -> None:
+        """Have all step next behind the last step of any."""
+        last = max(map(self.since, range(len(self.at))))
+        for environment, period in enumerate(self._periods):
+            self.at[environment] += -((self.at[environment] - last) // period) * period
+
+    def since(self, environment: int) -> int:
+        """Return the tick behind the last step of an environment."""
+        return max(0, self.at[environment] - self._periods[environment] + 1)
+
     def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
         """Say whether an environment may step next; those that are `spent` hold up nobody."""
         if self.lead is None:
