@@ -158,6 +158,18 @@ def test_topics_beside_bodies(end: str, results: Path) -> None:
     assert 5 == len([row for row in rows(outcome, "stats", "moor") if row[1] == "mean"])
 
 
+def test_topics_where_nobody_waits(results: Path) -> None:
+    """With `mode: free` each row has the tick of the environment that it came with; draws are those of `barrier`."""
+    text = BODIES.replace("{{name: aeb}}", "{{name: aeb, params: {{mode: free}}}}").replace("worker: 2", "sync: async")
+    outcome, barrier = run(text, results, end="all"), run(BODIES, results, end="all")
+    drawn = [[row[2] for row in rows(it, "parameters")] for it in (outcome, barrier)]
+
+    assert drawn[0] == drawn[1]
+    assert rows(outcome, "chat", "ada")
+    ends = [row for row in outcome.tables["episodes"] if row["environment"] == "moor"]
+    assert len(ends) == len([row for row in rows(outcome, "stats", "moor") if row[1] == "mean"])
+
+
 def order(simulation: Simulation) -> None:
     """Set the rate of the lake in all workers, and say a word to the muscles."""
     topics = [["lake", "parameters", "rate", 100], ["ada", "chat", "word", 1]]
