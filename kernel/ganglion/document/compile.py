@@ -80,6 +80,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
 
     episodes = _value(config, "episodes")
     end = params.get("end", "all") if phase.many else "all"
+    bodies = _bodies(phase) if phase.many else []
     return PhasePlan(
         index=index,
         name=phase.name,
@@ -94,7 +95,8 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         sync=_value(config, "sync", "lockstep"),
         evaluate_every=_value(config, "evaluate_every"),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
-        bodies=_bodies(phase) if phase.many else None,
+        bodies=[body for body in bodies if not body.most] if phase.many else None,
+        dynamic=[body for body in bodies if body.most],
         end=end["environment"] if isinstance(end, dict) else end,
         free=phase.many and params.get("mode") == FREE,
         lead=params.get("lead") if phase.many else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated, naming
 from ganglion.peer.filters import BodyFilters
-from ganglion.peer.step.arrays import Readings, batch_field
+from ganglion.peer.step.arrays import Readings, batch_field, takes_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
@@ -27,7 +27,8 @@ class Acting:
     """Complete and make the decisions of many bodies at once.
 
     Muscles that take arrays are one object for all bodies; of others there is one object per body, likewise of
-    objectives, each with a memory of its own. The rows are in the order of environments and `b`.
+    objectives, each with a memory of its own. The rows are in the order of environments and `b`; behind them stand
+    those of bodies that may be spawned, free until a message announces one.
 
     Args:
         setup: Of the muscle, with its bodies.
@@ -37,6 +38,7 @@ class Acting:
         muscles: One, or one per body.
         objectives: One that is `batched`, or one per body.
         memories: Of bodies whose muscle or objective has one; else empty.
+        comes: Makes what a body has of its own that is spawned, at its place: environment and number are given.
         filters: Between them and the bus, if there are any.
         group: The number of their group.
     """
@@ -51,6 +53,7 @@ class Acting:
         objectives: Sequence[Objective],
         memories: Sequence[Memory],
         noops: Sequence[Any],
+        comes: Callable[[int, str, int], None],
         filters: BodyFilters | None = None,
         group: int = 0,
     ) -> None:
@@ -60,13 +63,22 @@ class Acting:
         self._readings_of, self._offered = informations[0], Template(informations[1])
         self._declared = list(informations[1])
         self._hooks, self._judging = hooks
-        self.muscles, self.objectives, self.memories = list(muscles), list(objectives), list(memories)
-        bodies = setup.bodies or []
-        self.count, self._group = len(bodies), group
-        n = self.count
-        self.arrays = len(self.muscles) == 1 and bool(self.muscles[0].batched)
+        self.muscles: list[Any] = list(muscles)
+        self.objectives: list[Any] = list(objectives)
+        self.memories: list[Any] = list(memories)
+        bodies, spare = list(setup.bodies or ()), setup.dynamic or []
+        self.first, self._comes, self._group = len(bodies), comes, group  # the first row of bodies that may be spawned
+        bodies += [[row[0], -1, row[1]] for row in spare]
+        self.count = n = len(bodies)
+        self.arrays = len(self.muscles) == 1 and (takes_arrays(muscles[0]) if spare else bool(muscles[0].batched))
+        if not self.arrays:
+            self.muscles += [None] * len(spare)
+        if memories:
+            self.objectives += [None] * len(spare)
+            self.memories += [None] * len(spare)
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
+        self._b, self._numbered = np.array([row[1] for row in bodies], np.int64), setup.dynamic is not None
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
         self.learning = True  # else the brain is told nothing of what is decided from now on
         self._tells = self._learns.copy()  # whether it is told of the open decision
@@ -90,7 +102,7 @@ class Acting:
 
     STATE = (
         *("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array"),
-        *("learning", "_tells"),
+        *("learning", "_tells", "_b"),
     )
     FILTERED = ("_shown", "_own", "_blind", "_sent")
 
@@ -115,13 +127,34 @@ class Acting:
         if self._filters is None:
             self._shown, self._own = self._seen, self._set
 
+    def come_back(self, state: Mapping[str, Any]) -> None:
+        """Make what bodies have of their own that had been spawned where `state` was taken."""
+        for place, b in enumerate(state["_b"].tolist()[self.first :], self.first):
+            if b >= 0:
+                self._come(place, b)
+
+    def _come(self, place: int, b: int) -> None:
+        agent, environment, _ = self._bodies[place]
+        self._b[place], self._bodies[place], self._names[place] = b, (agent, environment, b), f"{environment}/{b}"
+        if self._filters is not None:
+            self._filters.rename(place, self._names[place])
+        self._comes(place, environment, b)
+
     def declare(self, layouts: Sequence[Layout]) -> None:
         """Take the layouts of the rewards of each group."""
-        self._rewards = rewards = layouts[self._group]
-        for objective in self.objectives:
-            objective.reward_ids = rewards.ids
-        for memory in self.memories:
-            memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])
+        self._rewards = layouts[self._group]
+        for place, objective in enumerate(self.objectives):
+            if objective is not None:
+                self.declare_at(place)
+
+    def declare_at(self, place: int) -> None:
+        """Declare the rewards to what the body at a place has of its own."""
+        rewards = self._rewards
+        assert rewards is not None
+        self.objectives[place].reward_ids = rewards.ids
+        if self.memories:
+            pairs = rewards.pairs()
+            self.memories[place].declare(rewards=[RewardInformation(None, space, uid) for uid, space in pairs])
 
     # -- what came of decisions ---------------------------------------------------------------------------------------
     def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
@@ -279,6 +312,7 @@ class Acting:
             flags=(flags & (TERMINATED | TRUNCATED)).tobytes(),
             decisions=self._number[places].astype("<i8").tobytes(),
             episodes=self._episode[places].astype("<i8").tobytes(),
+            numbers=self._b[places].astype("<i8").tobytes() if self._numbered else None,
             **filtered,
         )
 
@@ -365,6 +399,12 @@ class Acting:
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
         """Make the decisions that a message asks for; return the setpoints, and what was noted by places of entries."""
         places, flags = self._entries(act)
+        for place, b, episode in act.spawned or ():
+            if not self.first <= place < self.count:
+                text = f"expected rows from {self.first} to {self.count - 1}, found {place}"
+                raise RemoteProtocolError(f"act.spawned: {text}")
+            self._come(place, b)
+            self._episode[place], self._began[place], self._open[place] = episode - 1, False, False
         count = len(places)
         asked = flags & DECIDE != 0
         if not asked.any():
@@ -419,7 +459,7 @@ class Acting:
         batch = Batch(
             observations=matrix,
             readings=Readings(self._views, matrix),
-            bodies=[self._bodies[place] for place in places.tolist()] if count < self.count else self._bodies,
+            bodies=self._bodies if count == self.first == self.count else [self._bodies[p] for p in places.tolist()],
             step=self._decisions[places],
             episode=self._episode[places],
             mode=self._mode,
@@ -590,9 +630,26 @@ class ActingGroups:
         self._local = np.zeros(len(of), np.int64)  # the place of each body in its group
         for rows in self._rows:
             self._local[rows] = np.arange(len(rows))
-        self.muscles = list({id(one): one for part in parts for one in part.muscles}.values())
-        self.objectives = [one for part in parts for one in part.objectives]
-        self.memories = [one for part in parts for one in part.memories]
+
+    @property
+    def muscles(self) -> list[Any]:
+        """The objects that act: one, or one of each body; None of a row that nobody has had."""
+        return list({id(one): one for part in self._parts for one in part.muscles}.values())
+
+    @property
+    def objectives(self) -> list[Any]:
+        """The objectives, likewise."""
+        return [one for part in self._parts for one in part.objectives]
+
+    @property
+    def memories(self) -> list[Any]:
+        """The memories, likewise."""
+        return [one for part in self._parts for one in part.memories]
+
+    def come_back(self, state: Sequence[Mapping[str, Any]]) -> None:
+        """Make what bodies have of their own that had been spawned where `state` was taken."""
+        for part, known in zip(self._parts, state, strict=True):
+            part.come_back(known)
 
     def state(self) -> list[dict[str, Any]]:
         """Return what a successor needs, between two messages."""
@@ -646,6 +703,8 @@ class ActingGroups:
         pairs = [(rows, think) for rows, think in zip(self._rows, thinks, strict=True) if think is not None]
         local = [rows[np.frombuffer(think.rows or b"", ROW_NUMBER)] for rows, think in pairs]
         more["rows"] = np.concatenate(local).astype(ROW_NUMBER).tobytes()
+        if told[0].numbers is not None:
+            more["numbers"] = b"".join(think.numbers or b"" for think in told)
         more["data"] = [None if think is None else think.data for think in thinks]
         more["objective"] = [value for think in told for value in think.objective]
         for name in ("readings", "applied", "rewards", "next_readings", *(["proposed"] if told[0].proposed else [])):
@@ -690,6 +749,12 @@ class ActingGroups:
             Act(readings, rewards, rows=local[span].tobytes(), flags=act.flags[span])
             for readings, rewards, (_, _, span) in fields
         ]
+        for place, b, episode in act.spawned or ():
+            if not 0 <= place < len(self._of):
+                raise RemoteProtocolError(f"act.spawned: expected numbers below {len(self._of)}, found {place}")
+            group = int(self._of[place])
+            told = [*(found[group].spawned or ()), [int(self._local[place]), b, episode]]
+            found[group] = replace(found[group], spawned=told)
         if act.applied is None:
             return found
         applied = self._actuators.fields(act.applied, places, "act.applied")

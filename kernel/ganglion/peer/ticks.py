@@ -42,6 +42,7 @@ from ganglion.wire.messages import (
     TRUNCATED,
     Act,
     Acted,
+    ControllerSetup,
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
@@ -58,6 +59,7 @@ _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of
 _ROW_BYTES = 32  # of numbers and flags beside the values
 _NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
+_PAIR_BITS = 32  # of the number of a spawned body, behind that of its agent and environment
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
@@ -111,8 +113,10 @@ class _Columns:
 class _World:
     """One environment: its bodies, what is applied to them, its rows on their way to the store."""
 
-    def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array) -> None:
+    def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array, first: Array) -> None:
         self.number, self.world, self.rows, self.clock = number, world, rows, clock
+        self.static = first  # rows of the bodies with which an episode begins
+        self.begin = None if len(first) == len(rows) else np.arange(len(first))  # their seats, None: all
         layouts = world.checks.layouts
         self.sensors, self.actuators, self.rewards = layouts["sensors"], layouts["actuators"], layouts["rewards"]
         self.count = len(rows)
@@ -156,7 +160,7 @@ class _Link:
         mine = np.isin(world.rows, agent.rows)
         self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
         self.places = np.searchsorted(agent.rows, world.rows[mine])  # and among those of the agent
-        self.whole = len(self.seats) == world.count
+        self.whole = len(self.seats) == world.count and not agent.dynamic
         sensors, rewards, actuators = agent.sensors, agent.rewards, agent.actuators
         self.sensors = _Columns(world.sensors, sensors.layouts[group], places["sensors"], to=sensors.firsts[group])
         self.rewards = _Columns(world.rewards, rewards.layouts[group], places["rewards"], to=rewards.firsts[group])
@@ -173,9 +177,15 @@ class _Agent:
     """
 
     def __init__(
-        self, actor: Actor, rows: Array, table: Sequence[Mapping[str, Any]], rewards: Sequence[Layout]
+        self,
+        actor: Actor,
+        rows: Array,
+        table: Sequence[Mapping[str, Any]],
+        rewards: Sequence[Layout],
+        uids: Sequence[str],
     ) -> None:
         self.actor, self.rows, self.count = actor, rows, len(table)
+        self.dynamic = any(body["b"] < 0 for body in table)
         self._dense = len(rows) == rows[-1] - rows[0] + 1  # they lie together in the table of the worker
         self.numbers: Array | None = None  # of the bodies among all those of the agent
         if "places" in actor.setup:
@@ -209,6 +219,9 @@ class _Agent:
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
         self.changes = _transform(table)
+        # Where bodies may be spawned: the environment of each place, and the number of the body that decided last.
+        self.homes, self.whose = np.array([uids.index(body["environment"]) for body in table]), np.full(n, -1)
+        self.gone = np.zeros(len(uids), np.int64)  # decisions in the episode of an environment of bodies that are gone
         self.entries: list[list[Any]] = []
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum(
@@ -233,6 +246,7 @@ class _Agent:
     STATE = (
         *("readings", "seen", "setpoints", "applied", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
+        *("whose", "gone"),
     )
 
 
@@ -254,6 +268,26 @@ class Sent(NamedTuple):
     pending: Pending
     places: Array | None
     setpoints: Runs
+
+
+class _Born(NamedTuple):
+    """Bodies that an environment spawns: their seats, numbers and first readings."""
+
+    seats: Array
+    b: Array
+    readings: Runs
+
+
+def _table(setup: ControllerSetup) -> list[dict[str, Any]]:
+    """Return the rows of all bodies by agents: those of the document, then those that may be spawned.
+
+    `position` is the place of a body in the list of all, or the first part of those of a `pair`, from 1 on.
+    """
+    known = [{**body, "position": i} for i, body in enumerate(setup.bodies or ())]
+    agents = list(dict.fromkeys(body["agent"] for body in known))
+    for i, body in enumerate(setup.dynamic or ()):
+        known += [{**body, "b": -1, "pair": i, "position": i + 1} for _ in range(body["most"])]
+    return sorted(known, key=lambda body: agents.index(body["agent"]))
 
 
 def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
@@ -317,16 +351,18 @@ class Ticks:
         self.phase, self.step, self.number = phase, 0, verdict.episode
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
-        table = setup.bodies or []
+        self.table = table = _table(setup)
+        self.position = np.array([body["position"] for body in table])  # in the list of all bodies
         uids = [world.uid for world in phase.worlds]
         environment = np.array([uids.index(body["environment"]) for body in table])
         clocks = [_clock(world, table) for world in phase.worlds]
         period, offset = (np.array([body[key] for body in table]) for key in ("period", "offset"))
-        self.core = Timelines(clocks, environment, period, offset, setup.end or "all")
+        numbers = np.array([body["b"] for body in table])
+        self.core = core = Timelines(clocks, environment, period, offset, setup.end or "all", numbers)
         between = np.array([BETWEEN[body["between"]] for body in table])
         self.worlds = [
-            _World(e, world, rows, clock, between[rows])
-            for e, (world, rows, clock) in enumerate(zip(phase.worlds, self.core.rows, clocks, strict=True))
+            _World(e, world, core.rows[e], clocks[e], between[core.rows[e]], core.static[e])
+            for e, world in enumerate(phase.worlds)
         ]
         self.agents: list[_Agent] = []
         owners = np.array([str(body["agent"]) for body in table])
@@ -335,7 +371,6 @@ class Ticks:
             rows = rows[actor.setup["places"]] if "places" in actor.setup else rows
             if len(rows):
                 self.agents.append(self._agent(actor, rows, [table[row] for row in rows.tolist()]))
-        self.table = [(str(body["agent"]), int(body["b"])) for body in table]
         self.owner = {row: agent for agent in self.agents for row in agent.rows.tolist()}
         self._boundaries = _Boundaries(phase, self)
         self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
@@ -390,7 +425,7 @@ class Ticks:
             layouts.append(Layout([f"{prefix}{uid}" for uid in rewards], boxes))
             own = {} if groups is None else {"group": number}
             actor.reward_declarations += [{**declaration(uid, space), **own} for uid, space in layouts[-1].pairs()]
-        found = _Agent(actor, rows, table, layouts)
+        found = _Agent(actor, rows, table, layouts, [world.world.uid for world in self.worlds])
         for world in worlds:
             group = 0 if groups is None else int(groups[world.world.uid])
             link = _Link(found, world, group, places[world.number])
@@ -400,13 +435,13 @@ class Ticks:
         return found
 
     def _check_zero(self) -> None:
-        for row, body in enumerate(self.phase.setup.bodies or []):
+        for row, body in enumerate(self.table):
             if body["between"] != "zero":
                 continue
             world = self.worlds[int(self.core.environment[row])]
             for uid, space in world.actuators.pairs():
                 if not space.contains(space.from_vector(np.zeros(space.size, space.dtype))):
-                    where = f"{body['agent']}/{body['environment']}/{body['b']}"
+                    where = f"{body['agent']}/{body['environment']}/{'*' if body['b'] < 0 else body['b']}"
                     text = f"body {where}: decision.between: zero is outside of {space} of {world.world.uid}.{uid}"
                     raise DocumentError(text)
 
@@ -415,10 +450,11 @@ class Ticks:
         records, setup = self.phase.records, self.phase.setup
         self.phase.declare_rewards(agent.actor for agent in self.agents)
         keys = ("agent", "environment", "b", "role", "team", "group", "learn")
-        each = [self.worlds[e].each for e in self.core.environment.tolist()]
-        table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
-        rows = [[*(body[key] for key in keys), own, body["policy"]] for body, own in table]
-        records.add(["bodies", setup.phase, rows])
+        each = {world.world.uid: world.each for world in self.worlds}
+        rows = [
+            [*(body[key] for key in keys), each[body["environment"]], body["policy"]] for body in setup.bodies or ()
+        ]
+        records.add(["bodies", setup.phase, rows])  # by every worker: whose rows come first is not known
 
     @property
     def _parts(self) -> list[_World | _Agent]:
@@ -435,6 +471,7 @@ class Ticks:
             "begun": self._shown,
             "shown": [world.shown for world in self.worlds],
             "rows": [[part.entries, part.weight, part.size_bytes] for part in self._parts],
+            "used": [pair["used"] for pair in self.phase.setup.dynamic or ()],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
@@ -453,6 +490,8 @@ class Ticks:
         for part, rows in zip(self._parts, state["rows"], strict=True):
             part.entries, part.weight, part.size_bytes = list(rows[0]), rows[1], rows[2]
         self._shown = writable_copy(state["begun"])
+        for pair, used in zip(self.phase.setup.dynamic or (), state["used"], strict=True):
+            pair["used"] = used
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.number, self.round, self.participants, self._tolerated, self._wave = state["worker"]
@@ -521,6 +560,10 @@ class Ticks:
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
+        spawned = None
+        if agent.dynamic:
+            deciding = deciding[np.lexsort((self.core.b[agent.rows[deciding]], agent.homes[deciding]))]
+            spawned = self._newcomers(agent, deciding)
         if agent.several:
             deciding = deciding[agent.sensors.sorted(deciding)]
         places, fresh = deciding, self.core.fresh[agent.rows[deciding]]
@@ -535,6 +578,10 @@ class Ticks:
             places = np.concatenate([*(end[0] for end in ends), places])
             flags = np.concatenate([*(end[1] for end in ends), flags])
             order = np.argsort(places, kind="stable")  # in agent view; an end stands before what begins anew
+            if agent.dynamic:
+                told = places[: len(places) - len(deciding)]
+                numbers = np.concatenate([agent.whose[told], self.core.b[agent.rows[deciding]]])
+                order = np.lexsort((numbers, agent.homes[places]))
             if agent.several:
                 order = order[agent.sensors.sorted(places[order])]
             places, flags = places[order], flags[order]
@@ -558,6 +605,7 @@ class Ticks:
             flags=flags.tobytes(),
             topics=topics,
             applied=agent.actuators.blocks(applied, places, as_rows) if applied else None,
+            spawned=spawned,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -616,6 +664,7 @@ class Ticks:
                 noted[span] if any(noted[span]) else None,
                 agent.policy,
                 agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
+                *([None, self._positions(agent.rows[places], agent.whose[places])] if agent.dynamic else []),
             ]
         )
 
@@ -636,6 +685,10 @@ class Ticks:
             kept[places] = run[places]
         for run in agent.earned:
             run[places] = 0
+        if agent.dynamic:
+            begun = places[fresh]
+            np.add.at(agent.gone, agent.homes[begun], agent.decisions[begun])
+            agent.whose[places] = self.core.b[rows]
         agent.decisions[places[fresh]] = 0
         agent.number[places] = agent.decisions[places]
         agent.decisions[places] += 1
@@ -709,6 +762,7 @@ class Ticks:
             earned = self._matrices(world, "rewards", answer.rewards, count)
             flags, own = _flags(answer, count)
             begun, first = self._first(world, answer)
+            born = self._born(world, answer, rows[flags != 0], world.rows[begun]) if answer.spawned else None
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
         told.ticks = now if answer.ticks is None else answer.ticks
@@ -723,16 +777,16 @@ class Ticks:
             episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
         for link in world.links:
             self._deliver(link, places, readings, earned, setpoints)
-        over = core.take(world.number, rows, flags, own, world.rows[begun])
+        where = [self._positions(rows, core.b[rows])] if core.dynamic else []
+        over = core.take(world.number, rows, flags, own, world.rows[begun], born and (world.rows[born.seats], born.b))
         effective = closed_flags(flags, rows, over) if over else flags
         met = not world.each and bool(over) and over[0].reason in ("terminated", "truncated: environment")
-        ended = rows[(effective & (TERMINATED | TRUNCATED)) != 0]
         if not over and not world.each:
             over = self._ask_conditions(world, rows, flags)
             effective = closed_flags(flags, rows, over)
-            ended = rows[effective != 0]
-        if len(ended):
-            self._end(ended, effective[np.searchsorted(rows, ended)])
+        ended = (effective & (TERMINATED | TRUNCATED)) != 0
+        if ended.any():
+            self._end(rows[ended], effective[ended])
         if over and self._play is not None:
             self._play.ended[world.number] = core.tick
         self._over += over
@@ -742,6 +796,8 @@ class Ticks:
             self._began(world, first, begun)
             self._shown[world.rows[begun]] = core.episode[world.rows[begun]]
             self._show(world, first, begun, core.tick + 1)
+        if born is not None:
+            self._spawned(world, born)
         terminated = met and over[0].terminated
         world.entries.append(
             [
@@ -758,6 +814,7 @@ class Ticks:
                 terminated,
                 met and not terminated,
                 None if answer.world_state is None else pack(answer.world_state),
+                *where,
             ]
         )
         world.weight += count if world.each else 1
@@ -791,8 +848,8 @@ class Ticks:
     def _begin(self, world: _World) -> None:
         """Begin an episode of all bodies of an environment with the readings that it shows."""
         self.core.begin(world.number)
-        readings = world.sensors.matrices(world.world.readings, world.count)
-        self._began(world, readings)
+        readings = world.sensors.matrices(world.world.readings, len(world.static))
+        self._began(world, readings, world.begin)
         seats = self.core.living(world.number)
         rows = world.rows[seats]
         seats = seats[self._shown[rows] != self.core.episode[rows]]  # else an episode without a step begins once more
@@ -800,14 +857,71 @@ class Ticks:
         if len(seats):
             self._show(world, [run[seats] for run in readings], seats, self.core.tick)
 
-    def _show(self, world: _World, readings: Runs, seats: Array, tick: int) -> None:
-        """Record the first readings of these bodies, on which they decide from a tick on."""
+    def _show(self, world: _World, readings: Runs, seats: Array, tick: int, step: int = 0) -> None:
+        """Record the first readings of these bodies after so many steps, on which they decide from a tick on."""
         core, told = self.core, world.world
         rows = world.rows[seats]
         episode = core.episode[rows].astype("<i4").tobytes() if world.each else core.episodes[world.number]
         bodies = seats.astype(ROW_NUMBER).tobytes()
-        world.shown.append([episode, 0, tick, told.ticks, told.timestamp, bodies, _joined(readings)])
+        where = [self._positions(rows, core.b[rows])] if core.dynamic else []
+        world.shown.append([episode, step, tick, told.ticks, told.timestamp, bodies, _joined(readings), *where])
         world.size_bytes += len(seats) * world.row_bytes
+
+    # -- bodies that are spawned --------------------------------------------------------------------------------------
+    def _born(self, world: _World, answer: EnvironmentUpdated, ended: Array, begun: Array) -> _Born:
+        """Return the bodies that an answer spawns, beside rows that ended and rows that began anew."""
+        free = set(self.core.free(world.number, ended, begun).tolist())
+        dynamic, uid = self.phase.setup.dynamic or [], world.world.uid
+        for one in answer.spawned or ():
+            if len(one) != 2 or not 0 <= one[0] < world.count or int(world.rows[one[0]]) not in free:
+                text = f"expected a free row of a body that may be spawned, and its number, found {one!r:.60}"
+                raise RemoteProtocolError(f"spawned: {text}")
+            row = int(world.rows[one[0]])
+            free.discard(row)
+            pair = dynamic[self.table[row]["pair"]]
+            if one[1] <= pair["used"]:
+                where = f"body {pair['agent']}/{uid}/{one[1]}"
+                raise RemoteProtocolError(f"spawned: {where}: expected a number above {pair['used']}")
+            pair["used"] = one[1]
+        seats, numbers = np.array(answer.spawned).T
+        readings = self._matrices(world, "sensors", answer.spawned_readings or [], len(seats))
+        order = np.argsort(seats)
+        return _Born(seats[order], numbers[order], [run[order] for run in readings])
+
+    def _spawned(self, world: _World, born: _Born) -> None:
+        """Record bodies that are spawned, and give their agents what they read."""
+        rows, phase = world.rows[born.seats], self.phase.setup.phase
+        keys = ("role", "team", "group", "learn")
+        numbers = np.frombuffer(self._positions(rows, born.b) or b"", "<i8").tolist()
+        told = []
+        for row, number, b in zip(rows.tolist(), numbers, born.b.tolist(), strict=True):
+            body = self.table[row]
+            shown = [world.world.uid, b, *(body[key] for key in keys), world.each, body["policy"]]
+            told.append([number, body["agent"], *shown])
+        self.phase.records.add(["spawned", phase, told], len(told))
+        if self.core.alive[rows].all():  # else the episode of their environment has ended with this step
+            self._began(world, born.readings, born.seats)
+            self._shown[rows] = self.core.episode[rows]
+            step = 0 if world.each else self.core.steps[world.number]
+            self._show(world, born.readings, born.seats, self.core.tick + 1, step)
+
+    def _newcomers(self, agent: _Agent, deciding: Array) -> list[list[int]] | None:
+        """Return place, number and episode of the bodies that decide for the first time."""
+        rows = agent.rows[deciding]
+        fresh = np.flatnonzero(self.core.spare[rows] & (self.core.b[rows] != agent.whose[deciding]))
+        if not len(fresh):
+            return None
+        found: list[list[int]] = np.stack([deciding, self.core.b[rows], self.core.episode[rows]], 1)[fresh].tolist()
+        return found
+
+    def _positions(self, rows: Array, numbers: Array) -> bytes | None:
+        """Return the positions of bodies in the list of all; None where none was spawned: then their rows say it."""
+        found = self.position[rows]
+        spare = self.core.spare[rows]
+        if not spare.any():
+            return None
+        positions: bytes = np.where(spare, found << _PAIR_BITS | numbers, found).astype("<i8").tobytes()
+        return positions
 
     def _deliver(
         self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None, applied: Runs | None = None
@@ -841,6 +955,9 @@ class Ticks:
 
     def _end(self, rows: Array, flags: Array) -> None:
         """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none."""
+        if self.core.dynamic:
+            order = np.argsort(rows)
+            rows, flags = rows[order], flags[order]
         for agent in self.agents:
             own = agent.among(rows)
             places = agent.places_of(rows[own])
@@ -1042,7 +1159,7 @@ class Ticks:
     def _ask_reset(self, world: _World) -> Pending:
         number = self.core.episodes[world.number]
         if world.each:
-            number = int(self.core.episode[world.rows].max())
+            number = int(self.core.episode[world.static].max())
         words = derive(world.world.setup["stream"], "episode", number)
         each = self.core.limits(world.number) if world.each else None
         topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
@@ -1091,6 +1208,7 @@ class Ticks:
             round=phase.tick,
             evaluation=phase.setup.evaluation,
             closed=self.take_reports() or [],
+            used=[[pair["agent"], pair["environment"], pair["used"]] for pair in phase.setup.dynamic or ()] or None,
         )
         span = None if phase.common or phase.patient else phase.span_s("governor.episode")
         verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
@@ -1127,7 +1245,7 @@ class Ticks:
         for one, sums in zip(over, sums_of, strict=True):
             means = _means(sums)
             uid = self.worlds[one.environment].world.uid
-            body = None if one.row is None else "{}/{}".format(*self.table[one.row])
+            body = None if one.row is None else f"{self.table[one.row]['agent']}/{one.b}"
             label = uid if body is None else f"{uid}[{body}]"
             place = [setup.phase, setup.mode, setup.worker, label, one.episode, one.steps]
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
@@ -1168,6 +1286,9 @@ class Ticks:
                     continue
                 places = agent.places_of(np.array([over.row]))
             decisions, counted = int(agent.decisions[places].sum()), int(agent.counted[places].sum())
+            if over.row is None:
+                decisions += int(agent.gone[over.environment])
+                agent.gone[over.environment] = 0
             if decisions:
                 mine = sums.setdefault(agent.actor.name, [0, 0.0, 0])
                 mine[:] = mine[0] + decisions, mine[1] + float(agent.given[places].sum()), mine[2] + counted
@@ -1186,7 +1307,7 @@ class Ticks:
         if world.shown:
             setup = self.phase.setup
             record = ["resets", setup.phase, setup.mode, setup.worker, world.world.uid, world.shown]
-            self.phase.records.add(record, len(world.shown), sum(len(one[-1]) + _ROW_BYTES for one in world.shown))
+            self.phase.records.add(record, len(world.shown), sum(len(one[6]) + _ROW_BYTES for one in world.shown))
             world.shown = []
         self._hand_on(world, "body_steps", world.world.uid)
 

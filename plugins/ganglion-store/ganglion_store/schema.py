@@ -104,7 +104,8 @@ segments = _table(
 
 # Rows are clustered by segment: reading an episode reads neighbouring pages, and no second index is written.
 # `world_state` is what a state transformer left in place; `bodies` are the numbers of those that took part, each of two
-# bytes, in a phase with bodies: then a value list has the values of each, one behind the other.
+# bytes, in a phase with bodies: then a value list has the values of each, one behind the other. If one of them was
+# spawned they are positions of eight bytes, the highest first, behind ff ff.
 steps = _table(
     "stored_steps",
     "segment:>segments* step:int* tick:big? simtime_ticks:big? simtime_timestamp:text? sensors:blob setpoints:blob "
@@ -167,6 +168,8 @@ incidents = _table(
 )
 
 # The bodies of a phase, in the order of agents, environments and numbers; `each`: they have episodes of their own.
+# Behind those of the document stand those that environments spawned (`dynamic`), for whose numbers 32 bits of the
+# position are.
 bodies = _table(
     "stored_bodies",
     "run:>runs* phase:int* position:int* agent:text environment:text body:int role:text? team:text? group:text? "
@@ -297,9 +300,10 @@ _EPISODE_ORDER = (
 )
 
 
-# Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first.
+# Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first;
+# behind them those that were spawned, by their positions.
 def _body_order(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
-    return sa.func.substr(table.c.bodies, 2, 1), sa.func.substr(table.c.bodies, 1, 1)
+    return tuple(sa.func.substr(table.c.bodies, *part) for part in ((2, 1), (1, 1), (3, 8)))
 
 
 SHOWN: dict[str, Shown] = {
