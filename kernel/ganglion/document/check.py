@@ -273,10 +273,6 @@ class _Phase:
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
-        for agent in phase.agents.values():
-            for key in ("replay",):
-                if agent.entries(key):
-                    self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
         params = None if phase.simulation is None else phase.simulation.get("params")
         mode = None if params is None else params.get("mode")
         levels = [self.root.map.get("recovery"), phase.recovery]
