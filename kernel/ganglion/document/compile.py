@@ -16,6 +16,7 @@ from ganglion.document.marks import Node, core_resolvers
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import (
     CONTROLLER,
+    FREE,
     OBJECTIVE,
     AgentPlan,
     BodyPlan,
@@ -79,6 +80,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
 
     episodes = _value(config, "episodes")
     end = params.get("end", "all") if phase.many else "all"
+    bodies = _bodies(phase) if phase.many else []
     return PhasePlan(
         index=index,
         name=phase.name,
@@ -93,8 +95,11 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         sync=_value(config, "sync", "lockstep"),
         evaluate_every=_value(config, "evaluate_every"),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
-        bodies=_bodies(phase) if phase.many else None,
+        bodies=[body for body in bodies if not body.most] if phase.many else None,
+        dynamic=[body for body in bodies if body.most],
         end=end["environment"] if isinstance(end, dict) else end,
+        free=phase.many and params.get("mode") == FREE,
+        lead=params.get("lead") if phase.many else None,
         **asdict(recovery(levels)),
     )
 

@@ -389,7 +389,8 @@ class Match(Form):
 
     agent: Names = Field(_ABSENT, description="name")
     environment: Names = Field(_ABSENT, description="uid")
-    body: Numbers = Field(_ABSENT, description="number within agent and environment")
+    body: Numbers = Field(_ABSENT, description="number within agent and environment; no spawned body is met then")
+    dynamic: Flag = Field(_ABSENT, description="true: spawned bodies alone; false: none of these")
 
 
 class BodyReward(Form):
@@ -461,13 +462,21 @@ class Rule(Form):
     group: TextOrNull = Field(_ABSENT, description="a tag")
 
 
+class Dynamic(Form):
+    """Allow an environment to spawn bodies of an agent; rules without a number meet these, too."""
+
+    agent: Name = Field(description="whose bodies")
+    environment: Name = Field(description="which may spawn them")
+    max: Count = Field(description="how many of them may be there at a time")
+
+
 class Bodies(Form):
     """Say which agents have how many bodies in which environments."""
 
     product: Literal["outer", "inner", "custom"] = Field("outer", description="which pairs there are")
     num: Any = Field(1, description="a count, a list of one per environment, a map per pair, or with `custom` a list")
     rules: list[Rule] = Field([], description="what holds of some bodies, in order")
-    dynamic: Unbuilt = Field(None, description="bodies that an environment spawns")
+    dynamic: list[Dynamic] = Field([], description="bodies that an environment may spawn")
     idle: list[Name] = Field([], description="agents and environments that deliberately have no body")
 
 

@@ -19,7 +19,14 @@ from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
 from ganglion.peer.step.layout import Field, Layout, declaration
 from ganglion.peer.values import plain
-from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest, StepBatch
+from ganglion.sdk.environment import (
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    ResetRequest,
+    StepBatch,
+    flags_of_end,
+)
 from ganglion.sdk.flow import Mode, SimTime
 from ganglion.sdk.information import RewardInformation, SensorInformation, Template, resolve_flags
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
@@ -35,6 +42,7 @@ from ganglion.wire.messages import (
 )
 
 _JOURNAL_S = 5.0  # a shorter journal is replayed soon enough
+_NO_BODIES = "expected no bodies that come or go in a phase without bodies, found `spawned` or `retired`"
 _SPOKEN = "expected a map of names and arrays, or other plain values"
 
 
@@ -86,7 +94,8 @@ class EnvironmentHost(Host):
         else:  # there is none of the environment as a whole
             none = replace(start, reward=None, transformer=None)
             self._judgement = Judgement(loader, none, self._tolerated_errors, attributes)
-            if start.reward or start.transformer or any(len(row) > 6 for row in start.bodies):
+            paid = any(len(row) > 6 for row in start.bodies) or any(len(row) > 5 for row in start.dynamic or ())
+            if start.reward or start.transformer or paid:
                 judged = JudgedBodies(loader, start, self._tolerated_errors, attributes)
         self._judged = judged
         made = self._judgement.generators if judged is None else judged.generators
@@ -151,6 +160,8 @@ class EnvironmentHost(Host):
             # Its author may have set the flags since it was made.
             if type(state.terminated) is not bool or type(state.truncated) is not bool or state.terminated:
                 state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
+            if state.spawned or state.retired:
+                raise self._fault(_NO_BODIES)
         if not judgement.silent:
             rewards = self._rewards
             check = None if rewards is None else lambda found: field_set("reward", rewards, found)
@@ -231,6 +242,7 @@ class EnvironmentHost(Host):
         readings, earned, flags, simtime, own, left = bodies.step(rows, update.setpoints)
         ticks, timestamp = self._pass_time(simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
+        spawned, spawned_readings = bodies.spawn()
         return EnvironmentUpdated(
             readings=readings,
             rewards=earned,
@@ -241,6 +253,8 @@ class EnvironmentHost(Host):
             flags=flags.tobytes(),
             first_rows=first_rows,
             first_readings=first_readings,
+            spawned=spawned,
+            spawned_readings=spawned_readings,
             world_state=None if left is None or self._judged is None else self._left(left),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
             topics=self._topics.pop() if self._topics.due else None,
@@ -476,6 +490,8 @@ class EnvironmentHost(Host):
         batch = self._hooks("update_batch", environment.update_batch, layout.arrays(setpoints))
         if not isinstance(batch, StepBatch):
             raise self._wrong("expected a StepBatch", batch)
+        if batch.spawned or batch.retired:
+            raise self._fault(_NO_BODIES)
         return batch
 
     def _state_of(self, batch: StepBatch) -> EnvironmentState:
@@ -492,6 +508,8 @@ class EnvironmentHost(Host):
         readings = field_of("sensor", self._sensors, batch.readings)
         earned = field_of("reward", self._rewards, batch.rewards)
         flags = (flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
+        if batch.over is not None:
+            flags = flags_of_end(batch.over, *flags)
         return readings, earned, declared, resolve_flags(None, *flags)
 
     def _state(self, result: Any) -> EnvironmentState:

@@ -88,18 +88,24 @@ def play_of(agents: Sequence[_Agent], table: Sequence[Mapping[str, Any]], core: 
     """Return the play of a worker; two sides or more are rated where one does not play by the current model."""
     players = [agent for agent in agents if "pool" in agent.actor.setup]
     sides: dict[int, list[_Side]] = {}
-    for environment, rows in enumerate(core.rows):
+    for environment, rows in enumerate(core.static):
         teams: dict[Any, list[int]] = {}
         for row in rows.tolist():
             team = table[row]["team"]
             teams.setdefault(row if team is None else team, []).append(row)
-        parts = [_side(agents, members) for members in teams.values()]
+        parts = [_side(agents, members, _spare(table, core, environment, team)) for team, members in teams.items()]
         counts = any("k" in agent.actor.setup for part in parts for agent, _ in part.members)
         if counts and len(parts) > 1 and core.clocks[environment].end != "each":
             sides[environment] = parts
     return Play(players, sides)
 
 
-def _side(agents: Sequence[_Agent], rows: list[int]) -> _Side:
-    members = [(agent, np.flatnonzero(np.isin(agent.rows, rows))) for agent in agents]
+def _spare(table: Sequence[Mapping[str, Any]], core: Timelines, environment: int, team: Any) -> list[int]:
+    """Return the rows of bodies of a team that an environment may spawn: what they get counts for their side."""
+    spare = core.rows[environment][len(core.static[environment]) :].tolist()
+    return [row for row in spare if table[row]["team"] is not None and table[row]["team"] == team]
+
+
+def _side(agents: Sequence[_Agent], rows: list[int], spare: list[int]) -> _Side:
+    members = [(agent, np.flatnonzero(np.isin(agent.rows, rows + spare))) for agent in agents]
     return _Side([(agent, places) for agent, places in members if len(places)], rows)

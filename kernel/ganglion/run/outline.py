@@ -44,7 +44,7 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
     simulation = outline_plugin(phase.controller)
     simulation["conditions"] = [outline_plugin(c) for c in phase.episode_conditions]
-    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies)}
+    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies, phase.dynamic)}
     return {
         **bodies,
         "environments": [_entry(e, phase.bodies is not None) for e in phase.environments],
@@ -55,19 +55,26 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
 
 
-def _bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
+def _bodies(bodies: Sequence[BodyPlan], dynamic: Sequence[BodyPlan]) -> dict[str, Any]:
     """Return the section that gives exactly these bodies: a list, and a rule for each."""
     rules = []
-    for body in bodies:
+    for body in (*bodies, *dynamic):
         reward: dict[str, Any] = {"scale": body.scale, "offset": body.shift}
         if body.low is not None and body.high is not None:
             reward["clip"] = [body.low, body.high]
         reward |= {} if body.reward is None else outline_plugin(body.reward)
         decision = {"period": body.period, "phase": body.offset, "between": body.between}
-        match = {"agent": body.agent, "environment": body.environment, "body": body.b}
+        match: dict[str, Any] = {"agent": body.agent, "environment": body.environment}
+        match |= {"dynamic": True} if body.most else {"body": body.b}
         tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}
         rules.append({"match": match, "reward": reward, "decision": decision, **tags, "policy": _policy(body.policy)})
-    return {"product": "custom", "num": [[body.agent, body.environment, body.b] for body in bodies], "rules": rules}
+    spawned = [{"agent": body.agent, "environment": body.environment, "max": body.most} for body in dynamic]
+    return {
+        "product": "custom",
+        "num": [[body.agent, body.environment, body.b] for body in bodies],
+        "rules": rules,
+        **({"dynamic": spawned} if spawned else {}),
+    }
 
 
 def _policy(policy: PolicyPlan) -> Any:

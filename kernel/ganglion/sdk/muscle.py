@@ -51,6 +51,8 @@ class Batch:
         masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
         first: Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
         group: Which of `Muscle.groups` the bodies are of.
+        applied: What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a
+            begin the no-op; None where that is what was set, as always without periods of decisions.
     """
 
     observations: Array
@@ -62,6 +64,7 @@ class Batch:
     masks: Mapping[str, Array] = field(default_factory=dict)
     first: Array | None = None
     group: int = 0
+    applied: Array | None = None
 
 
 class Muscle(Part, Statistics, ABC):

@@ -75,20 +75,25 @@ class StoreWriter(_Opened):
         bodies   phase, [[agent, environment, b, role|nil, team|nil, group|nil, learn, each, policy?], ...]
                  the bodies of a phase that has some, in the order of agents, environments, b, before their rows; each:
                  they have episodes of their own, of the environment `<environment>[<agent>/<b>]`; a repeat is harmless
+        spawned  phase, [[position, agent, environment, b, role|nil, team|nil, group|nil, learn, each, policy?], ...]
+                 bodies that an environment has spawned, before their rows; position: of agent and environment among
+                 those that may be, from 1 on, times 2^32, plus b; a repeat is harmless
         opponents  phase, worker, [[tick, number of the body, version], ...]
                  by which model it decides from that tick on: the number of its update; a repeat is harmless
         ratings  phase, worker, [[tick, number of the body, rating], ...]
                  how good its side is after an episode that ended at that tick; a repeat is harmless
         body_steps  phase, mode, worker, environment, entries
                  entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies, readings, setpoints, rewards,
-                 flags, terminated, truncated, world_state|nil   episode, step: integers, or `<i4` of each body
+                 flags, terminated, truncated, world_state|nil, positions?|nil
+                 episode, step: integers, or `<i4` of each body; positions: `<i8`, if a body was spawned
         body_actions  phase, mode, worker, agent, entries
                  entry: bodies, episodes, steps, ticks, readings, setpoints, proposed|nil, rewards, objectives, flags,
-                 [statistics|nil, ...]|nil, policy?, policy_version?
+                 [statistics|nil, ...]|nil, policy?, policy_version?, late_rewards?, positions?|nil
                  bodies: `<u2`; episodes, steps, ticks: `<i4`; objectives: `<f8`, NaN is nil; policy: text, or one of
-                 each body, where the model comes from by which it decided; policy_version: `<i8`, its update
+                 each body, where the model comes from by which it decided; policy_version: `<i8`, its update;
+                 late_rewards: `<f8`, what fell due after the end of the body, at its last row; NaN is nil
         resets   phase, mode, worker, environment, entries
-                 entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies|nil, readings
+                 entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies|nil, readings, positions?|nil
                  first readings: those of a begin or reset at step 0, those of a body that came later at the last
                  step before; episode: an integer, or `<i4` of each body; before the rows of the episode
         episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?

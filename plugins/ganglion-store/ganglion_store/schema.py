@@ -104,7 +104,8 @@ segments = _table(
 
 # Rows are clustered by segment: reading an episode reads neighbouring pages, and no second index is written.
 # `world_state` is what a state transformer left in place; `bodies` are the numbers of those that took part, each of two
-# bytes, in a phase with bodies: then a value list has the values of each, one behind the other.
+# bytes, in a phase with bodies: then a value list has the values of each, one behind the other. If one of them was
+# spawned they are positions of eight bytes, the highest first, behind ff ff.
 steps = _table(
     "stored_steps",
     "segment:>segments* step:int* tick:big? simtime_ticks:big? simtime_timestamp:text? sensors:blob setpoints:blob "
@@ -120,11 +121,13 @@ resets = _table(
 )
 
 # The columns stand as in the records, the key as in the order of rows. `policy` is where the model comes from by which
-# a body decided, `policy_version` the number of its update, in a phase with bodies.
+# a body decided, `policy_version` the number of its update, in a phase with bodies. `late_reward` is what fell due for
+# its group after it had ended, at its last row.
 actions = _table(
     "stored_actions",
     "segment:>segments body:int step:int tick:big? sensors:blob setpoints:blob proposed:blob? rewards:blob "
-    "objective:real? terminated:flag truncated:flag statistics:blob? policy:text? policy_version:big?",
+    "objective:real? terminated:flag truncated:flag statistics:blob? policy:text? policy_version:big? "
+    "late_reward:real?",
     sa.PrimaryKeyConstraint("segment", "step", "body"),
     sqlite_with_rowid=False,
 )
@@ -165,6 +168,8 @@ incidents = _table(
 )
 
 # The bodies of a phase, in the order of agents, environments and numbers; `each`: they have episodes of their own.
+# Behind those of the document stand those that environments spawned (`dynamic`), for whose numbers 32 bits of the
+# position are.
 bodies = _table(
     "stored_bodies",
     "run:>runs* phase:int* position:int* agent:text environment:text body:int role:text? team:text? group:text? "
@@ -295,9 +300,10 @@ _EPISODE_ORDER = (
 )
 
 
-# Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first.
+# Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first;
+# behind them those that were spawned, by their positions.
 def _body_order(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
-    return sa.func.substr(table.c.bodies, 2, 1), sa.func.substr(table.c.bodies, 1, 1)
+    return tuple(sa.func.substr(table.c.bodies, *part) for part in ((2, 1), (1, 1), (3, 8)))
 
 
 SHOWN: dict[str, Shown] = {
@@ -354,7 +360,7 @@ SHOWN: dict[str, Shown] = {
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
         | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)}
-        | _columns(actions, "policy policy_version"),
+        | _columns(actions, "policy policy_version late_reward"),
         (*_EPISODE_ORDER, actions.c.step, actions.c.body, episodes.c.environment),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),

@@ -108,9 +108,10 @@ INSERT_STEP = _insert(schema.steps)
 INSERT_ACTION = _insert(schema.actions)
 INSERT_RESET = _insert(schema.resets)
 INSERT_BODY = _insert(schema.bodies)
+INSERT_SPAWNED = _sql(sqlite.insert(schema.bodies).values(_values(schema.bodies)).on_conflict_do_nothing())
 SELECT_BODIES = _select(
     schema.bodies,
-    "phase agent environment body role team group learn each",
+    "phase agent environment body role team group learn each position dynamic",
     *_equal(schema.bodies, "run"),
     order="phase position",
 )

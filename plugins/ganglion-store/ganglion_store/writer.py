@@ -26,7 +26,17 @@ from ganglion.sdk.store import (
     StoreWriter,
 )
 from ganglion_store import statements as sql
-from ganglion_store.bodies import BodyTable, Row, action_rows, reset_rows, step_rows, table_of, timelines_of
+from ganglion_store.bodies import (
+    PAIR_BITS,
+    BodyTable,
+    Row,
+    action_rows,
+    reset_rows,
+    spawned_of,
+    step_rows,
+    table_of,
+    timelines_of,
+)
 from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
 from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS, RowKind, fields_of, to_json
@@ -143,9 +153,12 @@ class SqlWriter(StoreWriter):
         rows = self._connection.execute(sql.SELECT_DECLARATIONS, found)
         for key, declared in declared_lists(rows).items():
             self._declarations.add(key, declared)
-        for phase, *row, each in self._connection.execute(sql.SELECT_BODIES, found):
+        for phase, *row, each, position, dynamic in self._connection.execute(sql.SELECT_BODIES, found):
             table = self._bodies.setdefault(phase, BodyTable())
-            table.rows.append((row[0], row[1], row[2]))
+            if dynamic:
+                table.pairs[position >> PAIR_BITS] = (row[0], row[1])
+            else:
+                table.rows.append((row[0], row[1], row[2]))
             table.each |= {row[1]} if each else set()
         self._connection.execute(sql.DELETE_OPEN, found)
 
@@ -209,7 +222,7 @@ class SqlWriter(StoreWriter):
             for number, timeline, body, row in action_rows(entries, table, name, declared):
                 found.setdefault((Episode(phase, mode, worker, number, timeline), body), []).append(row)
         for (episode, whose), rows in found.items():
-            known = rows[0][-2] is not None
+            known = rows[0][-3] is not None
             rows_of = BODY_STEPS if kind == "body_steps" else BODY_ACTIONS if known else ACTIONS
             self._segment(writer, rows_of, name, episode, whose).take(rows)
 
@@ -232,6 +245,20 @@ class SqlWriter(StoreWriter):
             if phase not in there:
                 made = ((books.run, phase, i, *row[:7], row[8], False, row[7]) for i, row in enumerate(rows))
                 cursor.executemany(sql.INSERT_BODY, made)
+
+        self._pending.append(write)
+
+    def _on_spawned(self, fields: Sequence[Any]) -> None:
+        phase, given = fields
+        table = self._bodies.get(phase)
+        if table is None:
+            raise StoreError(f"record spawned: expected a record `bodies` of phase {phase} before")
+        rows = spawned_of(given)
+        table.pairs |= {row[0] >> PAIR_BITS: (row[1], row[2]) for row in rows}
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:  # another worker may have spawned its like
+            made = ((books.run, phase, *row[:8], row[9], True, row[8]) for row in rows)
+            cursor.executemany(sql.INSERT_SPAWNED, made)
 
         self._pending.append(write)
 
