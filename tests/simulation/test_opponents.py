@@ -183,13 +183,14 @@ schedule:
         - {{environment: {{uid: moor, name: counting}}, clock: {{period: 2}}, budget: {{steps: 30}}, episode_end: each}}
       agents:
         - {{name: ada, brain: {{name: log, params: {{update_every: 2}}}}, muscle: random, filters: [{{name: norm}}]}}
-        - {{name: bob, brain: {{name: log, params: {{update_every: 3}}}}, muscle: random}}
+        - {{name: bob, brain: {{name: log, params: {{update_every: 3}}}}, muscle: random, filters: [{{name: norm}}]}}
       bodies: {{num: 2, rules: [{rules}]}}
       phase_config: {{worker: 2, sync: {sync}, evaluate_every: 9}}
       simulation: {{name: aeb}}
 """
 OTHER = "{match: {agent: bob, body: 1}, policy: {source: pool, agent: ada, snapshot_every: 20, swap_every: 7}}"
-APART = """{match: {agent: ada}, team: red, policy: &p {source: pool, snapshot_every: 9, swap_every: 7, rotate_every: 30}},
+APART = """{match: {agent: ada}, team: red,
+            policy: &p {source: pool, snapshot_every: 9, swap_every: 7, rotate_every: 9}},
            {match: {agent: bob}, team: blue, policy: *p}"""
 SOME = """{match: {body: 1}, policy: {source: pool, snapshot_every: 20, swap_every: 7}},
           {match: {body: 1, agent: bob}, learn: false}"""
