@@ -273,10 +273,6 @@ class _Phase:
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
-        for agent in phase.agents.values():
-            for key in ("replay",):
-                if agent.entries(key):
-                    self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
         levels = [phase.recovery, *(entry.map.get("recovery") for entry in phase.environments.values())]
         levels += [agent.map.get("recovery") for agent in phase.agents.values()]
         for level in (self.root.map.get("recovery"), *levels):

@@ -116,7 +116,12 @@ class Boundaries:
         mild: list[dict[str, Any]] = []
         while signals:
             signal = signals.popleft()
-            self._phase.steps_left, self._phase.heeded = signal.steps, signal.number
+            self._phase.heeded = signal.number
+            if signal.data is not None and "topics" in signal.data:
+                for entry in signal.data["topics"]:
+                    self._phase.topics.set(*entry)
+                continue
+            self._phase.steps_left = signal.steps
             cause = {"signal": signal.signal, "issuer": signal.issuer, "reason": signal.reason, "known": True}
             if Signal[signal.signal].effect.ends_episode:
                 found.append(cause)

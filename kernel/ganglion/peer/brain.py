@@ -53,6 +53,8 @@ from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.wire.messages import (
+    TERMINATED,
+    TRUNCATED,
     BrainEvaluate,
     BrainEvaluated,
     BrainJoin,
@@ -298,13 +300,30 @@ class BrainHost(AgentHost):
             return lesson.reply(self._tolerated_errors.pop())
         self._rehearsed = True
         for think in lesson.rows():
-            row = self._row(request, think)
-            if row is not None:
+            if self._bodies:
+                self._think_of_bodies([(request, self._of_body(think))])
+            elif (row := self._row(request, think)) is not None:
                 self._think([row])
             lesson.note(self._notes.pop(think.worker)[0] or [])
         self._rehearsed, self._hooks.step = False, None
         self._signals.clear()  # no muscle acts yet
         return lesson.reply()
+
+    def _of_body(self, think: Think) -> Think:
+        """Return a recorded decision as a body's muscle would tell of it."""
+        if think.reward_ids is not None and think.reward_ids != self._reward_ids:
+            self._declare_rewards(think.reward_ids)
+        assert self._rewards is not None
+        layouts = (self._sensor_layout, self._actuator_layout, self._rewards, self._sensor_layout)
+        rows = (think.readings[0], think.applied[0], think.rewards[0], think.next_readings[0])
+        if None in think.rewards[0]:
+            raise RemoteProtocolError("replay: a reward was not recorded, of which bodies have all")
+        fields = [one.field([one.from_row(row, "replay")]) for one, row in zip(layouts, rows, strict=True)]
+        numbers = (np.array([number], "<i8").tobytes() for number in (think.decision, think.episode))
+        flags = TERMINATED * think.terminated | TRUNCATED * think.truncated
+        names = ("readings", "applied", "rewards", "next_readings", "decisions", "episodes")
+        given: dict[str, Any] = dict(zip(names, (*fields, *numbers), strict=True))
+        return replace(think, flags=bytes([flags]), data=None, **given)
 
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
@@ -483,8 +502,8 @@ class BrainHost(AgentHost):
 
     def _think_of_bodies(self, rows: Sequence[tuple[Request, Think]]) -> None:
         """Think about what many bodies have decided, worker after worker."""
-        brain = self._running()
-        if self._sources:
+        brain, filtered = self._running(), self._filters is not None and not self._rehearsed
+        if self._sources and not self._rehearsed:
             rows = [(request, self._numbered(think)) for request, think in rows]
         for _, think in rows:
             if think.reward_ids is not None and think.reward_ids != self._reward_ids:
@@ -501,7 +520,7 @@ class BrainHost(AgentHost):
         workers = [think.worker for _, think in rows]
         if self._arrays:
             pairs = list(zip(chunks, rows, strict=True))
-            if self._filters is not None:
+            if filtered:
                 chunks = [self._filtered_bodies(chunk, think) for chunk, (_, think) in pairs]
                 if not any(map(len, chunks)):
                     return
@@ -514,7 +533,7 @@ class BrainHost(AgentHost):
             for i in range(len(chunk)):
                 self._recall(chunk, think, slice(i, i + 1))
                 data = chunk.data[i]
-                if self._filters is not None:
+                if filtered:
                     try:
                         data, _ = self._filtered_row(chunk, i)
                     except Tolerated:

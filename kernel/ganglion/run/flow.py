@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar
 
+from ganglion.errors import AuthorError
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.plan import PhasePlan, Process
 from ganglion.run.setup import Setup, listens
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Mode, Signal
+from ganglion.sdk.topic import travelling
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
 from ganglion.wire.name import Role, peer_name
 
@@ -159,14 +161,41 @@ def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, worke
         return f"no worker {wish.worker} is running; there are {workers}"
     if phase.bodies is not None and Signal[wish.signal].effect.rebuilds:
         return f"{wish.signal} in a phase with bodies is not built yet; RESET begins all episodes anew"
+    for entry in (wish.data or {}).get("topics", ()):
+        why = _untold(phase, entry)
+        if why:
+            return why
     if wish.steps is not None and (wish.steps < 1 or wish.signal != Signal.CONTINUE.name):
         return f"steps: expected CONTINUE for at least one, found {wish.signal} for {wish.steps}"
     return ""
 
 
+SET = "SET"
+"""What stands in place of a signal where an operator tells participants something."""
+
+
+def _untold(phase: PhasePlan, entry: Any) -> str:
+    """Return why nobody can be told this of a topic, empty if somebody can."""
+    if type(entry) is not list or len(entry) != 4 or [*map(type, entry[:3])] != [str, str, str]:
+        return f"topics: expected a list [uid, topic, key, value], found {entry!r:.80}"
+    uid, topic, key, value = entry
+    known = [environment.uid for environment in phase.environments] + [agent.name for agent in phase.agents]
+    if uid not in known:
+        text = f"there is no environment or agent {uid!r:.60} in phase {phase.index}"
+        return f"{text}; expected one of {', '.join(known)}"
+    if topic in ("stats", "log"):
+        return f"topic {topic} is told by participants; expected parameters, engine, or a plugin's own"
+    try:
+        travelling(topic, key, value)
+    except AuthorError as error:
+        return str(error)
+    return ""
+
+
 def order_record(wish: FlowSignal, reason: str, phase: int, position: int = 0, inner: int = 0) -> Record:
     """Return the row of an order: `position` is the round, `inner` the moment of the evaluation that it came in."""
-    row = ["signal", phase, wish.worker, None, None, wish.signal, wish.issuer, reason]
+    name = SET if wish.data is not None and "topics" in wish.data else wish.signal
+    row = ["signal", phase, wish.worker, None, None, name, wish.issuer, reason]
     return Record([*row, wish.data, position, inner], order=True)
 
 
@@ -438,6 +467,11 @@ class Flow(Stateful):
         here = self._stood.keys() | self._ended.keys() >= self.active
         standing = here and not self._queue and not self._told and not self.evaluating
         return self._round() if standing else []
+
+    def tell(self, wish: FlowSignal) -> list[Effect]:
+        """Have workers told what an operator says of topics, at their next boundaries; who stands goes on standing."""
+        workers = self.active if wish.worker is None else {wish.worker}
+        return [self._steer(worker, wish) for worker in sorted(workers)]
 
     def interrupt(self, now: bool) -> list[Effect]:
         """End the phase for good: after the running episodes, or at the next boundary."""

@@ -233,7 +233,11 @@ class Runs(Message):
 
 
 class RunSignal(Message):
-    """Ask for a flow signal as the operator: signal, scope and reason."""
+    """Ask for a flow signal as the operator: signal, scope and reason.
+
+    `topics` are lists [uid, topic, key, value]: what environments or agents are told at the next boundary; the signal
+    is CONTINUE then, and says nothing else.
+    """
 
     run: str
     signal: str
@@ -241,6 +245,7 @@ class RunSignal(Message):
     worker: int | None = None
     reason: str = ""
     steps: int | None = None  # CONTINUE for so many boundaries, then PAUSE
+    topics: list[list[Any]] | None = None
 
 
 class Signalled(Message):

@@ -257,9 +257,9 @@ class Keeper:
             member.kill_s = self.participant.clock() + LEAVE_KILL_S
 
     # -- what operators do --------------------------------------------------------------------------------------------
-    def signal(self, signal: str, worker: int | None = None, steps: int | None = None) -> None:
+    def signal(self, signal: str, worker: int | None = None, steps: int | None = None, data: Any = None) -> None:
         """Send an operator's signal to the governor; its answer goes to `answers`."""
-        wish = FlowSignal(signal, "operator", "", None, worker, None, steps)
+        wish = FlowSignal(signal, "operator", "", None, worker, None, steps, data)
         self._order("governor.signal", wish)
 
     def insist(self, signal: str) -> None:
