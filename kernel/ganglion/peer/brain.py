@@ -27,7 +27,18 @@ from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, exp
 from ganglion.peer.step.arrays import learns_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
 from ganglion.peer.step.opponents import Opponents
-from ganglion.peer.transitions import Remember, Row, Stack, by_groups, joined_transitions, matrix, parted, picked, taken
+from ganglion.peer.transitions import (
+    Remember,
+    Row,
+    Stack,
+    by_groups,
+    joined_transitions,
+    matrix,
+    parted,
+    picked,
+    taken,
+    taken_blocks,
+)
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
     Brain,
@@ -350,21 +361,19 @@ class BrainHost(AgentHost):
         What muscles in training have had is not changed.
         """
         self._running()
-        blobs: list[bytes] = []
         drawn = None if self._opponents is None or not asked.draw else self._opponents.draw(request.peer)
-        if drawn is not None:
-            version, packed, blobs = drawn
-            thought = Thought(msgpack.unpackb(packed), True, version=version)
-            self.participant.reply(request, thought, list(blobs))
-            return DEFERRED
+        version, packed, blobs = drawn or self._model()
+        update, fresh, arrays = msgpack.unpackb(packed)
+        self.participant.reply(request, Thought(update, fresh, filters=arrays, version=version), list(blobs))
+        return DEFERRED
+
+    def _model(self) -> list[Any]:
+        """Return the newest update with its number, and what filters have published, as they travel."""
+        blobs: list[bytes] = []
         update = None if self._last_update is None else serialize(self._last_update, blobs, "update")
         filters = self._filters
         arrays = filters.travelling(blobs) if filters is not None and filters.version else None
-        if self._last_update is None and arrays is None:
-            return Thought(version=self._version)
-        thought = Thought(update, self._last_update is not None, filters=arrays, version=self._version)
-        self.participant.reply(request, thought, blobs)
-        return DEFERRED
+        return [self._version, msgpack.packb([update, self._last_update is not None, arrays]), blobs]
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _filtered(self, row: Row) -> Row:
@@ -463,7 +472,7 @@ class BrainHost(AgentHost):
                 if thinks:
                     self._think_of_bodies(thinks)
                 if self._opponents is not None and self._last_update is not None:
-                    self._opponents.learned(self._thoughts - before, self._snapshot_of_model)
+                    self._opponents.learned(self._thoughts - before, self._model)
                 rows_left: list[tuple[Request, Think | UpdateAsked]] = []
             else:
                 rows_left = rows
@@ -583,7 +592,11 @@ class BrainHost(AgentHost):
             numbers = np.concatenate([np.frombuffer(think.rows or b"", ROW_NUMBER) for (_, think), _ in pairs])
             order = np.argsort(numbers)
             request, think = pairs[0][0]
-            told.append((request, replace(think, rows=numbers[order].tobytes())))
+            think = replace(think, rows=numbers[order].tobytes())
+            if think.proposed is not None:  # else what was applied is what was proposed
+                given = [(one.applied, len(chunk)) for (_, one), chunk in pairs]
+                think = replace(think, applied=taken_blocks(given, order))
+            told.append((request, think))
             found.append(taken(joined_transitions([chunk for _, chunk in pairs]), order.tolist()))
         return told, found
 
@@ -661,12 +674,6 @@ class BrainHost(AgentHost):
 
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
         self._reply(request, message, self._signals.pop(message.worker, None))
-
-    def _snapshot_of_model(self) -> list[Any]:
-        """Return the newest update with its number, as it travels."""
-        blobs: list[bytes] = []
-        data = serialize(self._last_update, blobs, "update")
-        return [self._version, msgpack.packb(data), blobs]
 
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
@@ -773,7 +780,7 @@ class BrainHost(AgentHost):
         excused, noted = (None, None) if not self._notes.due else self._notes.pop(worker)
         blobs: list[bytes] = [] if newest is None else newest.blobs
         filters, published = self._filters, None
-        if filters is not None and filters.version > self._has_filters.get(seat, 0):
+        if filters is not None and message.follows and filters.version > self._has_filters.get(seat, 0):
             self._has_filters[seat] = filters.version
             blobs = list(blobs)
             published = filters.travelling(blobs)

@@ -78,6 +78,7 @@ class FreeTicks(Ticks):
         self._pendings: dict[int, Pending] = {}
         self._flights: dict[int, tuple[str, int]] = {}  # serial -> kind, number of the agent or environment
         self._closing: list[_Closing] = []
+        self._drawn: dict[int, int] = {}  # row -> version of the model that was drawn, by which it has not decided
         self._begun = self._finished = False
 
     # -- state --------------------------------------------------------------------------------------------------------
@@ -91,12 +92,12 @@ class FreeTicks(Ticks):
         flights = [[serial, *flight, self._pendings[serial].as_asked()] for serial, flight in self._flights.items()]
         closing = [[list(one.over), one.awaits, one.sums] for one in self._closing]
         own = {"at": list(self._pace.at), "mail": mail, "courses": courses, "flights": flights, "closing": closing}
-        return {**super().state(), **own, "stands": [self._standing, self._begun, self._finished]}
+        return {**super().state(), **own, "drawn": self._drawn, "stands": [self._standing, self._begun, self._finished]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
         super().restore(state)
-        self._pace.at = list(state["at"])
+        self._pace.at, self._drawn = list(state["at"]), dict(state["drawn"])
         self._standing, self._begun, self._finished = state["stands"]
         for agent, mail, (waiting, asked, *rest) in zip(self.agents, self._mail, state["mail"], strict=True):
             mail.waiting, (mail.sent, mail.wanted, mail.swaps, mail.busy) = list(waiting), rest
@@ -139,7 +140,7 @@ class FreeTicks(Ticks):
                 self._ask_for(number)
             elif kind == "swap":
                 self._mail[number].busy = False
-                self._swapped(self.agents[number], answer)
+                self._drawn |= dict.fromkeys(self.agents[number].rows.tolist(), answer.version)
         self._go_on()
         return True
 
@@ -178,9 +179,6 @@ class FreeTicks(Ticks):
         phase = self.phase
         return bool(self._finished or phase.signals or self._wishes) or phase.steps_left is not None
 
-    def _tick_of(self, environment: int) -> int:
-        return self._pace.at[environment]
-
     # -- an agent -----------------------------------------------------------------------------------------------------
     def _is_done(self, number: int) -> bool:
         """Say whether an agent has nothing more to decide: what it is to be told goes alone."""
@@ -216,11 +214,20 @@ class FreeTicks(Ticks):
         if len(asked.deciding):
             self._decide(agent, asked.deciding, answer)
             agent.tick[asked.deciding] = at[asked.deciding]
+            if self._drawn:
+                self._note_drawn(agent.rows[asked.deciding].tolist())
         for environment, course in enumerate(self._courses):
             if course.awaits.get(number, mail.sent + 1) <= mail.sent:
                 del course.awaits[number]
                 if not course.awaits:
                     self._step_now(environment)
+
+    def _note_drawn(self, rows: list[int]) -> None:
+        """Record by which drawn models these bodies decide for the first time."""
+        ticks, setup = self._pace.at, self.phase.setup
+        found = [[ticks[self.core.environment[row]], row, self._drawn.pop(row)] for row in rows if row in self._drawn]
+        if found:
+            self.phase.records.add(["opponents", setup.phase, setup.worker, found])
 
     # -- an environment -----------------------------------------------------------------------------------------------
     def _arrive(self, number: int) -> None:

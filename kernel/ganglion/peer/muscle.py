@@ -154,6 +154,7 @@ class MuscleHost(AgentHost):
         self._follows = not swap.draw
         self._acting.learning = swap.learns
         self._due = None
+        self._receive(thought.filters)
         self._update(thought)
         self._version = thought.version or 0
         return Swapped(self._version)

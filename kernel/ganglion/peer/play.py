@@ -67,8 +67,8 @@ class Play:
 
     def rate(self, environment: int) -> list[list[Any]]:
         """Rate the sides of an environment by what they got in its episode; return its tick, rows and ratings."""
-        sides = self._sides.get(environment, ())
-        if not sides:
+        sides, tick = self._sides.get(environment, ()), self.ended.pop(environment, None)
+        if not sides or tick is None:  # or it was cut off
             return []
         returns = []
         for side in sides:
@@ -78,7 +78,6 @@ class Play:
                 returns[-1] += float(agent.returns[places].sum())
                 agent.returns[places] = 0.0
         ratings = self._ratings[environment] = rated(self._ratings[environment], returns, self._k[environment])
-        tick = self.ended[environment]
         return [[tick, row, rating] for side, rating in zip(sides, ratings, strict=True) for row in side.rows]
 
     def state(self) -> list[Any]:

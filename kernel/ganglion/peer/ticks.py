@@ -1077,13 +1077,9 @@ class Ticks:
         return self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position)
 
     def _swapped(self, agent: _Agent, answer: Swapped) -> None:
-        setup, rows = self.phase.setup, agent.rows.tolist()
-        found = [[self._tick_of(int(self.core.environment[row])), row, answer.version] for row in rows]
-        self.phase.records.add(["opponents", setup.phase, setup.worker, found])
-
-    def _tick_of(self, environment: int) -> int:
-        """Return the tick in which an environment is."""
-        return self.core.tick
+        setup = self.phase.setup
+        rows = [[self.core.tick, row, answer.version] for row in agent.rows.tolist()]
+        self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
 
     def _rate(self, play: Play, over: Over) -> None:
         """Rate the sides of an environment whose episode is over, and record how good they are."""

@@ -260,6 +260,11 @@ NO_BRAIN = HEAD.replace("ada, brain: log", "ada, brain: none")
         (HEAD + RULES % ("{source: pool, load: {}}", ""), "policy.load: `load` is of `source: frozen`"),
         (HEAD + RULES % ("{source: pool, agent: bobb}", ""), "there is no agent `bobb`; did you mean `bob`?"),
         (
+            HEAD.replace("bob, brain: log, muscle: echo", "bob, brain: log, muscle: random")
+            + RULES % ("{source: pool, agent: bob}", ""),
+            "policy.agent: pool: the models of `bob` are for its own `muscle` and `filters`, not `ada`'s",
+        ),
+        (
             NO_BRAIN + RULES % ("pool", ""),
             "10:71: schedule.train.bodies.rules.0.policy: pool: agent `ada` does not learn",
         ),
