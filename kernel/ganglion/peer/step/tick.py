@@ -330,19 +330,19 @@ class Timelines:
     def close(self, environment: int, reason: str, lost: bool = False) -> list[Over]:
         """Close the open episodes of an environment from outside; one that made no step is none.
 
-        With `lost` they do not count for the budget, and one in which a body has decided is one.
+        One that is `lost` is one in any case, and does not count for the budget.
         """
         rows = self.rows[environment]
         if self.spent[environment] or not self.open(environment):
             return []
         living = rows[self.alive[rows]]
         if self.clocks[environment].end != "each":
-            if not self.steps[environment] and not (lost and not self.fresh[living].all()):
+            if not self.steps[environment] and not lost:
                 self.alive[living] = False
                 return []
             self.more[environment] += lost
             return [self._close(environment, False, reason, lost)]
-        begun = living[(self.step[living] > 0) | (lost & ~self.fresh[living])]
+        begun = living[self.step[living] > 0] if not lost else living
         numbers = np.stack([begun, self.episode[begun], self.step[begun], self.b[begun]], 1).tolist()
         found = [
             Over(environment, row, episode, steps, False, reason, np.array([row]), lost, b)
