@@ -162,6 +162,7 @@ def test_a_document_becomes_a_plan(read: READ) -> None:
     assert (90, 25, "ada/1") == (moor.budget_steps, moor.max_steps, moor.episode_end)
 
 
+FREELY = "      simulation: {name: aeb, params: {mode: free}}\n"
 AEB = "      simulation: {name: aeb}\n"
 PAIRS = "product: custom, num: [[ada, moor, 0], [bob, lake, 0]]"
 
@@ -218,7 +219,6 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
         ),
-        (HEAD + "      recovery: {on_loss: restart}\n" + AEB, "not built yet: `on_loss: restart`"),
         (spawning("addy", "moor", 1), "10:34: schedule.train.bodies.dynamic.0.agent: there is no agent `addy`"),
         (spawning("ada", "mor", 1), "there is no environment `mor`; did you mean `moor`?"),
         (spawning("ada", "moor", 0), "max: expected an integer >= 1, found the number 0"),
@@ -231,6 +231,10 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
             "not built yet: `policy: pool` of",
         ),
         (spawning("ada", "moor", 9).replace("ada/0", "ada/7"), "environment `moor` has no body `ada/7`"),
+        (
+            HEAD + "      recovery: {on_loss: restart}\n      phase_config: {sync: async}\n" + FREELY,
+            "not built yet: `on_loss: restart` in `mode: free`",
+        ),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],
 )
@@ -274,6 +278,11 @@ NO_BRAIN = HEAD.replace("ada, brain: log", "ada, brain: none")
         (HEAD + RULES % ("{window: 3}", ""), "policy.window: `window` is of `source: pool`"),
         (HEAD + RULES % ("{source: pool, load: {}}", ""), "policy.load: `load` is of `source: frozen`"),
         (HEAD + RULES % ("{source: pool, agent: bobb}", ""), "there is no agent `bobb`; did you mean `bob`?"),
+        (
+            HEAD.replace("bob, brain: log, muscle: echo", "bob, brain: log, muscle: random")
+            + RULES % ("{source: pool, agent: bob}", ""),
+            "policy.agent: pool: the models of `bob` are for its own `muscle` and `filters`, not `ada`'s",
+        ),
         (
             NO_BRAIN + RULES % ("pool", ""),
             "10:71: schedule.train.bodies.rules.0.policy: pool: agent `ada` does not learn",
