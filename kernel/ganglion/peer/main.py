@@ -55,7 +55,8 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
     missing = [name for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE") if not variables.get(name)]
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
-    os.environ.update({name: value for name, value in variables.items() if name.startswith("PG")})
+    told = ("GANGLION_INCARNATION",)  # so that an author's object can tell a successor
+    os.environ.update({name: value for name, value in variables.items() if name.startswith("PG") or name in told})
     host = host_of(Role(variables["GANGLION_ROLE"]), variables, command)
     keys = ClientKeys.of(variables)
     journal = Journal(JournalFile(Path(variables["GANGLION_JOURNAL"]))) if variables.get("GANGLION_JOURNAL") else None
