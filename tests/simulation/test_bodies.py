@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
+from simulation import Act, Disturbance, Outcome, Simulation, kill_one, read, simulate
 
 DOCUMENT = """
 uid: two
@@ -256,6 +256,116 @@ def test_objects_and_arrays_are_filtered_alike(tmp_path: Path, filters: str, mon
     assert objects[0] != objects[2]
 
 
+# -- rewards and transformers of a document ---------------------------------------------------------------------------
+JUDGED = """
+uid: judged
+seed: 3
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - environment: {{uid: lake, name: counting, params: {{length: [2, 4, 3], anonymous: true}}}}
+          budget: {{episodes: 3}}
+          episode_end: {end}
+          reward: {reward}
+          state_transformer: {transformer}
+      agents: [{{name: ada, brain: log, muscle: echo, objective: aggregate_rewards}}]
+      bodies: {{num: 3, rules: {rules}}}
+      simulation: {{name: aeb}}
+"""
+FORMS = {"reward": ("Pays", "PaysAll"), "transformer": ("Shifts", "ShiftsAll")}
+
+
+def judged(tmp_path: Path, **given: Any) -> Outcome:
+    """Run the document with these parts, each a class of ours or null."""
+    names = {key: given.get(key) or "null" for key in ("reward", "transformer")}
+    names = {key: name if name == "null" else f"'simulation.judged:{name}'" for key, name in names.items()}
+    text = JUDGED.format(**names, end=given.get("end", "all"), rules=given.get("rules", "[]"))
+    tmp_path.mkdir(exist_ok=True)
+    outcome = simulate(text, 1, tmp_path)
+    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
+    return outcome
+
+
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let documents name our classes by import path."""
+    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
+
+
+@pytest.mark.parametrize("end", ["all", "each"])
+def test_rewards_and_transformers_judge_each_body(tmp_path: Path, end: str) -> None:
+    """One object for each body and one for all give the same rows, in which rewards and readings are the document's."""
+    objects, arrays = (
+        judged(tmp_path / str(form), end=end, **{kind: names[form] for kind, names in FORMS.items()}) for form in (0, 1)
+    )
+    for name in ("episodes", "resets", "actions"):
+        left_out = {"run"}
+        rows = [[{k: v for k, v in r.items() if k not in left_out} for r in o.tables[name]] for o in (objects, arrays)]
+        assert rows[0] == rows[1]
+
+    for row in objects.tables["actions"]:
+        assert [1000, 1000 + row["episode"], 1000 + row["step"], 1000] == row["sensors"]["lake.observation"]
+        t = row["step"] + 1
+        assert 2 * t / 1000 + t == pytest.approx(row["rewards"]["lake.reward"])
+    assert {1000} == {values[2] for row in objects.tables["resets"] for values in row["sensors"].values()}
+    left = [row["world_state"] for row in objects.tables["steps"] if row["world_state"]]
+    assert {"ada/0", "ada/1", "ada/2"} == {name for state in left for name in state}
+
+
+def test_a_body_may_have_a_reward_of_its_own(tmp_path: Path) -> None:
+    """That of a rule takes the place of the environment's, before scale, offset and bounds; a later rule overrides."""
+    rules = (
+        "[{match: {body: [0, 1]}, reward: {name: 'simulation.judged:Pays', params: {factor: 0}}}, "
+        "{match: {body: 1}, reward: {params: {factor: -1000}, scale: 2, clip: [-5, 5]}}]"
+    )
+    outcome = judged(tmp_path, rules=rules)
+    earned = [
+        [row["rewards"]["lake.reward"] for row in outcome.tables["actions"] if row["body"] == b] for b in range(3)
+    ]
+
+    assert [[1, 2] * 3, [0] * 12, [0.001, 0.002, 0.003] * 3] == earned
+    raw = [row["rewards"].get("lake.reward[ada/1]") for row in outcome.tables["steps"]]
+    assert [0] * 12 == raw
+
+
+def test_a_reward_may_pay_what_the_environment_does_not(tmp_path: Path) -> None:
+    """It says before the first step what that is, and sees the readings before a transformer does."""
+    outcome = judged(tmp_path, reward="Level", transformer="Shifts")
+
+    assert all({"lake.level": row["episode"] + row["step"] + 1} == row["rewards"] for row in outcome.tables["actions"])
+
+
+def test_an_excused_reward_leaves_what_the_environment_pays(tmp_path: Path) -> None:
+    """What it raises for one body is noted, and concerns no other."""
+    rules = "[{match: {body: 1}, reward: {name: 'simulation.judged:Fails', params: {factor: 0}, on_error: continue}}]"
+    outcome = judged(tmp_path, rules=rules)
+    rows = [row for row in outcome.tables["actions"] if row["body"] == 1 and row["episode"] == 0]
+
+    assert [1, 2, 0.003, 4] == [row["rewards"]["lake.reward"] for row in rows]
+    assert {("CONTINUE", "reward:lake")} == {(row["signal"], row["issuer"]) for row in outcome.tables["signals"][:3]}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_loss_does_not_show_where_rewards_have_a_state(results: Path, seed: int) -> None:
+    """A successor of the environment has the rewards and transformers where they stood."""
+    text = JUDGED.format(
+        reward="'simulation.judged:Pays'",
+        transformer="'simulation.judged:Shifts'",
+        rules="[]",
+        end="each" if seed % 2 else "all",
+    )
+    plain = simulate(text, seed, results)
+    moment = plain.events * (2 + seed) // 8
+    simulation = Simulation(read(text), seed, results, Disturbance([(moment, partial(kill_one, "environment"))]))
+    simulation.tight = True
+    lossy = simulation.carry_out()
+
+    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
+    for name in TABLES:
+        assert sorted(map(untimed, plain.tables[name])) == sorted(map(untimed, lossy.tables[name])), name
+
+
 # -- losses -----------------------------------------------------------------------------------------------------------
 TABLES = ("phases", "signals", "episodes", "resets", "steps", "actions", "bodies", "evaluations")
 NORM = "[{name: merge_steps, params: {merge_actuators: true}}, {name: norm, params: {batch_size: 3}}]"
@@ -275,13 +385,6 @@ VICTIMS = st.sampled_from(["", "controller", "muscle", "environment"])
 def untimed(row: Mapping[str, Any]) -> str:
     """Return a row but for the time of the clock on the wall."""
     return repr({key: value for key, value in row.items() if key != "completed"})
-
-
-def kill_one(victim: str, simulation: Simulation) -> None:
-    """Kill any process but the supervisor whose name has the word in it, by the schedule's own dice."""
-    names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
-    if names:
-        simulation.kill(simulation.schedule.random.choice(names))
 
 
 def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:

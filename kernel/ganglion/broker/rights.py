@@ -44,7 +44,7 @@ RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
     (Role.CONTROLLER, Role.ENVIRONMENT): (frozenset({Verb.CALL}), _same_worker),
     (Role.CONTROLLER, Role.MUSCLE): (frozenset({Verb.CALL}), _same_worker),
     (Role.CONTROLLER, Role.STORE): (frozenset({Verb.TELL}), _same_run),
-    (Role.MUSCLE, Role.BRAIN): (frozenset({Verb.CALL}), _same_agent),
+    (Role.MUSCLE, Role.BRAIN): (frozenset({Verb.CALL}), _same_run),
     (Role.STORE, Role.GOVERNOR): (frozenset({Verb.TELL}), _same_run),
     (Role.STORE, Role.CONTROLLER): (frozenset({Verb.TELL}), _same_run),
 }
@@ -54,6 +54,7 @@ _CALLS = {
     (caller, callee): frozenset(packed(call.name) for call in CALLS if call.callee is callee and caller in call.callers)
     for caller, callee in RIGHTS
 }
+_OF_OTHERS = frozenset({packed("brain.policy")})  # what a muscle may ask of the brain of another agent: its opponent
 _PUBLISHERS = frozenset(Role) - {Role.OPERATOR, Role.OBSERVER}
 _NOBODY: tuple[frozenset[Verb], Relation] = (frozenset(), _anyone)
 
@@ -78,7 +79,11 @@ def allowed(source: Peer, target: Peer) -> int:
 
 def calls(source: Peer, target: Peer) -> frozenset[bytes]:
     """Return the names of the calls that `source` may ask of `target`, as they stand in a head."""
-    return _CALLS[source.role, target.role] if Verb.CALL in _own(source, target) else frozenset()
+    if Verb.CALL not in _own(source, target):
+        return frozenset()
+    found = _CALLS[source.role, target.role]
+    strange = source.role is Role.MUSCLE and not _same_agent(source, target)
+    return found & _OF_OTHERS if strange else found
 
 
 def may_publish(source: Peer, topic: str) -> bool:

@@ -269,7 +269,8 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
             brain = agent.plan.brain
             if brain is not None and not agent.plan.filters:  # filters declare other spaces
                 row = {"agent": agent.plan.name, "brain": brain.name, "params": brain.params, "at": brain.at}
-                pairs.append({**row, "sensors": agent.sensors, "actuators": agent.actuators})
+                parts = [(row, sensors, actuators) for _, sensors, actuators in agent.parts()]
+                pairs += [{**one, "sensors": s, "actuators": a, "groups": len(parts)} for one, s, a in parts]
 
 
 # -- in the child -----------------------------------------------------------------------------------------------------
@@ -297,6 +298,10 @@ def _unfit(question: dict[str, Any]) -> Rows:
             for word, kind in (("sensors", SensorInformation), ("actuators", ActuatorInformation))
         ]
         cls = registry.load("brain", pair["brain"], question["folder"], question["allow"])
+        if pair["groups"] > 1 and not cls.takes_groups:
+            text = f"bodies of {pair['groups']} groups of unequal ids or spaces, and brain {pair['brain']} takes one"
+            found.append(registry.fault(pair["at"], f"agent {pair['agent']}: {text}: takes_groups is False"))
+            continue
         try:
             cls.check_spaces(*rows, **pair["params"])
         except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it becomes a fault

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ganglion.document.fault import nearest
 from ganglion.document.marks import Node
+from ganglion.document.model import Policy
 from ganglion.limits import BODIES_PER_PHASE
-from ganglion.run.plan import BodyPlan
+from ganglion.run.plan import BodyPlan, PluginPlan, PolicyPlan
 
 Body: TypeAlias = tuple[int, int, int]
 """Places of agent and environment in the phase, and the number within the pair."""
@@ -17,6 +18,9 @@ Wrong: TypeAlias = tuple[tuple[str | int, ...], str]
 """Where something is wrong, below `bodies`, and what."""
 Tell: TypeAlias = Callable[[Node, str], None]
 """What takes a node and what is wrong with it."""
+_OF_POLICIES: dict[str, Any] = {"source": str, "load": dict, "agent": str, "latest": int | float} | dict.fromkeys(
+    ("window", "snapshot_every", "swap_every", "rotate_every"), int
+)
 
 
 def resolve(
@@ -240,6 +244,7 @@ def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
     reward, decision = said.get("reward") or {}, said.get("decision") or {}
     changed: dict[str, Any] = {key: said[key] for key in ("learn", "role", "team", "group") if key in said}
     if isinstance(reward, dict):
+        changed |= {"reward": _reward(body.reward, reward, rule)}
         changed |= {
             name: float(reward[key]) for key, name in (("scale", "scale"), ("offset", "shift")) if key in reward
         }
@@ -249,7 +254,84 @@ def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
     if isinstance(decision, dict):
         names = (("period", "period"), ("phase", "offset"), ("between", "between"))
         changed |= {name: decision[key] for key, name in names if key in decision}
+    if "policy" in said:
+        changed["policy"] = _policy(said["policy"], rule.map["policy"])
     return replace(body, **changed)
+
+
+def _reward(known: PluginPlan | None, said: Mapping[str, Any], rule: Node) -> PluginPlan | None:
+    """Return the reward plugin of a body, as a rule overrides what was said before; None if it has none."""
+    if isinstance(said.get("name"), str):
+        name = rule.map["reward"].map["name"]
+        known = PluginPlan(said["name"], at=f"{name.place()}: {name.path}")
+    if known is None:
+        return None
+    params, on_error = said.get("params"), said.get("on_error")
+    return replace(
+        known, params=params if isinstance(params, dict) else known.params, on_error=on_error or known.on_error
+    )
+
+
+def _policy(said: Any, node: Node) -> PolicyPlan:
+    """Return what a policy says; of one that is faulty what can be told."""
+    given: dict[str, Any] = {"source": said} if isinstance(said, str) else said if isinstance(said, dict) else {}
+    rating = given.get("rating") or {}
+    own = {key: given[key] for key, kind in _OF_POLICIES.items() if isinstance(given.get(key), kind)}
+    if isinstance(rating, dict):
+        own |= {key: float(rating[key]) for key in ("initial", "k") if type(rating.get(key)) in (int, float)}
+    return PolicyPlan(**own, at=f"{node.place()}: {node.path}")
+
+
+def policies_of(section: Node | None, plans: Sequence[BodyPlan]) -> Iterator[tuple[Node, list[BodyPlan]]]:
+    """Yield the policy of each rule that has one, with the bodies of which no later rule says another."""
+    for rule in [] if section is None else section.entries("rules"):
+        policy = rule.map.get("policy")
+        if policy is not None:
+            at = f"{policy.place()}: {policy.path}"
+            yield policy, [body for body in plans if body.policy.at == at]
+
+
+def check_policies(
+    section: Node | None, plans: Sequence[BodyPlan], agents: Mapping[str, Node], learners: Collection[str], tell: Tell
+) -> None:
+    """Refuse policies that cannot be: keys of other sources, pools of who does not learn, turns of no teams."""
+    turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
+    first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
+    for policy, bodies in policies_of(section, plans):
+        said, plan = policy.map if isinstance(policy.value, dict) else {}, _policy(policy.plain(), policy)
+        for key, node in policy.keys.items() if said else ():
+            owner = "frozen" if key == "load" else "pool"
+            if key != "source" and key in Policy.model_fields and plan.source != owner and said[key].value is not None:
+                tell(node, f"`{key}` is of `source: {owner}`")
+        for name in dict.fromkeys(body.agent for body in bodies if plan.source != "latest"):
+            if not (agents[name].map.get("muscle") or policy).text("name"):
+                tell(policy, f"the muscle of agent `{name}` is a program: it acts by the current model alone")
+            whose = plan.agent or name
+            if plan.source != "pool":
+                continue
+            if whose not in agents:
+                tell(said["agent"], f"there is no agent `{whose}`{nearest(whose, agents)}")
+            elif whose not in learners:
+                tell(policy, f"pool: agent `{whose}` does not learn in this phase, it has no snapshots")
+        for body in bodies if plan.source == "pool" else ():
+            other = first.setdefault(body.environment, plan)
+            if (other.initial, other.k) != (plan.initial, plan.k):
+                tell(
+                    said.get("rating", policy),
+                    f"the sides of environment `{body.environment}` are rated otherwise before",
+                )
+                break
+        if plan.rotate_every is None or not bodies or bodies[0] not in turns:
+            continue
+        node = said["rotate_every"]
+        alone = next((body for body in bodies if body.team is None), None)
+        if alone is not None:
+            name = f"{alone.agent}/{alone.environment}/{alone.b}"
+            tell(node, f"teams take turns in learning, and body `{name}` is of no team")
+        elif len({body.team for body in turns}) < 2:
+            tell(node, f"teams take turns in learning, and there is only `{bodies[0].team}`")
+        elif plan.rotate_every != turns[0].policy.rotate_every:
+            tell(node, f"expected {turns[0].policy.rotate_every} as elsewhere in the phase, found {plan.rotate_every}")
 
 
 def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell: Tell) -> None:
@@ -268,10 +350,15 @@ def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell
 
 
 def check_rules(section: Node | None, tell: Tell) -> None:
-    """Refuse decisions that cannot be, and what is not built."""
+    """Refuse decisions and rewards that cannot be."""
+    named = False
     for rule in [] if section is None else section.entries("rules"):
         _check_phase(rule.get("decision"), tell)
         reward = rule.get("reward")
+        named = named or (reward is not None and reward.get("name") is not None)
+        for key in ("params", "on_error"):
+            if reward is not None and not named and reward.get(key) is not None:
+                tell(reward.keys[key], f"`{key}` of which reward? No rule before has a `name`")
         clip = None if reward is None else reward.get("clip")
         if clip is not None:
             values = clip.plain()

@@ -11,7 +11,7 @@ from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.spelling import PLACES, label
 from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
-from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, Recovery
+from ganglion.run.plan import FAIL, ON_LOSS, RECOVER, RESTART, BodyPlan, Recovery
 
 _COMPONENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 _PATH = re.compile(rf"(?:{_COMPONENT.pattern})(?:\.(?:{_COMPONENT.pattern}))*")
@@ -193,6 +193,7 @@ class Expanded:
     faults: list[Fault] = field(default_factory=list)
     vain: list[Fault] = field(default_factory=list)  # of removals of what is not there
     many: bool = False  # whether it is a phase with bodies, as `check` has found
+    plans: list[BodyPlan] = field(default_factory=list)  # these bodies
     excess: Fault | None = None  # too much for a run: the phases behind this one are not expanded
 
     @property

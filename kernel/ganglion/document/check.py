@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
-from ganglion.document.bodies import bodies_of, check_rules, check_timelines, ends
+from ganglion.document.bodies import bodies_of, check_policies, check_rules, check_timelines, ends, policies_of
 from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, RESTART
+from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, RESTART, BodyPlan, sources_of
 
 
 def replays(agent: Node) -> list[Node]:
@@ -79,9 +79,19 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
 def _loads(earlier: list[Expanded], phase: Expanded) -> list[Fault]:
     """Return a fault where a model or episodes of this run are asked for of an agent that it did not have before."""
     faults = []
-    for name, agent, load in ((n, a, node) for n, a in phase.agents.items() for node in reads(a)):
+    read = [(name, node) for name, agent in phase.agents.items() for node in reads(agent)]
+    for policy, bodies in policies_of(phase.bodies, phase.plans):
+        for name in dict.fromkeys(body.agent for body in bodies if body.policy.source == "frozen"):
+            load, begins = (
+                policy.get("load") if isinstance(policy.value, dict) else None,
+                phase.agents[name].get("load"),
+            )
+            read += [] if load is None else [(name, load)]
+            if load is None and begins is None and not any(name in other.agents for other in earlier):
+                faults.append(policy.fault(f"frozen: agent `{name}` begins this phase without a model: give `load`"))
+    for name, load in read:
         asked = {key: node for key in load.map if (node := load.get(key))}
-        continues = load is agent.map.get("load") and not asked.keys() & {"agent", "phase"}
+        continues = load not in phase.agents[name].entries("replay") and not asked.keys() & {"agent", "phase"}
         if continues or asked.keys() & _ELSEWHERE:
             continue
         whose = load.text("agent") or name
@@ -199,8 +209,18 @@ class _Phase:
         if self.unclear:
             return
         plans = bodies_of(phase.bodies, list(phase.agents), list(phase.environments), self._wrong, phase.mark)
+        phase.plans = plans
         self._seen({(body.agent, body.environment) for body in plans})
         check_rules(phase.bodies, self._wrong)
+        self._rewards(plans)
+        mode = phase.setting("mode")
+        trains = mode is None or mode.value == "train"
+        learners = [name for name, agent in phase.agents.items() if trains and has_brain(agent)]
+        check_policies(phase.bodies, plans, phase.agents, learners, self._wrong)
+        for policy, _ in policies_of(phase.bodies, plans):
+            load = policy.get("load") if isinstance(policy.value, dict) else None
+            if load is not None:
+                self._load(load)
         check_timelines(phase.environments, plans, self._wrong)
         self._unbuilt()
         params = None if phase.simulation is None else phase.simulation.get("params")
@@ -227,6 +247,20 @@ class _Phase:
                 if named and not any((name, uid) in pairs for uid in named):
                     self._wrong(item, f"agent `{name}` has no body in environment `{named[0]}`")
 
+    def _rewards(self, plans: list[BodyPlan]) -> None:
+        """Refuse rewards of bodies that there are not, or whose environment has no process of ours."""
+        rules = [] if self.phase.bodies is None else self.phase.bodies.entries("rules")
+        for reward in (part for rule in rules if (part := rule.get("reward")) is not None):
+            self._plugin("reward", reward, optional=True)
+            name = reward.map.get("name")
+            at = None if name is None else f"{name.place()}: {name.path}"
+            for uid in dict.fromkeys(body.environment for body in plans if body.reward and body.reward.at == at):
+                definition = self.phase.environments[uid].map["environment"]
+                forms = [key for key in ("command", "attach") if is_given(definition, key)]
+                if name is not None and forms:
+                    text = f"a reward runs in a process of ours, and environment `{uid}` is a `{forms[0]}`"
+                    self._wrong(name, text)
+
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
@@ -240,10 +274,6 @@ class _Phase:
             for key in ("replay",):
                 if agent.entries(key):
                     self._wrong(agent.keys[key], f"not built yet: `{key}` of an agent that has bodies")
-        for entry in phase.environments.values():
-            for key in ("reward", "state_transformer"):
-                if entry.get(key) is not None:
-                    self._wrong(entry.keys[key], f"not built yet: `{key}` of an environment with bodies")
         levels = [phase.recovery, *(entry.map.get("recovery") for entry in phase.environments.values())]
         levels += [agent.map.get("recovery") for agent in phase.agents.values()]
         for level in (self.root.map.get("recovery"), *levels):
@@ -256,7 +286,8 @@ class _Phase:
         worker = self.phase.setting("worker")
         if worker is None or not isinstance(worker.value, int) or self.unclear:
             return
-        each = 1 + len(self.phase.environments) + len(self.phase.agents)
+        sources = [sources_of(self.phase.plans, name) for name in self.phase.agents]
+        each = 1 + len(self.phase.environments) + sum(map(len, sources))
         needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
         if needed > processes_per_run():
             message = f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"

@@ -85,7 +85,7 @@ NAME_WORDS = f"text of 1 to {UID_BYTES} bytes without / [ ] and control characte
 _NAME = {"type": "string", "minLength": 1, "pattern": r"^[^/\[\]]+$"}
 _NULLABLE_TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _FOLDER = "a directory (`./store` for one of that name; stores keep no models) or null"
-_SECONDS = Field(gt=0, allow_inf_nan=False)
+_SOME = _SECONDS = Field(gt=0, allow_inf_nan=False)
 
 Text = Annotated[str, Expect("text")]
 TextOrNull = Annotated[str | None, Expect("text or null")]
@@ -351,13 +351,14 @@ class Match(Form):
 
 
 class BodyReward(Form):
-    """Change the rewards of bodies: `scale`, then `offset`, then `clip`."""
+    """Change the rewards of bodies: a reward plugin for each in place of others, `scale`, `offset`, then `clip`."""
 
     scale: Number = Field(_ABSENT, description="what a reward is multiplied by")
     offset: Number = Field(_ABSENT, description="what is added then")
     clip: list[Number] = Field(_ABSENT, description="[low, high]")
-    name: Unbuilt = Field(None, description="a reward plugin for one body")
-    params: Unbuilt = Field(None, description="a reward plugin for one body")
+    name: PluginName = Field(_ABSENT, description="a reward plugin: short name, or `module:Class`")
+    params: Params = Field(_ABSENT, description="arguments of its constructor")
+    on_error: OnError = Field(_ABSENT, description="`continue`: where it fails, what the environment pays stands")
 
 
 class Decision(Form):
@@ -368,6 +369,43 @@ class Decision(Form):
     between: Literal["repeat", "noop", "zero"] = Field(_ABSENT, description="what is applied in other steps")
 
 
+class Rating(Form):
+    """Say how sides are rated (Elo)."""
+
+    initial: Number = Field(1200.0, description="the rating with which a side begins")
+    k: Annotated[float, _SOME, Expect("a number > 0")] = Field(16.0, description="how much an episode counts")
+
+
+class Policy(Form):
+    """Say by which model bodies decide. Text alone stands for the source."""
+
+    source: Literal["latest", "frozen", "pool"] = Field(
+        "latest", description="`latest`: the current model; `frozen`: a stored one; `pool`: drawn opponents"
+    )
+    load: Load = Field(_ABSENT, description="of `frozen`: where its model comes from; default: as the phase begins")
+    window: Count = Field(10, description="of `pool`: how many snapshots are kept, the newest ones")
+    latest: Annotated[float, Field(ge=0, le=1), Expect("a number from 0 to 1")] = Field(
+        0.5, description="of `pool`: how often the current model is drawn instead of a snapshot"
+    )
+    snapshot_every: Count = Field(20_000, description="of `pool`: learned transitions between two snapshots")
+    swap_every: Count = Field(10_000, description="of `pool`: decisions of the drawn bodies between two draws")
+    rotate_every: CountOrNull = Field(
+        None, description="of `pool`: decisions of the team that learns, by the current model, until the next one does"
+    )
+    rating: Rating = Field(_ABSENT, description="of `pool`: how the sides of an environment are rated")
+    agent: Annotated[str | None, Expect(NAME_WORDS, lambda name: name is None or is_name(name), _NULLABLE_TEXT)] = (
+        Field(None, description="of `pool`: whose snapshots; default: its own")
+    )
+
+
+def _source(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value in get_args(Policy.model_fields["source"].annotation):
+        return {"source": value}
+    raise PydanticCustomError("expected", "{words}", {"words": "one of latest, frozen, pool"})
+
+
 class Rule(Form):
     """Say something of the bodies that are met; a later rule overrides key by key."""
 
@@ -375,7 +413,7 @@ class Rule(Form):
     reward: BodyReward = Field(_ABSENT, description="what becomes of their rewards")
     decision: Decision = Field(_ABSENT, description="when they decide")
     learn: Flag = Field(_ABSENT, description="whether the brain hears of their decisions")
-    policy: Literal["latest"] = Field("latest", description="`latest`: the current model")
+    policy: Annotated[Policy, BeforeValidator(_source)] = Field(_ABSENT, description="the model by which they decide")
     role: TextOrNull = Field(_ABSENT, description="a tag")
     team: TextOrNull = Field(_ABSENT, description="a tag")
     group: TextOrNull = Field(_ABSENT, description="a tag")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated, naming
 from ganglion.peer.filters import BodyFilters
 from ganglion.peer.step.arrays import Readings, batch_field
-from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of, writable_copy
+from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
@@ -37,6 +38,7 @@ class Acting:
         objectives: One that is `batched`, or one per body.
         memories: Of bodies whose muscle or objective has one; else empty.
         filters: Between them and the bus, if there are any.
+        group: The number of their group.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Acting:
         memories: Sequence[Memory],
         noops: Sequence[Any],
         filters: BodyFilters | None = None,
+        group: int = 0,
     ) -> None:
         self._setup, (self._sensors, self._actuators), self._mode = setup, layouts, Mode(setup.mode)
         self._filters = filters
@@ -59,11 +62,14 @@ class Acting:
         self._hooks, self._judging = hooks
         self.muscles, self.objectives, self.memories = list(muscles), list(objectives), list(memories)
         bodies = setup.bodies or []
-        self.count = n = len(bodies)
+        self.count, self._group = len(bodies), group
+        n = self.count
         self.arrays = len(self.muscles) == 1 and bool(self.muscles[0].batched)
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
+        self.learning = True  # else the brain is told nothing of what is decided from now on
+        self._tells = self._learns.copy()  # whether it is told of the open decision
         self._seen = [np.zeros((n, run.width), run.dtype) for run in self._sensors.runs]
         self._set = [np.zeros((n, run.width), run.dtype) for run in self._actuators.runs]
         self._noops = _row(self._actuators, noops)
@@ -81,7 +87,10 @@ class Acting:
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
-    STATE = ("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array")
+    STATE = (
+        *("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array"),
+        *("learning", "_tells"),
+    )
     FILTERED = ("_shown", "_own", "_blind", "_sent")
 
     def state(self) -> dict[str, Any]:
@@ -92,6 +101,12 @@ class Acting:
     def _names_of_state(self) -> tuple[str, ...]:
         return self.STATE if self._filters is None else (*self.STATE, *self.FILTERED)
 
+    def nothing(self, field: str) -> Field:
+        """Return a field of `Think` of no body."""
+        layouts = {"applied": self._actuators, "rewards": self._rewards}
+        layout = layouts.get(field, self._sensors)
+        return [] if layout is None else [b""] * len(layout.runs)
+
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
         for name in self._names_of_state:
@@ -99,12 +114,12 @@ class Acting:
         if self._filters is None:
             self._shown, self._own = self._seen, self._set
 
-    def declare(self, rewards: Layout) -> None:
-        """Take the layout of the rewards."""
-        self._rewards = rewards
+    def declare(self, layouts: Sequence[Layout]) -> None:
+        """Take the layouts of the rewards of each group."""
+        self._rewards = rewards = layouts[self._group]
         for objective in self.objectives:
             objective.reward_ids = rewards.ids
-        for memory in self.memories[1:]:  # the first is that of the host
+        for memory in self.memories:
             memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])
 
     # -- what came of decisions ---------------------------------------------------------------------------------------
@@ -210,6 +225,7 @@ class Acting:
             episode=self._episode[places],
             step=self._number[places],
             data=[None] * count,
+            group=self._group,
         )
 
     def _told(
@@ -223,7 +239,7 @@ class Acting:
         """Return what the brain is told of completed decisions, None if of none."""
         if self._setup.brain is None:
             return None
-        learns = self._learns[places] & ~self._blind[places]
+        learns = self._tells[places] & ~self._blind[places]
         views: list[Array] = []
         if self._filters is not None and learns.any():
             views, learns = self._look_ahead(self._filters, places, readings, learns)
@@ -370,6 +386,8 @@ class Acting:
         self._number[places] = self._decisions[places]
         self._decisions[places] += 1
         self._open[places] = True
+        if self._setup.pool is not None:
+            self._tells[places] = self._learns[places] & self.learning
         return blocks, self._noted(places)
 
     def _proposals(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
@@ -389,6 +407,7 @@ class Acting:
             episode=self._episode[places],
             mode=self._mode,
             first=fresh,
+            group=self._group,
         )
         try:
             result = self._hooks.tolerate("propose_batch", muscle.propose_batch, batch)
@@ -523,6 +542,124 @@ class Acting:
             return {"0": noted} if noted else None
         found = {str(i): self.muscles[place].pop_statistics() for i, place in enumerate(places.tolist())}
         return {i: noted for i, noted in found.items() if noted} or None
+
+
+class ActingGroups:
+    """Complete and make the decisions of bodies of several groups: those of one after those of another.
+
+    Args:
+        parts: Of each group.
+        of: The group of each body.
+        sensors: The layouts of each group.
+    """
+
+    def __init__(self, parts: Sequence[Acting], of: Array, sensors: Sequence[Layout]) -> None:
+        self._parts, self._of, self._sensors = list(parts), of, Groups(sensors, of)
+        self._rewards: Groups | None = None
+        self._rows = [np.flatnonzero(of == number) for number in range(len(parts))]
+        self._local = np.zeros(len(of), np.int64)  # the place of each body in its group
+        for rows in self._rows:
+            self._local[rows] = np.arange(len(rows))
+        self.muscles = list({id(one): one for part in parts for one in part.muscles}.values())
+        self.objectives = [one for part in parts for one in part.objectives]
+        self.memories = [one for part in parts for one in part.memories]
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return what a successor needs, between two messages."""
+        return [part.state() for part in self._parts]
+
+    def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
+        """Go on where `state` was taken."""
+        for part, known in zip(self._parts, state, strict=True):
+            part.restore(known)
+
+    def declare(self, layouts: Sequence[Layout]) -> None:
+        """Take the layouts of the rewards of each group."""
+        self._rewards = Groups(layouts, self._of)
+        for part in self._parts:
+            part.declare(layouts)
+
+    @property
+    def learning(self) -> bool:
+        """Whether the brain is told of what is decided from now on."""
+        return self._parts[0].learning
+
+    @learning.setter
+    def learning(self, learns: bool) -> None:
+        for part in self._parts:
+            part.learning = learns
+
+    def receive(self, published: Mapping[int, Mapping[str, Any]]) -> None:
+        """Give filters what their other halves published."""
+        for part in self._parts:
+            part.receive(published)
+
+    @property
+    def proposed(self) -> Field:
+        """What muscles proposed themselves in the decisions made last."""
+        return [block for part in self._parts for block in part.proposed]
+
+    def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
+        """Judge the decisions that a message completes; see `Acting`."""
+        objectives: list[float | None] = []
+        thinks: list[Think | None] = []
+        for part, mine in zip(self._parts, self._split(act), strict=True):
+            found, think = part.complete(mine)
+            objectives += found
+            thinks.append(think)
+        told = [think for think in thinks if think is not None]
+        if not told:
+            return objectives, None
+        more: dict[str, Any] = {
+            name: b"".join(getattr(think, name) for think in told) for name in ("flags", "decisions", "episodes")
+        }
+        pairs = [(rows, think) for rows, think in zip(self._rows, thinks, strict=True) if think is not None]
+        local = [rows[np.frombuffer(think.rows or b"", ROW_NUMBER)] for rows, think in pairs]
+        more["rows"] = np.concatenate(local).astype(ROW_NUMBER).tobytes()
+        more["data"] = [None if think is None else think.data for think in thinks]
+        more["objective"] = [value for think in told for value in think.objective]
+        for name in ("readings", "applied", "rewards", "next_readings"):
+            pieces = [
+                part.nothing(name) if think is None else getattr(think, name)
+                for part, think in zip(self._parts, thinks, strict=True)
+            ]
+            more[name] = [block for piece in pieces for block in piece]
+        return objectives, replace(told[0], **more)
+
+    def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
+        """Make the decisions that a message asks for; see `Acting`."""
+        field: Field = []
+        noted: dict[str, Any] = {}
+        asked = 0
+        for part, mine in zip(self._parts, self._split(act), strict=True):
+            blocks, statistics = part.decide(mine)
+            noted |= {str(asked + int(i)): one for i, one in (statistics or {}).items()}
+            asked += int((np.frombuffer(mine.flags or b"", np.uint8) & DECIDE != 0).sum())
+            field += part.nothing("applied") if blocks is None else blocks
+        return (field, noted or None) if asked else (None, None)
+
+    def _split(self, act: Act) -> list[Act]:
+        """Return the part of a message that is for each group, with the numbers of bodies in it."""
+        if self._rewards is None:
+            raise RemoteProtocolError("act.rewards: they were not declared")
+        if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
+            raise RemoteProtocolError("act: expected rows of two bytes and flags of one byte for each body")
+        places = np.frombuffer(act.rows, ROW_NUMBER).astype(np.int64)
+        if len(places) and int(places.max()) >= len(self._of):
+            raise RemoteProtocolError(f"act.rows: expected numbers below {len(self._of)}, found {int(places.max())}")
+        if (np.diff(self._of[places]) < 0).any():
+            raise RemoteProtocolError("act.rows: expected the bodies of one group after those of another")
+        fields = zip(
+            self._sensors.fields(act.readings, places, "act.readings"),
+            self._rewards.fields(act.rewards or [], places, "act.rewards"),
+            self._sensors.parts(places),
+            strict=True,
+        )
+        local = self._local[places].astype(ROW_NUMBER)
+        return [
+            Act(readings, rewards, rows=local[span].tobytes(), flags=act.flags[span])
+            for readings, rewards, (_, _, span) in fields
+        ]
 
 
 def _row(layout: Layout, values: Sequence[Any]) -> list[Array]:

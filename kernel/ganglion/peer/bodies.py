@@ -3,23 +3,233 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.author import Hooks
-from ganglion.peer.contract import values_of
+from ganglion.peer.author import Hooks, Loader, ToleratedErrors, naming
+from ganglion.peer.contract import Judgement, layout_of, values_of
 from ganglion.peer.step.arrays import batch_field, flags_of
-from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of
 from ganglion.sdk.environment import Body, Environment, EnvironmentBaseline, EnvironmentState, StepBatch
 from ganglion.sdk.flow import SimTime
-from ganglion.sdk.information import Information, Template
+from ganglion.sdk.information import Information, RewardInformation, SensorInformation, Template
 from ganglion.sdk.seed import derive, integer_from_words
-from ganglion.wire.messages import TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
+from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
 
 _MOST = 2**62
-Stepped = tuple[Field, Field, Array, SimTime | None, tuple[bool, bool]]
+
+
+class Stepped(NamedTuple):
+    """A step of some bodies: readings, rewards and flags of each, its time, the environment's own flags."""
+
+    readings: Field
+    earned: Field
+    flags: Array
+    simtime: SimTime | None
+    own: tuple[bool, bool]
+    world_state: Any = None
+
+
+class JudgedBodies:
+    """Rewards and transformers of the document: one object for each body, or one that is batched for all.
+
+    Attributes:
+        shown: The layout of one body's readings behind transformers, once any were shown.
+        generators: Those of all objects, by their names.
+    """
+
+    def __init__(
+        self, loader: Loader, start: EnvironmentStart, tolerated_errors: ToleratedErrors, owner: Mapping[str, Any]
+    ) -> None:
+        bodies = [[*row, None][:7] for row in start.bodies or ()]
+        self._names = [f"{row[0]}/{row[2]}" for row in bodies]
+        self._bodies = [(str(row[0]), int(row[2])) for row in bodies]
+        given = {"reward": start.reward, "transformer": start.transformer}
+        batched = {kind: plugin is not None and _is_batched(loader, kind, plugin) for kind, plugin in given.items()}
+        alone = {kind: None if batched[kind] else plugin for kind, plugin in given.items()}
+        self.each: list[Judgement] = []
+        for i, row in enumerate(bodies):
+            stream = start.stream if i == 0 else derive(start.stream, "body", row[0], row[2])
+            own = replace(start, stream=stream, reward=row[6] or alone["reward"], transformer=alone["transformer"])
+            self.each.append(Judgement(loader, own, tolerated_errors, owner))
+        both = [plugin if batched[kind] else None for kind, plugin in given.items()]
+        self.whole = Judgement(loader, replace(start, reward=both[0], transformer=both[1]), tolerated_errors, owner)
+        # The bodies that are paid by the one reward of all: not those with one of their own.
+        self._together = np.array([batched["reward"] and row[6] is None for row in bodies], bool)
+        self._objects = np.array([not one.silent for one in self.each], bool)
+        self._begun = False
+        self.parts = {"reward": self.whole.reward, "transformer": self.whole.transformer}
+        self.generators = dict(self.whole.generators)
+        for name, one in zip(self._names, self.each, strict=True):
+            self.parts |= {f"reward {name}": one.reward, f"transformer {name}": one.transformer}
+            self.generators |= {f"{kind} {name}": generator for kind, generator in one.generators.items()}
+
+    def declare(self, sensors: Layout, rewards: Layout) -> Layout:
+        """Take what the environment declares for one body; return the rewards that all bodies get.
+
+        Raises:
+            AuthorError: Those of two bodies would not be alike, or an error is to be tolerated whose place the
+                environment's own rewards cannot take, since they are others.
+        """
+        self._sensors, self._rewards, self.shown = sensors, rewards, sensors
+        self._templates: list[Template[Any]] = [
+            Template([SensorInformation(None, space, uid) for uid, space in sensors.pairs()]),
+            Template([RewardInformation(None, space, uid) for uid, space in rewards.pairs()]),
+        ]
+        found: list[Layout] = []
+        for i, one in enumerate(self.each):
+            judge = self.whole if self._together[i] else one
+            layout = rewards if judge.reward is None else judge.declared(self._templates[1].empty())
+            if layout.pairs() != rewards.pairs() and judge.lenient:
+                text = f"expected the rewards {', '.join(rewards.ids)}, found {', '.join(layout.ids)}"
+                raise AuthorError(f"reward of body {self._names[i]}, on_error: continue: {text}")
+            if found and layout.pairs() != found[0].pairs():
+                raise AuthorError(f"bodies {self._names[0]} and {self._names[i]} have other rewards")
+            found.append(layout)
+        self.paid = found[0]
+        self._templates.append(Template([RewardInformation(None, space, uid) for uid, space in self.paid.pairs()]))
+        return self.paid
+
+    def begin(self, rows: Array, field: Field) -> Field:
+        """Begin episodes of these bodies; return their first readings as transformers show them."""
+        whole, count = self.whole, len(rows)
+        for judge in {id(one): one for one in (whole, *(self.each[row] for row in rows.tolist()))}.values():
+            for part in (judge.reward, judge.transformer):
+                if part is not None:
+                    part.rows = rows
+            if self._begun:  # there was an episode before
+                judge.reset()
+        first, self._begun = not self._begun, True
+        baselines = [self.each[row].transformer for row in rows.tolist()]
+        if any(one is not None and one.baseline for one in baselines):
+            values, found = self._sensors.bodies(field, "readings", count), []
+            for row, numbers in zip(rows.tolist(), values, strict=True):
+                judge = self.each[row]
+                with naming(self._names[row]):
+                    seen = judge.baseline(EnvironmentBaseline(self._fill(0, numbers, row), [])).sensors_available
+                    if first:
+                        self.shown, first = judge.showing("transformer", layout_of, "sensor", seen), False
+                    found.append(judge.showing("transformer", values_of, "sensor", self.shown, seen))
+            return self.shown.field(found)
+        if whole.transformer is not None and whole.transformer.baseline:
+            zeros = np.zeros(count, bool)
+            return self._transformed(rows, StepBatch(self._sensors.arrays(field, count), {}, zeros, zeros), field, [])[
+                0
+            ]
+        return field
+
+    def _fill(self, which: int, values: Sequence[Any], row: int) -> list[Any]:
+        """Return readings (0) or rewards (1) of a body as informations that name it."""
+        found = self._templates[which].fill(values)
+        for it in found:
+            it.body = self._bodies[row]
+        return found
+
+    def finish(self, rows: Array, made: Stepped) -> Stepped:
+        """Return a step as it is to be seen."""
+        count, together = len(rows), self._together[rows]
+        flags = [made.flags & bit != 0 for bit in (TERMINATED, TRUNCATED)]
+        readings, left, paid = made.readings, made.world_state, self.paid.zeros(count)
+        if self.paid.pairs() == self._rewards.pairs():
+            paid = [run.copy() for run in self._rewards.matrices(made.earned, count)]
+        if together.any():
+            field = self._paid_together(rows, made, flags)
+            for kept, run in zip(paid, self.paid.matrices(field, count), strict=True):
+                kept[together] = run[together]
+        if self._objects[rows].any():
+            readings, left = self._finish_each(rows, made, flags, paid)
+        earned = blocks_of(paid)
+        if self.whole.transformer is not None:
+            arrays = self.shown.arrays(readings, count), self.paid.arrays(earned, count)
+            batch = StepBatch(*arrays, flags[0], flags[1], made.simtime)
+            readings, earned = self._transformed(rows, batch, readings, earned)
+        return made._replace(readings=readings, earned=earned, world_state=left)
+
+    def _paid_together(self, rows: Array, made: Stepped, flags: Sequence[Array]) -> Field:
+        """Return what the one reward of all bodies pays, or what the environment does where an error was excused."""
+        count, names, reward = len(rows), _Names(self._names, rows), self.whole.reward
+        assert reward is not None
+        arrays = self._sensors.arrays(made.readings, count), self._rewards.arrays(made.earned, count)
+        batch = StepBatch(*arrays, flags[0], flags[1], made.simtime)
+        reward.rows = rows
+
+        def pay() -> Field:
+            return batch_field("reward", self.paid, reward.rewards_batch(batch), names)
+
+        return self.whole.paying.excused(made.earned, "rewards_batch", pay)  # type: ignore[no-any-return]
+
+    def _transformed(self, rows: Array, batch: StepBatch, readings: Field, earned: Field) -> tuple[Field, Field]:
+        """Return readings and rewards as the one transformer of all bodies shows them, or as they are."""
+        names, transformer = _Names(self._names, rows), self.whole.transformer
+        assert transformer is not None
+        transformer.rows = rows
+
+        def show() -> tuple[Field, Field]:
+            found = transformer.transform_batch(batch)
+            if not isinstance(found, StepBatch):
+                raise AuthorError(f"expected a StepBatch, found {type(found).__name__}")
+            for name in ("terminated", "truncated"):
+                if not np.array_equal(getattr(found, name), getattr(batch, name)):
+                    raise AuthorError("the transformer changed terminated or truncated, which it may not")
+            seen = batch_field("sensor", self.shown, found.readings, names)
+            return seen, batch_field("reward", self.paid, found.rewards, names) if batch.rewards else []
+
+        return self.whole.showing.excused((readings, earned), "transform_batch", show)  # type: ignore[no-any-return]
+
+    def _finish_each(self, rows: Array, made: Stepped, flags: Sequence[Array], paid: list[Array]) -> tuple[Field, Any]:
+        """Have the objects of bodies judge and show them one by one; return readings and what is left of the world."""
+        count, left = len(rows), {}
+        values = self._sensors.bodies(made.readings, "readings", count)
+        own = self._rewards.bodies(made.earned, "rewards", count)
+        earned = self.paid.bodies(blocks_of(paid), "rewards", count)
+        for i, row in enumerate(rows.tolist()):
+            judge = self.each[row]
+            if judge.silent:
+                continue
+            rewards = own[i] if judge.reward is not None else earned[i]
+            template = 1 if judge.reward is not None else 2
+            state = EnvironmentState(
+                self._fill(0, values[i], row),
+                self._fill(template, rewards, row),
+                None,
+                made.world_state,
+                made.simtime,
+                *(bool(flag[i]) for flag in flags),
+            )
+            hooks, hook = (judge.paying, "reward") if judge.transformer is None else (judge.showing, "transformer")
+            with naming(self._names[row]):
+                state = judge.finish(state, lambda found: values_of("reward", self.paid, found))
+                values[i] = hooks(hook, values_of, "sensor", self.shown, state.sensor_information)
+                earned[i] = hooks(hook, self._finite, state.rewards)
+            if judge.transformer is not None and state.world_state is not None:
+                left[self._names[row]] = state.world_state
+        for kept, run in zip(paid, self.paid.matrices(self.paid.field(earned), count), strict=True):
+            kept[:] = run
+        return self.shown.field(values), left or None
+
+    def _finite(self, rewards: Any) -> list[Any]:
+        values = values_of("reward", self.paid, rewards)
+        infinite = self.paid.infinite(values)
+        if infinite is not None:
+            raise AuthorError(f"reward {infinite!r}: expected a finite number")
+        return values
+
+    def show_step(self, step: int | None) -> None:
+        """Begin a step."""
+        for one in (self.whole, *self.each):
+            one.show_step(step)
+
+    def close(self) -> None:
+        """End the loops of async hooks."""
+        for one in (self.whole, *self.each):
+            one.close()
+
+
+def _is_batched(loader: Loader, kind: str, plugin: Mapping[str, Any]) -> bool:
+    return bool(getattr(loader.load(kind, str(plugin["name"])), "batched", False))
 
 
 class Bodies:
@@ -29,20 +239,20 @@ class Bodies:
     begin episodes of their own within the step in which they ended.
     """
 
-    def __init__(self, environment: Environment, start: EnvironmentStart, hooks: Hooks) -> None:
-        self._environment, self._start, self._hooks = environment, start, hooks
+    def __init__(
+        self, environment: Environment, start: EnvironmentStart, hooks: Hooks, judged: JudgedBodies | None = None
+    ) -> None:
+        self._environment, self._start, self._hooks, self._judged = environment, start, hooks, judged
         self._rows = [(str(row[0]), int(row[2])) for row in start.bodies or ()]
         self.count = len(self._rows)
         self.names = [f"{agent}/{b}" for agent, b in self._rows]
         self._all = np.arange(self.count)
         self._all.flags.writeable = False
-        environment.bodies = tuple(Body(*row) for row in start.bodies or ())
+        environment.bodies = tuple(Body(*row[:6]) for row in start.bodies or ())
         environment.index = start.index or 0
         self._each = start.each
         if start.each is not None and not environment.batched:
             raise AuthorError("episode_end: each needs an environment that is batched: update_batch and begin_batch")
-        if start.reward is not None or start.transformer is not None:
-            raise AuthorError("a reward or state_transformer of the document beside bodies is not built yet")
         self.steps, self.made, self.episodes = (np.zeros(self.count, np.int64) for _ in range(3))
         self._limit(start.each or {})
 
@@ -59,6 +269,9 @@ class Bodies:
         if rewards is None:
             raise AuthorError("with bodies an environment declares its rewards at the start: rewards_available")
         self._sensors, self._actuators, self._rewards = sensors, actuators, rewards
+        self.shown, self.paid = sensors, rewards
+        if self._judged is not None:
+            self.paid = self._judged.declare(sensors, rewards)
 
     def one_of(self, what: str, informations: Any) -> Any:
         """Return the declarations of one body out of those of all; those of all bodies must be alike."""
@@ -77,7 +290,7 @@ class Bodies:
         """Return the first readings of all bodies, in an episode of the environment or one of each."""
         self.steps[:] = 0
         if not self._environment.batched:
-            return self._readings_of(baseline.sensors_available, self._all)
+            return self._first(self._all, self._readings_of(baseline.sensors_available, self._all))
         if self._each is not None:
             return self._begin_unspent()
         return self._begin_batch(self._all, [integer_from_words(derive(stream, "body", *body)) for body in self._rows])
@@ -94,9 +307,9 @@ class Bodies:
         fresh = self._unspent()
         self.steps[fresh] = 0
         fresh.flags.writeable = False
-        found = self._sensors.zeros(self.count)
         blocks = self._begin_batch(fresh, self._own_seeds(fresh)) if len(fresh) else []
-        for whole, run, block in zip(found, self._sensors.runs, blocks, strict=False):
+        found = self.shown.zeros(self.count)
+        for whole, run, block in zip(found, self.shown.runs, blocks, strict=False):
             whole[fresh] = run.matrix(block, len(fresh))
         return [whole.tobytes() for whole in found]
 
@@ -111,7 +324,16 @@ class Bodies:
 
     def _begin_batch(self, rows: Array, seeds: list[int]) -> Field:
         given = self._hooks("begin_batch", self._environment.begin_batch, rows, seeds)
-        return self._hooks("begin_batch", batch_field, "sensor", self._sensors, given, self._named(rows))  # type: ignore[no-any-return]
+        field = self._hooks("begin_batch", batch_field, "sensor", self._sensors, given, self._named(rows))
+        return self._first(rows, field)
+
+    def _first(self, rows: Array, field: Field) -> Field:
+        """Return first readings as a transformer shows them, if it wants to see them."""
+        if self._judged is None:
+            return field
+        found = self._judged.begin(rows, field)
+        self.shown = self._judged.shown
+        return found
 
     # -- a step -------------------------------------------------------------------------------------------------------
     def rows_of(self, update: EnvironmentUpdate) -> Array:
@@ -133,7 +355,8 @@ class Bodies:
             raise RemoteProtocolError(f"{text}, found {[len(one) for one in setpoints]} bytes")
         self.steps[rows] += 1
         self.made[rows] += 1
-        return self._step_batch(rows, setpoints) if self._environment.batched else self._step_objects(rows, setpoints)
+        made = self._step_batch(rows, setpoints) if self._environment.batched else self._step_objects(rows, setpoints)
+        return made if self._judged is None else self._judged.finish(rows, made)
 
     def _step_batch(self, rows: Array, setpoints: Field) -> Stepped:
         environment, hooks = self._environment, self._hooks
@@ -146,7 +369,7 @@ class Bodies:
         earned = hooks("update_batch", batch_field, "reward", self._rewards, batch.rewards, names)
         flags = hooks("update_batch", flags_of, batch.terminated, batch.truncated, names)
         own = tuple(np.ndim(flag) == 0 and bool(flag) for flag in (batch.terminated, batch.truncated))
-        return readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1])
+        return Stepped(readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1]))
 
     def _capped(self, rows: Array, flags: Array) -> Array:
         if self._each is None:
@@ -197,7 +420,7 @@ class Bodies:
         earned = hooks("update", self._values_of, "reward", self._rewards, state.rewards, rows)
         flags = hooks("update", self._flags, state, rows)
         own = tuple(flag is True for flag in (state.terminated, state.truncated))
-        return readings, earned, flags, state.simtime, (own[0], own[1])
+        return Stepped(readings, earned, flags, state.simtime, (own[0], own[1]), state.world_state)
 
     def _readings_of(self, informations: Any, rows: Array) -> Field:
         return self._values_of("sensor", self._sensors, informations, rows)

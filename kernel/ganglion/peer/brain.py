@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,9 @@ from ganglion.peer.participant import DEFERRED
 from ganglion.peer.replay import Learner, provider
 from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.step.arrays import learns_arrays
-from ganglion.peer.step.layout import ROW_NUMBER, Layout
-from ganglion.peer.transitions import Remember, Row, Stack, joined_transitions, matrix, parted, picked
+from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
+from ganglion.peer.step.opponents import Opponents
+from ganglion.peer.transitions import Remember, Row, Stack, by_groups, joined_transitions, matrix, parted, picked, taken
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
     Brain,
@@ -35,6 +38,7 @@ from ganglion.sdk.brain import (
     Update,
     carries_update,
 )
+from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.wire.messages import (
@@ -48,6 +52,7 @@ from ganglion.wire.messages import (
     BrainStore,
     BrainStored,
     Done,
+    PolicyAsked,
     Think,
     Thought,
     UpdateAsked,
@@ -55,7 +60,7 @@ from ganglion.wire.messages import (
 
 _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
 _WORKER = attrgetter("worker")
-_OURS = ("memory", "bodies", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
+_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
 
 
 @dataclass(slots=True)
@@ -113,9 +118,11 @@ class BrainHost(AgentHost):
             "models": self._models,
             "phase": setup.phase,
         }
+        cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
+        self._check_groups(cls.takes_groups)
         if not setup.filters:  # which declare others
-            cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
-            hooks("check_spaces", lambda: cls.check_spaces(sensors, actuators, **params))
+            for part in self._parts:
+                hooks("check_spaces", partial(cls.check_spaces, **params), part.sensors, part.actuators)
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
         self._filters = self._make_filters(LearningFilters, setup.filters) if setup.filters else None
@@ -128,6 +135,7 @@ class BrainHost(AgentHost):
             self._actuator_layout = Layout([a.uid for a in actuators], [a.space for a in actuators])
         self._memory.declare(sensors, actuators, applied=applied)
         self._stack = Stack(setup.agent, self._sensor_layout, self._actuator_layout)
+        self._make_groups(own)
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         others = {} if self._filters is None else self._filters.generators
@@ -144,9 +152,13 @@ class BrainHost(AgentHost):
         self._thoughts = 0
         self._last_update: Any = None
         self._signals: dict[int, dict[str, Any]] = {}
+        self._opponents = Opponents(setup.pools, setup.opponents) if setup.pools else None
+        self._sources = [np.array(places) for places in setup.sources or ()]
         self._answers_first = setup.sync in ("pipelined", "async")
         self._late: Exception | None = None  # raised when no request was open: the next one is answered by it
         hooks("setup", brain.setup)
+        for memory in self._memories[1:]:
+            memory.size_limit = self._memory.size_limit
         if setup.load is not None:
             self._load(brain, setup.load)
         checkpoint = self.participant.take_base()
@@ -189,7 +201,8 @@ class BrainHost(AgentHost):
         checkpoints.taken(began_s)
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
-        layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout)
+        layouts = [self._sensor_layout, self._actuator_layout, self._applied_layout]
+        layouts += [layout for part in self._parts[1:] for layout in part[:2]]
         spaces = [space for layout in layouts for space in layout.spaces]
         return Snapshot({"brain": (self._brain, _OURS), **filters}, self._memory, spaces, ("brain.last_update",))
 
@@ -211,6 +224,8 @@ class BrainHost(AgentHost):
             "has_filters": self._has_filters,
             "learn_every": self._learn_every,
             "notes": self._notes.export(),
+            "opponents": None if self._opponents is None else self._opponents.state(),
+            "memories": [memory.export() for memory in self._memories[1:]],
         }
 
     def _go_on(self, state: State) -> None:
@@ -240,6 +255,10 @@ class BrainHost(AgentHost):
         self._has_filters = dict(books["has_filters"])
         self._learn_every = books["learn_every"]
         self._notes.restore(books["notes"])
+        if self._opponents is not None:
+            self._opponents.restore(books["opponents"])
+        for memory, rows in zip(self._memories[1:], books["memories"], strict=True):
+            memory.restore(rows)
         if self._filters is not None:
             self._filters.restore(books["filters"])
 
@@ -284,9 +303,9 @@ class BrainHost(AgentHost):
             with suppress(Tolerated):
                 self._take(self._hooks.tolerate("initial_update", brain.initial_update, muscle))
             self._notes.take(join.worker, brain)
-        self._has.pop(muscle, None)
-        self._has_filters.pop(muscle, None)
-        self._reply(request, join.worker, None)
+        self._has.pop(self._seat_name(join), None)
+        self._has_filters.pop(self._seat_name(join), None)
+        self._reply(request, join, None)
         return DEFERRED
 
     def _told_every(self, brain: Brain) -> int:
@@ -300,20 +319,29 @@ class BrainHost(AgentHost):
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
         """Let a muscle go."""
-        self._has.pop(self._muscle(leave.worker), None)
-        self._has_filters.pop(self._muscle(leave.worker), None)
+        self._has.pop(self._seat_name(leave), None)
+        self._has_filters.pop(self._seat_name(leave), None)
         return Done()
 
-    def policy(self, request: Request, _: Any) -> Any:
-        """Give the newest update to a muscle that evaluates; what muscles in training have had is not changed."""
+    def policy(self, request: Request, asked: PolicyAsked) -> Any:
+        """Give the newest update to a muscle that evaluates, or to one that plays by it, and to that a drawn one.
+
+        What muscles in training have had is not changed.
+        """
         self._running()
         blobs: list[bytes] = []
+        drawn = None if self._opponents is None or not asked.draw else self._opponents.draw(request.peer)
+        if drawn is not None:
+            version, packed, blobs = drawn
+            thought = Thought(msgpack.unpackb(packed), True, version=version)
+            self.participant.reply(request, thought, list(blobs))
+            return DEFERRED
         update = None if self._last_update is None else serialize(self._last_update, blobs, "update")
         filters = self._filters
         arrays = filters.travelling(blobs) if filters is not None and filters.version else None
         if self._last_update is None and arrays is None:
-            return Thought()
-        thought = Thought(update, self._last_update is not None, filters=arrays)
+            return Thought(version=self._version)
+        thought = Thought(update, self._last_update is not None, filters=arrays, version=self._version)
         self.participant.reply(request, thought, blobs)
         return DEFERRED
 
@@ -371,9 +399,13 @@ class BrainHost(AgentHost):
         """Take a row, or the wish for the newest update; answer when its round is complete."""
         if self._brain is None or self._late is not None:
             self._running()
-        workers = message.workers or [message.worker]
-        if message.worker not in workers:
-            raise RemoteProtocolError(f"think.workers: worker {message.worker} is not among {list(workers)}")
+        seat = (
+            message.worker * len(self._sources or "-") + message.source
+        )  # its number among the muscles of all workers
+        workers = message.workers or [seat]
+        if seat not in workers:
+            what = "worker" if not self._sources else "muscle"
+            raise RemoteProtocolError(f"think.workers: {what} {seat} is not among {list(workers)}")
         if self._answers_first:
             self._answer(request, message)
         if len(workers) == 1:
@@ -388,15 +420,15 @@ class BrainHost(AgentHost):
         if found.awaited != awaited:
             text = f"think.workers: round {message.round} awaits {list(found.awaited)}, found {list(awaited)}"
             raise RemoteProtocolError(text)
-        former = found.rows.get(message.worker)
+        former = found.rows.get(seat)
         if former is not None and isinstance(message, UpdateAsked):
-            found.rows[message.worker] = (request, former[1])  # of a muscle that was lost since: its row counts
+            found.rows[seat] = (request, former[1])  # of a muscle that was lost since: its row counts
         else:
-            found.rows[message.worker] = (request, message)
+            found.rows[seat] = (request, message)
         if len(found.rows) == len(awaited):
             del self._rounds[message.round]
             self._round = message.round
-            self._think_together(request, [found.rows[worker] for worker in awaited])
+            self._think_together(request, [found.rows[one] for one in awaited])
         return DEFERRED
 
     update = think  # the wish for the newest update
@@ -406,8 +438,11 @@ class BrainHost(AgentHost):
         try:
             if self._bodies:
                 thinks = [(request, message) for request, message in rows if isinstance(message, Think)]
+                before = self._thoughts
                 if thinks:
                     self._think_of_bodies(thinks)
+                if self._opponents is not None and self._last_update is not None:
+                    self._opponents.learned(self._thoughts - before, self._snapshot_of_model)
                 rows_left: list[tuple[Request, Think | UpdateAsked]] = []
             else:
                 rows_left = rows
@@ -438,13 +473,19 @@ class BrainHost(AgentHost):
     def _think_of_bodies(self, rows: Sequence[tuple[Request, Think]]) -> None:
         """Think about what many bodies have decided, worker after worker."""
         brain = self._running()
-        chunks: list[Transitions] = []
-        for request, think in rows:
+        if self._sources:
+            rows = [(request, self._numbered(think)) for request, think in rows]
+        for _, think in rows:
             if think.reward_ids is not None and think.reward_ids != self._reward_ids:
                 self._declare_rewards(think.reward_ids)
             if self._rewards is None:
                 raise RemoteProtocolError("think.rewards: they were not declared")
-            chunks.append(self._stack.bodies(think, self._bodies, request.blobs))
+        if self._setup.groups:
+            self._think_of_groups(brain, rows)
+            return
+        chunks = [self._stack.bodies(think, self._bodies, request.blobs) for request, think in rows]
+        if len(rows) > 1 and self._sources:
+            rows, chunks = self._in_view(rows, chunks)
         self._thoughts += sum(map(len, chunks))
         workers = [think.worker for _, think in rows]
         if self._arrays:
@@ -502,14 +543,79 @@ class BrainHost(AgentHost):
             objectives.append(np.nan if objective is None else objective)
         return replace(picked(chunk, kept), data=data, objectives=np.array(objectives, np.float64))
 
+    def _numbered(self, think: Think) -> Think:
+        """Return what a muscle of one source tells with the numbers that its bodies have among those of the agent."""
+        places = self._sources[think.source] if think.source < len(self._sources) else np.zeros(0, np.int64)
+        rows = np.frombuffer(think.rows or b"", ROW_NUMBER)
+        if len(rows) and int(rows.max()) >= len(places):
+            raise RemoteProtocolError(f"think.rows: expected numbers below {len(places)}, found {int(rows.max())}")
+        return replace(think, rows=places[rows].astype(ROW_NUMBER).tobytes())
+
+    def _in_view(
+        self, rows: Sequence[tuple[Request, Think]], chunks: Sequence[Transitions]
+    ) -> tuple[list[tuple[Request, Think]], list[Transitions]]:
+        """Return what the muscles of each worker tell as if one had told it: in agent view."""
+        told: list[tuple[Request, Think]] = []
+        found: list[Transitions] = []
+        for _, mine in groupby(zip(rows, chunks, strict=True), lambda pair: pair[0][1].worker):
+            pairs = list(mine)
+            numbers = np.concatenate([np.frombuffer(think.rows or b"", ROW_NUMBER) for (_, think), _ in pairs])
+            order = np.argsort(numbers)
+            request, think = pairs[0][0]
+            told.append((request, replace(think, rows=numbers[order].tobytes())))
+            found.append(taken(joined_transitions([chunk for _, chunk in pairs]), order.tolist()))
+        return told, found
+
+    def _make_groups(self, rng: Any) -> None:
+        """Make what each group of bodies has of its own; the first has what an agent without groups has."""
+        parts, self._memories, self._stacks = self._parts, [self._memory], [self._stack]
+        for number, part in enumerate(parts[1:], start=1):
+            memory = Memory(rng=rng)
+            memory.declare(part.sensors, part.actuators)
+            self._memories.append(memory)
+            self._stacks.append(Stack(self._setup.agent, part.sensor_layout, part.actuator_layout, number))
+
+    def _think_of_groups(self, brain: Brain, rows: Sequence[tuple[Request, Think]]) -> None:
+        """Think about what bodies of several groups have decided: group by group, or one by one in agent view."""
+        parts: list[list[tuple[Request, Think]]] = [[] for _ in self._stacks]
+        for request, think in rows:
+            for part, mine in zip(parts, by_groups(think, *self._group_layouts), strict=True):
+                part += [] if mine is None else [(request, mine)]
+        each: list[tuple[int, int, int, Transitions, Think]] = []  # number of the worker, row; place, where it is
+        numbers = {worker: i for i, worker in enumerate(dict.fromkeys(think.worker for _, think in rows))}
+        workers = [think.worker for _, think in rows]
+        for stack, memory, part in zip(self._stacks, self._memories, parts, strict=True):
+            chunks = [stack.bodies(think, self._bodies, request.blobs) for request, think in part]
+            if len(part) > 1 and self._sources:
+                part, chunks = self._in_view(part, chunks)
+            self._thoughts += sum(map(len, chunks))
+            told = list(zip(chunks, (think for _, think in part), strict=True))
+            if not self._arrays:
+                for chunk, think in told:
+                    places = enumerate(np.frombuffer(think.rows or b"", ROW_NUMBER).tolist())
+                    each += [(numbers[think.worker], row, i, chunk, think) for i, row in places]
+            elif told:
+                brain.memory = memory
+                for chunk, think in told if memory.size_limit > 0 else ():
+                    self._recall(chunk, think, slice(None))
+                self._learn(brain, joined_transitions(chunks), workers)
+        for _, _, i, chunk, think in sorted(each, key=lambda one: one[:2]):
+            self._recall(chunk, think, slice(i, i + 1))
+            self._hooks.step = int(chunk.step[i])
+            self._hear("thinking", brain.thinking, (chunk.muscle[i], chunk.data[i]), [think.worker])
+        brain.memory = self._memory
+
     def _recall(self, chunk: Transitions, think: Think, part: slice) -> None:
-        """Write some rows of many into the memory."""
+        """Write some rows of many into the memory of their group, which is the brain's now."""
+        memory = self._memories[chunk.group]
+        if len(self._memories) > 1:
+            self._running().memory = memory
         data: Any = chunk.data[part]
         applied = chunk.actions
         if think.proposed is not None:
             applied = matrix(self._applied_layout, think.applied, len(chunk), "applied")
         terminated, truncated = chunk.terminated[part], chunk.truncated[part]
-        self._memory.extend(
+        memory.extend(
             chunk.muscle[part],
             sensor_readings=chunk.observations[part],
             actuator_setpoints=chunk.actions[part],
@@ -532,7 +638,13 @@ class BrainHost(AgentHost):
         self._hear("learn", brain.learn, (batch,), workers)
 
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
-        self._reply(request, message.worker, self._signals.pop(message.worker, None))
+        self._reply(request, message, self._signals.pop(message.worker, None))
+
+    def _snapshot_of_model(self) -> list[Any]:
+        """Return the newest update with its number, as it travels."""
+        blobs: list[bytes] = []
+        data = serialize(self._last_update, blobs, "update")
+        return [self._version, msgpack.packb(data), blobs]
 
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
@@ -626,17 +738,21 @@ class BrainHost(AgentHost):
             )
         return each
 
-    def _reply(self, request: Request, worker: int, signal: dict[str, Any] | None) -> None:
-        muscle = self._muscle(worker)
+    def _reply(self, request: Request, message: BrainJoin | Think | UpdateAsked, signal: dict[str, Any] | None) -> None:
+        worker = message.worker
+        muscle = seat = self._muscle(worker)
+        if message.source:
+            seat = self._seat_name(message)
         newest = self._updates.get(muscle) or self._updates.get("")
-        if newest is not None and newest.version <= self._has.get(muscle, 0):
+        if not message.follows or (newest is not None and newest.version <= self._has.get(seat, 0)):
             newest = None
-        self._has[muscle] = self._version
+        if message.follows:
+            self._has[seat] = self._version
         excused, noted = (None, None) if not self._notes.due else self._notes.pop(worker)
         blobs: list[bytes] = [] if newest is None else newest.blobs
         filters, published = self._filters, None
-        if filters is not None and filters.version > self._has_filters.get(muscle, 0):
-            self._has_filters[muscle] = filters.version
+        if filters is not None and filters.version > self._has_filters.get(seat, 0):
+            self._has_filters[seat] = filters.version
             blobs = list(blobs)
             published = filters.travelling(blobs)
         thought = Thought(
@@ -647,18 +763,30 @@ class BrainHost(AgentHost):
             excused=excused,
             statistics=noted,
             together=1 if self._learn_every < 2 else self._learn_every - self._thoughts % self._learn_every,
+            version=None if newest is None or not self._bodies else newest.version,
         )
         self.participant.reply(request, thought, blobs)
 
     def _muscle(self, worker: int) -> str:
         return f"{self._setup.agent}/{worker}"
 
+    def _seat_name(self, message: BrainJoin | BrainLeave | Think | UpdateAsked) -> str:
+        """Return the name of one of the muscles of a worker."""
+        muscle = self._muscle(message.worker)
+        return f"{muscle}/{message.source}" if message.source else muscle
+
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
         assert self._rewards is not None
         layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout, self._rewards)
         self._remember = Remember(self._memory, *layouts)
-        self._stack.declare(self._rewards)
+        for stack, rewards in zip(self._stacks, self._reward_layouts, strict=True):
+            stack.declare(rewards)
+        if len(self._parts) > 1:
+            kinds = [[part[0] for part in self._parts], [part[1] for part in self._parts], self._reward_layouts]
+            self._group_layouts = [Groups(layouts, self._of_group) for layouts in kinds]
+            for memory, rewards in zip(self._memories[1:], self._reward_layouts[1:], strict=True):
+                memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])
 
     def _running(self) -> Brain:
         if self._brain is None:

@@ -274,6 +274,9 @@ class Judgement:
         self._transforming = self._hooks(tolerated_errors, "transformer", start.transformer)
         self.reward: Reward | None = self._make("reward", start.reward, self._rewarding)
         self.transformer: StateTransformer | None = self._make("transformer", start.transformer, self._transforming)
+        self.paying, self.showing = self._rewarding, self._transforming  # the hooks of both
+        self.lenient = self.reward is not None and self._rewarding.tolerated_errors is not None
+        """Whether the environment's own rewards may have to stand for those of the document."""
         self.once = None if self.reward is None else Once(self.reward)
         self.silent = self.once is None and self.transformer is None
         """Whether there is neither."""
@@ -327,6 +330,12 @@ class Judgement:
             baseline.static_world_model,
             baseline.rewards_available,
         )
+
+    def declared(self, rewards: list[RewardInformation]) -> Layout:
+        """Return the layout of the rewards that the document's reward pays, in a phase with bodies."""
+        assert self.reward is not None
+        given = self._rewarding("declare", self.reward.declare, rewards)
+        return self._rewarding("declare", layout_of, "reward", given)  # type: ignore[no-any-return]
 
     def finish(
         self, state: EnvironmentState, check: Callable[[list[RewardInformation]], Any] | None

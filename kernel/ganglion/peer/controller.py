@@ -406,6 +406,8 @@ class ControllerHost:
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
+                **{name: a[name] for name in ("source", "follows", "pool") if name in a},
+                groups=a.get("groups"),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -439,7 +441,7 @@ class ControllerHost:
             "name": str(plugin["name"]),
             "worker": setup.worker,
             "mode": Mode(setup.mode),
-            "agents": tuple(actor.name for actor in phase.actors),
+            "agents": tuple(dict.fromkeys(actor.name for actor in phase.actors)),
             "environments": tuple(world.uid for world in phase.worlds),
             "sensors": {a.name: tuple(str(s["id"]) for s in a.setup["sensors"]) for a in phase.actors},
             **identity(setup.stream),
@@ -476,5 +478,7 @@ def _bodies_of(bodies: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]) ->
     agents = list(dict.fromkeys(body["agent"] for body in bodies))
     mine = [body for body in bodies if body["environment"] == setup["uid"]]
     rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]
+    for row, body in zip(rows, mine, strict=True):
+        row += [] if body.get("reward") is None else [body["reward"]]
     each = {key: setup[key] for key in ("max_steps", "budget_steps", "budget_episodes")}
     return {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}

@@ -9,7 +9,7 @@ from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process, show_failure
-from ganglion.peer.bodies import Bodies
+from ganglion.peer.bodies import Bodies, JudgedBodies
 from ganglion.peer.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.host import Host
@@ -21,7 +21,7 @@ from ganglion.peer.step.layout import Field, Layout, declaration
 from ganglion.peer.values import plain
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest, StepBatch
 from ganglion.sdk.flow import Mode, SimTime
-from ganglion.sdk.information import Template, resolve_flags
+from ganglion.sdk.information import RewardInformation, SensorInformation, Template, resolve_flags
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
@@ -79,15 +79,24 @@ class EnvironmentHost(Host):
             "mode": Mode(start.mode),
             **identity(start.stream),
         }
-        self._judgement = Judgement(loader, start, self._tolerated_errors, attributes)
-        self._generators = {"rng": attributes["rng"], **self._judgement.generators}
+        judged = None
+        if start.bodies is None:
+            self._judgement = Judgement(loader, start, self._tolerated_errors, attributes)
+        else:  # there is none of the environment as a whole
+            none = replace(start, reward=None, transformer=None)
+            self._judgement = Judgement(loader, none, self._tolerated_errors, attributes)
+            if start.reward or start.transformer or any(len(row) > 6 for row in start.bodies):
+                judged = JudgedBodies(loader, start, self._tolerated_errors, attributes)
+        self._judged = judged
+        made = self._judgement.generators if judged is None else judged.generators
+        self._generators = {"rng": attributes["rng"], **made}
         attributes["reward"] = self._judgement.once
         environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
         self._environment = environment
         self._bodies: Bodies | None = None
         environment.index = start.index or 0
         if start.bodies is not None:
-            self._bodies = self._read(Bodies, environment, start, self._hooks)
+            self._bodies = self._read(Bodies, environment, start, self._hooks, judged)
         says_itself = self._read(speaks, type(environment))
         self._sensors: Layout  # known once it has declared them
         self._setpoint_layout: Layout
@@ -157,7 +166,7 @@ class EnvironmentHost(Host):
             ticks=ticks,
             timestamp=timestamp,
             reward_ids=reward_ids,
-            world_state=None if judgement.transformer is None else self._left(state),
+            world_state=None if judgement.transformer is None else self._left(state.world_state),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
         )
 
@@ -207,8 +216,10 @@ class EnvironmentHost(Host):
         """Advance by one step with these bodies."""
         self._steps += 1
         self._hooks.step = self._steps
+        if self._judged is not None:
+            self._judged.show_step(self._steps)
         rows = bodies.rows_of(update)
-        readings, earned, flags, simtime, own = bodies.step(rows, update.setpoints)
+        readings, earned, flags, simtime, own, left = bodies.step(rows, update.setpoints)
         ticks, timestamp = self._pass_time(simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
         return EnvironmentUpdated(
@@ -221,6 +232,8 @@ class EnvironmentHost(Host):
             flags=flags.tobytes(),
             first_rows=first_rows,
             first_readings=first_readings,
+            world_state=None if left is None or self._judged is None else self._left(left),
+            excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
         )
 
     def tick(self) -> None:
@@ -252,6 +265,8 @@ class EnvironmentHost(Host):
             closed = self._hooks("shutdown", self._environment.shutdown)
             self._hooks.close()
             self._judgement.close()
+            if self._judged is not None:
+                self._judged.close()
             self._environment = None
             if closed is not None and not closed:
                 raise self._fault(f"shutdown: expected None or True, found {closed!r:.80}: it says that it failed")
@@ -273,7 +288,8 @@ class EnvironmentHost(Host):
 
     def _snapshot_of(self, environment: Environment) -> Snapshot:
         """Return what takes all generators, reward and transformer; the environment says itself what it is."""
-        made = {"reward": self._judgement.reward, "transformer": self._judgement.transformer}
+        made: dict[str, Any] = {"reward": self._judgement.reward, "transformer": self._judgement.transformer}
+        made |= {} if self._judged is None else self._judged.parts
         given = {"environment": environment, "environment.reward": environment.reward}
         streams = {f"stream {name}": stream for name, stream in self._generators.items()}
         return Snapshot({n: (one, ()) for n, one in made.items() if one is not None}, given=given | streams)
@@ -384,6 +400,9 @@ class EnvironmentHost(Host):
             readings = self._read(bodies.begin, self._start.episode_stream, whole)
         else:
             readings = self._readings(sensors)
+        if self._judged is not None and bodies is not None:
+            sensors = _informations(SensorInformation, sensors, bodies.shown)
+            rewards = _informations(RewardInformation, rewards, bodies.paid)
         ticks, timestamp = self._pass_time(baseline.simtime)
         return EnvironmentDeclared(
             sensors=[declaration(s.uid, s.space, None, s.value_ids) for s in sensors],
@@ -469,12 +488,12 @@ class EnvironmentHost(Host):
             return self._read(EnvironmentState, *result)  # type: ignore[no-any-return]
         raise self._wrong("expected an EnvironmentState or (sensors, rewards, done)", result)
 
-    def _left(self, state: EnvironmentState) -> Any:
+    def _left(self, world_state: Any) -> Any:
         """Return what a transformer left of the world's state for the store."""
-        if state.world_state is None:
+        if world_state is None:
             return None
         try:
-            return plain(state.world_state, "world_state")
+            return plain(world_state, "world_state")
         except (TypeError, ValueError) as error:
             raise self._fault(str(error), self._judgement.told_by(self._hooks)) from error
 
@@ -552,6 +571,15 @@ class EnvironmentHost(Host):
 
     def _wrong(self, expected: str, found: Any) -> AuthorError:
         return self._fault(f"{expected}, found {type(found).__name__}")
+
+
+def _informations(kind: Any, declared: Any, layout: Any) -> list[Any]:
+    """Return informations of a layout, with what the environment says of those that are its own."""
+    known = {it.uid: it for it in declared}
+    return [
+        known[uid] if uid in known and known[uid].space == space else kind(None, space, uid)
+        for uid, space in layout.pairs()
+    ]
 
 
 def speaks(cls: type[Environment]) -> bool:

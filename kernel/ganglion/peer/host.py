@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from ganglion.errors import DocumentError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
 from ganglion.peer.conversation import Request
 from ganglion.peer.filters import FilterStack, tag_of
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Snapshot, State
-from ganglion.peer.step.layout import Layout
+from ganglion.peer.step.layout import Layout, of_group
 from ganglion.peer.values import deserialize
 from ganglion.sdk.flow import Mode
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
+from ganglion.sdk.information import ActuatorInformation, Group, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import derive, generator_from_words
 
@@ -36,9 +39,19 @@ class Host:
         return {f"{self.kind}.{call}": getattr(self, call) for call in self.calls}
 
 
+class Part(NamedTuple):
+    """Hold the declarations of one group of bodies, of all that an agent has where there are no groups."""
+
+    sensor_layout: Layout
+    actuator_layout: Layout
+    sensors: list[SensorInformation]
+    actuators: list[ActuatorInformation]
+
+
 class AgentHost(Host):
     """Keep what an agent's part was set up with: declarations, memory, filters, snapshot."""
 
+    _of_group: Any = None  # the group of each body, None where all are of one
     participant: Participant  # set before anything is served
     _setup: Any
     _memory: Memory
@@ -58,21 +71,52 @@ class AgentHost(Host):
         self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
         self._hooks = self._hooks_of(self.kind, setup.plugin, f"{self.kind} {where}")
         seed_process(setup.stream)
-        self._sensor_layout, self._actuator_layout = Layout.of(setup.sensors), Layout.of(setup.actuators)
-        sensors = self._sensor_layout.sensors(setup.sensors)
-        actuators = self._actuator_layout.noops(setup.actuators)
-        for it in (*sensors, *actuators):
-            it.space.seed(generator_from_words(derive(setup.stream, "space", it.uid)))
+        count = 1 + max((setup.groups or {}).values(), default=0)
+        self._parts = [self._part(setup, number) for number in range(count)]
+        self._sensor_layout, self._actuator_layout, sensors, actuators = self._parts[0]
         self._rewards: Layout | None = None
         self._reward_ids: list[dict[str, Any]] | None = None
         attributes = {
             **self._given,
             "sensors": () if setup.filters else sensors,
             "actuators": () if setup.filters else actuators,
+            "groups": self._groups(setup) if setup.bodies else (),
             "static_world_models": deserialize(setup.static_models or {}, (), "setup.static_models"),
             **identity(setup.stream),
         }
         return sensors, actuators, attributes
+
+    def _part(self, setup: Any, number: int) -> Part:
+        seen, moved = of_group(setup.sensors, number), of_group(setup.actuators, number)
+        sensors, actuators = Layout.of(seen), Layout.of(moved)
+        found = Part(sensors, actuators, sensors.sensors(seen), actuators.noops(moved))
+        for it in (*found.sensors, *found.actuators):
+            of = (it.uid, number) if number else (it.uid,)
+            it.space.seed(generator_from_words(derive(setup.stream, "space", *of)))
+        return found
+
+    def _groups(self, setup: Any) -> tuple[Group, ...]:
+        """Return what authors are told of the groups of bodies, and keep the group of each body."""
+        of = [(setup.groups or {}).get(row[0], 0) for row in setup.bodies]
+        self._of_group = None if len(self._parts) == 1 else np.array(of)
+        coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies]
+        return tuple(
+            Group(
+                part.sensors, part.actuators, [at for at, group in zip(coordinates, of, strict=True) if group == number]
+            )
+            for number, part in enumerate(self._parts)
+        )
+
+    def _check_groups(self, takes: bool) -> None:
+        """Refuse what takes one group of bodies where there are several, and filters there."""
+        groups = self._setup.groups
+        if groups and self._setup.filters:
+            raise DocumentError(f"agent {self._setup.agent}: filters of bodies of several groups are not built yet")
+        if groups and not takes:
+            each = [", ".join(uid for uid in groups if groups[uid] == n) for n in range(len(self._parts))]
+            what = f"{self.kind} {self._setup.plugin['name']}"
+            text = f"its bodies are of {len(each)} groups of unequal ids or spaces ({'; '.join(each)})"
+            raise DocumentError(f"agent {self._setup.agent}: {text}, and {what} takes one: takes_groups is False")
 
     def _hooks_of(self, kind: str, plugin: Mapping[str, Any], where: str) -> Hooks:
         return Hooks.of(self._loader, kind, plugin, where, self._tolerated_errors, f"{kind}:{self._setup.agent}")
@@ -82,7 +126,9 @@ class AgentHost(Host):
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations
-        self._rewards = Layout.of(declarations, missing=True)
+        parts = range(len(self._parts))
+        self._reward_layouts = [Layout.of(of_group(declarations, number), missing=True) for number in parts]
+        self._rewards = self._reward_layouts[0]
         self._memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in self._rewards.pairs()])
 
     # -- the journal --------------------------------------------------------------------------------------------------

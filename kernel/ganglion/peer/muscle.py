@@ -11,7 +11,7 @@ import numpy as np
 
 from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
-from ganglion.peer.acting import Acting
+from ganglion.peer.acting import Acting, ActingGroups
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
@@ -39,7 +39,9 @@ from ganglion.wire.messages import (
     MuscleReady,
     MuscleReset,
     MuscleSetup,
-    Nothing,
+    PolicyAsked,
+    Swap,
+    Swapped,
     Think,
     Thought,
     UpdateAsked,
@@ -50,7 +52,7 @@ _Read = tuple[list[Any], Any]
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
 _ACTUATORS = {ActuatorInformation}
-_OURS = ("memory", "bodies", "sensors", "actuators", "static_world_models", "model_reader")
+_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
@@ -59,7 +61,7 @@ class MuscleHost(AgentHost):
     """Host one muscle per phase, with its objective and its memory."""
 
     kind = "muscle"
-    calls = ("setup", "act", "reset", "shutdown")
+    calls = ("setup", "act", "swap", "reset", "shutdown")
 
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader)
@@ -79,7 +81,7 @@ class MuscleHost(AgentHost):
         self._memory = Memory()
         self._memory.declare(sensors, actuators)
         self._told_rewards = False
-        self._acting: Acting | None = None
+        self._acting: Acting | ActingGroups | None = None
         coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
         attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup), "bodies": coordinates}
         if setup.rewards is not None:
@@ -91,7 +93,6 @@ class MuscleHost(AgentHost):
         if setup.bodies:
             attributes |= identity(setup.bodies[0][3])
         muscle: Muscle = hooks("__init__", lambda: self._loader.make("muscle", setup.plugin, attributes))
-        self._muscle = muscle
         self._filters = None
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
         if setup.bodies is not None:
@@ -112,6 +113,7 @@ class MuscleHost(AgentHost):
         self._takes_arrays = takes_arrays(muscle)
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
+        self._muscle = muscle
         for one in self._muscles():
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
@@ -120,42 +122,70 @@ class MuscleHost(AgentHost):
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
+        self._follows = setup.follows
+        self._version = 0  # of the update by which bodies decide
         if setup.brain is not None:
-            thought = self._ask("brain.join", BrainJoin(worker=setup.worker), None)
+            thought = self._ask("brain.join", BrainJoin(setup.worker, setup.source, setup.follows), None)
             self._receive(thought.filters)
             self._update(thought)
             self._learned |= thought.statistics or {}
-        else:
+        if setup.brain is None or not setup.follows:
             self._prepare(muscle)
         return MuscleReady(blocks=True, bodies=None if setup.bodies is None else len(setup.bodies))
 
+    def swap(self, request: Request, swap: Swap) -> Swapped:
+        """Decide by another model of the pool from now on, or by the current one."""
+        self._running()
+        self._stands = True
+        if self._setup.pool is None or self._acting is None:
+            raise RemoteProtocolError("muscle.swap: this muscle plays by no pool")
+        ask = self.participant.ask(self._setup.pool, "brain.policy", PolicyAsked(swap.draw), self._think_s)
+        thought: Thought = deserialized(*self.participant.gather([ask], blobs=True)[0])
+        self._follows = not swap.draw
+        self._acting.learning = swap.learns
+        self._due = None
+        self._update(thought)
+        self._version = thought.version or 0
+        return Swapped(self._version)
+
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
         """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
-        setup, bodies = self._setup, self._setup.bodies
-        together = takes_arrays(muscle) and self._objective.batched
-        muscles, objectives, memories = [muscle], [self._objective], []
-        if not together:
-            memories = [self._memory]
-            for row in bodies[1:]:
-                memory = Memory()
-                memory.declare(sensors, actuators)
-                memories.append(memory)
+        setup, arrays = self._setup, takes_arrays(muscle)
+        self._check_groups(muscle.takes_groups or not arrays)
+        together = arrays and self._objective.batched
+        parts = []
+        for number, part in enumerate(self._parts):
+            bodies = [row for row in setup.bodies if not setup.groups or setup.groups[row[0]] == number]
+            muscles, objectives, memories = [] if number else [muscle], [] if number else [self._objective], []
+            if not together:
+                memories = [] if number else [self._memory]
+            for row in bodies[len(objectives) : 1 if together else None]:
                 streams = identity(derive(setup.objective_stream, "body", row[0], row[1]))
                 own = {**self._given, **streams}
                 objectives.append(self._judging("__init__", self._loader.make, "objective", setup.objective, own))
-        if not takes_arrays(muscle):
-            for row, memory in zip(bodies[1:], memories[1:], strict=True):
-                own = attributes | identity(row[3]) | {"memory": memory}
+            for _ in [] if together else bodies[len(memories) :]:
+                memory = Memory()
+                memory.declare(part.sensors, part.actuators)
+                memories.append(memory)
+            for row in [] if arrays else bodies[len(muscles) :]:
+                of_body = {"memory": memories[len(muscles)], "sensors": part.sensors, "actuators": part.actuators}
+                own = attributes | identity(row[3]) | of_body
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
-        layouts, noops = (self._sensor_layout, self._actuator_layout), [it.value for it in actuators]
-        filters = None
-        if setup.filters:
-            filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
-            sensors, actuators = muscle.sensors, muscle.actuators
-        informations, hooks = (Template(sensors), actuators), (self._hooks, self._judging)
-        self._acting = Acting(setup, layouts, informations, hooks, muscles, objectives, memories, noops, filters)
+            layouts, noops = (part.sensor_layout, part.actuator_layout), [it.value for it in part.actuators]
+            filters: BodyFilters | None = None
+            shown: Any = (part.sensors, part.actuators)
+            if setup.filters:  # of one group
+                filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
+                shown = sensors, actuators = muscle.sensors, muscle.actuators
+            informations, hooks = (Template(shown[0]), shown[1]), (self._hooks, self._judging)
+            own_setup, acts_by = replace(setup, bodies=bodies), [muscle] if arrays else muscles
+            made = (own_setup, layouts, informations, hooks, acts_by, objectives, memories, noops, filters, number)
+            parts.append(Acting(*made))
+        self._acting = parts[0]
+        if self._of_group is not None:
+            self._acting = ActingGroups(parts, self._of_group, [part.sensor_layout for part in self._parts])
         if self._rewards is not None:
-            self._acting.declare(self._rewards)
+            self._acting.declare(self._reward_layouts)
         return sensors, actuators
 
     def _filters_of_bodies(self, muscles: Sequence[Muscle], sensors: Any, actuators: Any) -> BodyFilters:
@@ -178,7 +208,7 @@ class MuscleHost(AgentHost):
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
         if self._acting is not None and self._rewards is not None:
-            self._acting.declare(self._rewards)
+            self._acting.declare(self._reward_layouts)
 
     def _muscles(self) -> Sequence[Muscle]:
         """Return the objects that act: one, or one per body."""
@@ -217,7 +247,9 @@ class MuscleHost(AgentHost):
                 brain = self._setup.brain
                 if self._kept:
                     self._send_kept(None)
-                self.participant.call(brain, "brain.leave", BrainLeave(self._worker), span_s("brain.leave", {}))
+                self.participant.call(
+                    brain, "brain.leave", BrainLeave(self._worker, self._setup.source), span_s("brain.leave", {})
+                )
             for one in self._muscles():
                 self._hooks("teardown", one.teardown)
             self._hooks.close()
@@ -239,7 +271,7 @@ class MuscleHost(AgentHost):
 
     def _newest_of_brain(self) -> Thought:
         assert self._setup.policy is not None
-        pending = self.participant.ask(self._setup.policy, "brain.policy", Nothing(), self._think_s)
+        pending = self.participant.ask(self._setup.policy, "brain.policy", PolicyAsked(), self._think_s)
         return deserialized(*self.participant.gather([pending], blobs=True)[0])
 
     # -- the journal --------------------------------------------------------------------------------------------------
@@ -254,12 +286,12 @@ class MuscleHost(AgentHost):
         if self._acting is not None:
             parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i}
             parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in enumerate(self._acting.objectives) if i}
-        layouts = (self._sensor_layout, self._actuator_layout, self._seen_layout, self._own_layout)
+        layouts = [layout for part in self._parts for layout in part[:2]] + [self._seen_layout, self._own_layout]
         return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows that has been set up; nothing is decided and open."""
-        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters]
+        due = None if self._due is None else [self._due.update, self._due.signal, self._due.filters, self._due.version]
         return {
             "rewards": self._reward_ids,
             "told": self._told_rewards,
@@ -268,19 +300,21 @@ class MuscleHost(AgentHost):
             "learned": self._learned,
             "together": self._together,
             "acting": None if self._acting is None else self._acting.state(),
+            "follows": [self._follows, self._version],
             "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
         self._told_rewards = books["told"]
         self._learned, self._together = dict(books["learned"]), books["together"]
+        self._follows, self._version = books["follows"]
         self._begin_episode(books["episode"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
             for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
                 memory.restore(rows)
         due = books["due"]
-        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2])
+        self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2], version=due[3])
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _prepare_filters(self, filters: ActingFilters | BodyFilters) -> None:
@@ -375,7 +409,7 @@ class MuscleHost(AgentHost):
             learned=learned,
         )
 
-    def _act_for(self, acting: Acting, act: Act, position: Position | None) -> Acted:
+    def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
         """Complete and make the decisions of many bodies."""
         self._stands = True
         if act.reward_ids is not None and self._rewards is None:
@@ -388,7 +422,9 @@ class MuscleHost(AgentHost):
             else:
                 reward_ids = None if self._told_rewards else self._reward_ids
                 self._told_rewards = True
+                source = (self._setup.source, self._follows)
                 think = replace(think, round=act.round, workers=act.workers, reward_ids=reward_ids)
+                think = think if source == (0, True) else replace(think, source=source[0], follows=source[1])
                 thought = self._ask("brain.think", think, position)
             acting.receive(self._published(thought.filters))
             if thought.fresh:
@@ -399,10 +435,12 @@ class MuscleHost(AgentHost):
             learned, self._learned = self._learned, {}
         if self._due is not None:
             due, self._due = self._due, None
+            self._version = due.version or 0
             if self._takes_updates:
                 self._update(due)
         setpoints, statistics = acting.decide(act)
         told = self._filters is not None and setpoints is not None and self._tells_proposals
+        versioned = self._setup.pool is not None or (self._setup.brain is not None and self._follows)
         return Acted(
             setpoints=setpoints,
             proposed=acting.proposed if told else None,
@@ -411,6 +449,7 @@ class MuscleHost(AgentHost):
             statistics=statistics,
             excused=self._excused(thought),
             learned=learned,
+            version=self._version if versioned else None,
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
@@ -566,7 +605,7 @@ class MuscleHost(AgentHost):
 
     def _ask_newest(self, act: Act, position: Position | None) -> Thought:
         """Ask for the newest update, without a row."""
-        asked = UpdateAsked(worker=self._worker, round=act.round, workers=act.workers)
+        asked = UpdateAsked(self._worker, act.round, act.workers, self._setup.source, self._follows)
         return self._ask("brain.update", asked, position)
 
     def _ask(self, call: str, message: Any, position: Position | None, blobs: Sequence[bytes] = ()) -> Thought:
@@ -583,6 +622,7 @@ class MuscleHost(AgentHost):
         return deserialized(thought, parts)
 
     def _update(self, thought: Thought) -> None:
+        self._version = self._version if thought.version is None else thought.version
         if thought.fresh and self._muscle is not None:
             for one in self._muscles():
                 self._hooks.excused(None, "update", one.update, thought.update)

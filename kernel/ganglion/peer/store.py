@@ -25,7 +25,13 @@ _COMMIT_ROWS = 1000
 _COMMIT_BYTES = STREAM_CREDIT_BYTES // 2  # a writer of large rows would else wait for the clock with its credit spent
 _REPLAY_ROWS = 100_000  # during a replay only what memory should not hold needs to be durable
 _GAP_S = 10.0  # a writer that notices the loss of a batch sends it again much sooner
-_TOLD_OF_PHASES = ("phase", "signal", "brain")  # what a resumed run withdraws of its newest phases
+_TOLD_OF_PHASES = (
+    "phase",
+    "signal",
+    "brain",
+    "opponents",
+    "ratings",
+)  # what a resumed run withdraws of its newest phases
 COMMIT_S = 0.05
 """Rows wait at most so long for others to share their transaction."""
 _REPORT_MAX_S = 60.0  # a wait is told at once, then after 2, 4, 8, 16, 32, 60, 120 s

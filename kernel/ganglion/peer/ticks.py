@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,19 @@ from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
+from ganglion.peer.play import Play, play_of
 from ganglion.peer.records import pack
-from ganglion.peer.step.layout import ROW_NUMBER, Field, Layout, blocks_of, declaration, shape_of, writable_copy
+from ganglion.peer.step.layout import (
+    ROW_NUMBER,
+    Field,
+    Groups,
+    Layout,
+    blocks_of,
+    declaration,
+    of_group,
+    shape_of,
+    writable_copy,
+)
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
 from ganglion.peer.trial import WIRE_BITS
 from ganglion.peer.world import Actor, Phase, World
@@ -35,6 +46,8 @@ from ganglion.wire.messages import (
     EnvironmentUpdate,
     EnvironmentUpdated,
     MuscleReset,
+    Swap,
+    Swapped,
     Verdict,
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
@@ -55,23 +68,28 @@ def _joined(runs: Iterable[Array]) -> bytes:
 
 
 class _Columns:
-    """Copy the values of some ids of one layout to ids of another, of many bodies at once."""
+    """Copy the values of some ids of one layout to ids of another, of many bodies at once.
 
-    def __init__(self, source: Layout, target: Layout, places: Sequence[tuple[int, int]]) -> None:
+    The matrices of each begin at a number of their own, where they stand behind those of other layouts.
+    """
+
+    def __init__(
+        self, source: Layout, target: Layout, places: Sequence[tuple[int, int]], begin: int = 0, to: int = 0
+    ) -> None:
         found: list[tuple[int, int, int, int, int]] = []  # runs and first columns of both, count
         for one, other in places:
-            (i, begin, end, _), (k, at, _, _) = source.place(one), target.place(other)
+            (i, start, end, _), (k, at, _, _) = source.place(one), target.place(other)
             size = source.runs[i].dtype.itemsize
-            piece = (i, begin // size, k, at // target.runs[k].dtype.itemsize, (end - begin) // size)
+            piece = (i, start // size, k, at // target.runs[k].dtype.itemsize, (end - start) // size)
             if found and found[-1][0] == i and found[-1][2] == k:
-                _, first, _, to, count = found[-1]
-                if (first + count, to + count) == (piece[1], piece[3]):
-                    found[-1] = (i, first, k, to, count + piece[4])
+                _, first, _, end_of, count = found[-1]
+                if (first + count, end_of + count) == (piece[1], piece[3]):
+                    found[-1] = (i, first, k, end_of, count + piece[4])
                     continue
             found.append(piece)
         self._pieces = [
-            (i, slice(first, first + n), k, slice(to, to + n), n == source.runs[i].width == target.runs[k].width)
-            for i, first, k, to, n in found
+            (begin + i, slice(a, a + n), to + k, slice(b, b + n), n == source.runs[i].width == target.runs[k].width)
+            for i, a, k, b, n in found
         ]
 
     def __call__(self, source: Runs, rows: Array | None, target: Runs, to: Array | None) -> None:
@@ -129,45 +147,86 @@ class _World:
 class _Link:
     """What lies between an agent and one environment: whose bodies they are, and which columns are whose."""
 
-    def __init__(self, agent: _Agent, world: _World, places: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+    def __init__(
+        self, agent: _Agent, world: _World, group: int, places: Mapping[str, Sequence[tuple[int, int]]]
+    ) -> None:
         self.agent, self.world = agent, world
-        mine = (world.rows >= agent.first) & (world.rows < agent.first + agent.count)
+        mine = np.isin(world.rows, agent.rows)
         self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
-        self.places = world.rows[mine] - agent.first  # and among those of the agent
+        self.places = np.searchsorted(agent.rows, world.rows[mine])  # and among those of the agent
         self.whole = len(self.seats) == world.count
-        self.sensors = _Columns(world.sensors, agent.sensors, places["sensors"])
-        self.rewards = _Columns(world.rewards, agent.rewards, places["rewards"])
-        self.actuators = _Columns(agent.actuators, world.actuators, [(i, k) for k, i in places["actuators"]])
+        sensors, rewards, actuators = agent.sensors, agent.rewards, agent.actuators
+        self.sensors = _Columns(world.sensors, sensors.layouts[group], places["sensors"], to=sensors.firsts[group])
+        self.rewards = _Columns(world.rewards, rewards.layouts[group], places["rewards"], to=rewards.firsts[group])
+        setpoints = [(i, k) for k, i in places["actuators"]]
+        self.actuators = _Columns(actuators.layouts[group], world.actuators, setpoints, actuators.firsts[group])
 
 
 class _Agent:
-    """One agent: the readings, rewards and open decisions of its bodies, in its own order."""
+    """One agent: the readings, rewards and open decisions of its bodies, in its own order.
 
-    def __init__(self, actor: Actor, first: int, table: Sequence[Mapping[str, Any]], rewards: Layout) -> None:
-        self.actor, self.first, self.count, self.rewards = actor, first, len(table), rewards
-        self.sensors, self.actuators = Layout.of(actor.setup["sensors"]), actor.actuators
+    Where its bodies decide by models of several sources there is one of these for each, with the bodies of that.
+    """
+
+    def __init__(
+        self, actor: Actor, rows: Array, table: Sequence[Mapping[str, Any]], rewards: Sequence[Layout]
+    ) -> None:
+        self.actor, self.rows, self.count = actor, rows, len(table)
+        self._dense = len(rows) == rows[-1] - rows[0] + 1  # they lie together in the table of the worker
+        self.numbers: Array | None = None  # of the bodies among all those of the agent
+        if "places" in actor.setup:
+            self.numbers = np.array(actor.setup["places"], ROW_NUMBER)
+        self.policy, self.versioned = str(table[0]["policy"]), False  # whether an answer has told of a version
+        self.version = np.zeros(self.count, np.int64)  # of the model by which the open decision was made
+        self.sources, self.source = int(actor.setup.get("sources", 1)), int(actor.setup.get("source", 0))
+        groups = actor.setup.get("groups")
+        of = None if groups is None else np.array([groups[body["environment"]] for body in table])
+        self.several = of is not None
+        self.rewards = Groups(rewards, of)
+        self.sensors, self.actuators = (
+            Groups([Layout.of(of_group(actor.setup[what], number)) for number in range(len(rewards))], of)
+            for what in ("sensors", "actuators")
+        )
         self.brain = actor.setup.get("brain")
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
         self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
-        self.earned = rewards.zeros(n)
+        self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.decided = np.zeros(n, bool)
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
+        self.returns: Array | None = None  # of the episode, where sides are rated
         self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
-        self.changes = _transform(table, rewards.width)
+        self.changes = _transform(table)
         self.entries: list[list[Any]] = []
         self.weight = self.size_bytes = 0
-        self.row_bytes = _ROW_BYTES + sum((*self.sensors.sizes, *self.actuators.sizes, *rewards.sizes))
+        self.row_bytes = _ROW_BYTES + sum(
+            groups.size_bytes() for groups in (self.sensors, self.actuators, self.rewards)
+        )
+
+    def spans(self, places: Array) -> list[slice]:
+        """Return which of bodies sorted by groups are those of each group that has any."""
+        return [span for _, _, span in self.sensors.parts(places) if span.start < span.stop]
+
+    def among(self, rows: Array) -> Any:
+        """Return which of these rows, ascending, are of its bodies: a slice, or a mask."""
+        if self._dense:
+            return slice(*np.searchsorted(rows, (self.rows[0], self.rows[-1] + 1)).tolist())
+        return np.isin(rows, self.rows)
+
+    def places_of(self, rows: Array) -> Array:
+        """Return the places of rows that are of its bodies."""
+        found: Array = rows - self.rows[0] if self._dense else np.searchsorted(self.rows, rows)
+        return found
 
     STATE = (
         *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
-        *("number", "tick", "episode", "decisions", "given", "counted", "noted"),
+        *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
     )
 
 
@@ -191,7 +250,7 @@ class Sent(NamedTuple):
     setpoints: Runs
 
 
-def _transform(table: Sequence[Mapping[str, Any]], width: int) -> tuple[Array, Array, Array, Array] | None:
+def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
     """Return factor, shift and bounds of the rewards of each body; None where nothing is changed."""
     infinite = {"low": -np.inf, "high": np.inf}
     found = [
@@ -264,12 +323,14 @@ class Ticks:
             for e, (world, rows, clock) in enumerate(zip(phase.worlds, self.core.rows, clocks, strict=True))
         ]
         self.agents: list[_Agent] = []
-        for name, bodies in groupby(enumerate(table), lambda pair: str(pair[1]["agent"])):
-            rows = list(bodies)
-            self.agents.append(self._agent(phase.by_name[name], rows[0][0], [body for _, body in rows]))
-        self.agents.sort(key=lambda agent: phase.actors.index(agent.actor))
+        owners = np.array([str(body["agent"]) for body in table])
+        for actor in phase.actors:
+            rows = np.flatnonzero(owners == actor.name)
+            rows = rows[actor.setup["places"]] if "places" in actor.setup else rows
+            if len(rows):
+                self.agents.append(self._agent(actor, rows, [table[row] for row in rows.tolist()]))
         self.table = [(str(body["agent"]), int(body["b"])) for body in table]
-        self.owner = {row: agent for agent in self.agents for row in range(agent.first, agent.first + agent.count)}
+        self.owner = {row: agent for agent in self.agents for row in agent.rows.tolist()}
         self._boundaries = _Boundaries(phase, self)
         self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
@@ -286,37 +347,50 @@ class Ticks:
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
         self._base = (setup.phase, setup.worker, self.number, 0)
+        self._play = (
+            play_of(self.agents, table, self.core) if any("pool" in a.actor.setup for a in self.agents) else None
+        )
+        self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
+        self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
 
     @property
     def _several(self) -> bool:
         return self.participants is not None and any(len(workers) > 1 for workers in self.participants.values())
 
     # -- the set-up ---------------------------------------------------------------------------------------------------
-    def _agent(self, actor: Actor, first: int, table: list[Mapping[str, Any]]) -> _Agent:
-        local = actor.setup["locals"]
-        worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[first : first + len(table)].tolist())]
-        rewards = list(worlds[0].rewards.ids if local["rewards"] is None else local["rewards"])
+    def _agent(self, actor: Actor, rows: Array, table: list[Mapping[str, Any]]) -> _Agent:
+        groups = actor.setup.get("groups")
+        worlds = [self.worlds[e] for e in dict.fromkeys(self.core.environment[rows].tolist())]
+        mine = [world for world in self.worlds if world.world.uid in actor.setup["environments"]]
+        layouts: list[Layout] = []
+        places: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        actor.reward_declarations = []
+        for number, local in enumerate(actor.setup["locals"]):
+            members = [world for world in mine if groups is None or groups[world.world.uid] == number]
+            rewards = list(members[0].rewards.ids if local["rewards"] is None else local["rewards"])
+            for world in members:
+                for uid in rewards:
+                    if uid not in world.rewards.index:
+                        known = ", ".join(world.rewards.ids) or "none"
+                        text = f"{uid!r} is no reward of environment {world.world.uid}: {known}"
+                        raise DocumentError(f"agent {actor.name}: rewards: {text}")
+                places[world.number] = {
+                    "sensors": [(world.sensors.index[uid], i) for i, uid in enumerate(local["sensors"])],
+                    "rewards": [(world.rewards.index[uid], i) for i, uid in enumerate(rewards)],
+                    "actuators": [(world.actuators.index[uid], i) for i, uid in enumerate(local["actuators"])],
+                }
+            spaces = [members[0].rewards.spaces[members[0].rewards.index[uid]] for uid in rewards]
+            prefix = f"{members[0].world.uid}." if len(members) == 1 else ""
+            boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
+            layouts.append(Layout([f"{prefix}{uid}" for uid in rewards], boxes))
+            own = {} if groups is None else {"group": number}
+            actor.reward_declarations += [{**declaration(uid, space), **own} for uid, space in layouts[-1].pairs()]
+        found = _Agent(actor, rows, table, layouts)
         for world in worlds:
-            for uid in rewards:
-                if uid not in world.rewards.index:
-                    known = ", ".join(world.rewards.ids) or "none"
-                    text = f"{uid!r} is no reward of environment {world.world.uid}: {known}"
-                    raise DocumentError(f"agent {actor.name}: rewards: {text}")
-        spaces = [worlds[0].rewards.spaces[worlds[0].rewards.index[uid]] for uid in rewards]
-        prefix = f"{worlds[0].world.uid}." if len(worlds) == 1 else ""
-        boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
-        layout = Layout([f"{prefix}{uid}" for uid in rewards], boxes)
-        found = _Agent(actor, first, table, layout)
-        for world in worlds:
-            places = {
-                "sensors": [(world.sensors.index[uid], i) for i, uid in enumerate(local["sensors"])],
-                "rewards": [(world.rewards.index[uid], i) for i, uid in enumerate(rewards)],
-                "actuators": [(world.actuators.index[uid], i) for i, uid in enumerate(local["actuators"])],
-            }
-            link = _Link(found, world, places)
+            group = 0 if groups is None else int(groups[world.world.uid])
+            link = _Link(found, world, group, places[world.number])
             found.links.append(link)
             world.links.append(link)
-        actor.reward_declarations = [declaration(uid, space) for uid, space in layout.pairs()]
         return found
 
     def _check_zero(self) -> None:
@@ -337,7 +411,8 @@ class Ticks:
         keys = ("agent", "environment", "b", "role", "team", "group", "learn")
         each = [self.worlds[e].each for e in self.core.environment.tolist()]
         table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
-        records.add(["bodies", setup.phase, [[*(body[key] for key in keys), own] for body, own in table]])
+        rows = [[*(body[key] for key in keys), own, body["policy"]] for body, own in table]
+        records.add(["bodies", setup.phase, rows])
 
     @property
     def _parts(self) -> list[_World | _Agent]:
@@ -357,7 +432,8 @@ class Ticks:
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
-            "worker": [self.step, self.number, self.round, self.participants, self._tolerated],
+            "worker": [self.step, self.number, self.round, self.participants, self._tolerated, self._wave],
+            "play": None if self._play is None else self._play.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -373,8 +449,10 @@ class Ticks:
         self._shown = writable_copy(state["begun"])
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
-        self.step, self.number, self.round, self.participants, self._tolerated = state["worker"]
+        self.step, self.number, self.round, self.participants, self._tolerated, self._wave = state["worker"]
         self._base = (*self._base[:2], self.number, 0)
+        if self._play is not None:
+            self._play.restore(state["play"])
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -399,6 +477,8 @@ class Ticks:
         core = self.core
         if not self._several:  # else workers go from tick to tick together
             core.skip()
+        if self._play is not None:
+            self._swap(self._play)
         due = core.due()
         deciding = core.deciding(due)
         self._act(deciding)
@@ -412,17 +492,19 @@ class Ticks:
         phase = self.phase
         asked: list[Asked] = []
         for agent in self.agents:
-            low, high = np.searchsorted(deciding, (agent.first, agent.first + agent.count))
-            if low < high or agent.ends:
-                asked.append(self._asked(agent, deciding[low:high] - agent.first))
+            mine = deciding[agent.among(deciding)]
+            if len(mine) or agent.ends:
+                asked.append(self._asked(agent, agent.places_of(mine)))
+        if self._sourced:
+            asked = self._seated(asked)
         pendings = [self._ask(one.agent, one.message, 0) for one in asked]
-        passing = self._passing({one.agent.actor.name for one in asked})
-        answers = phase.participant.gather([*pendings, *passing.values()])
+        passing = self._passing([one.agent for one in asked])
+        answers = phase.participant.gather([*pendings, *(pending for _, pending in passing)])
         if phase.programs:
-            actors = [*(one.agent.actor for one in asked), *map(phase.by_name.__getitem__, passing)]
+            actors = [*(one.agent.actor for one in asked), *(agent.actor for agent, _ in passing)]
             answers = heard(actors, answers, [*(len(one.deciding) for one in asked), *[0] * len(passing)])
-        for name, answer in zip(passing, answers[len(asked) :], strict=True):
-            self._wish(name, answer)
+        for (agent, _), answer in zip(passing, answers[len(asked) :], strict=True):
+            self._wish(agent.actor.name, answer)
         for one, answer in zip(asked, answers, strict=False):
             self._complete(one, answer)
         self._seal_over()
@@ -432,7 +514,9 @@ class Ticks:
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
-        places, fresh = deciding, self.core.fresh[agent.first + deciding]
+        if agent.several:
+            deciding = deciding[agent.sensors.sorted(deciding)]
+        places, fresh = deciding, self.core.fresh[agent.rows[deciding]]
         flags = np.where(fresh, DECIDE | FIRST, DECIDE).astype(np.uint8)
         earned = [run[places] for run in agent.earned]
         if fresh.any():
@@ -444,15 +528,16 @@ class Ticks:
             places = np.concatenate([*(end[0] for end in ends), places])
             flags = np.concatenate([*(end[1] for end in ends), flags])
             order = np.argsort(places, kind="stable")  # in agent view; an end stands before what begins anew
+            if agent.several:
+                order = order[agent.sensors.sorted(places[order])]
             places, flags = places[order], flags[order]
             readings, earned = (
                 [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
                 for place, now in ((2, readings), (3, earned))
             )
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
-        blocks, rewards = blocks_of(readings), blocks_of(earned)
-        if not agent.actor.blocks:
-            blocks, rewards = agent.sensors.rows(blocks, len(places)), agent.rewards.rows(rewards, len(places))
+        as_rows = not agent.actor.blocks
+        blocks, rewards = agent.sensors.blocks(readings, places, as_rows), agent.rewards.blocks(earned, places, as_rows)
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
             blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
@@ -474,6 +559,8 @@ class Ticks:
         values = np.array([np.nan if value is None else value for value in objectives], "<f8")
         if count < len(places):
             places, flags, earned = places[done], flags[done], [run[done] for run in earned]
+        if agent.returns is not None:
+            agent.returns[places] += sum(run.sum(axis=1) for run in earned)
         known = ~np.isnan(values)
         np.add.at(agent.given, places[known], values[known])
         np.add.at(agent.counted, places[known], 1)
@@ -483,37 +570,44 @@ class Ticks:
         if learned:
             noted = noted or [None] * count
             noted[0] = {**(noted[0] or {}), **learned}
-        agent.entries.append(
-            [
-                places.astype(ROW_NUMBER).tobytes(),
-                agent.episode[places].astype("<i4").tobytes(),
-                agent.number[places].astype("<i4").tobytes(),
-                agent.tick[places].astype("<i4").tobytes(),
-                _joined(run[places] for run in agent.seen),
-                _joined(run[places] for run in agent.setpoints),
-                _joined(run[places] for run in agent.proposed) if agent.proposed else None,
-                _joined(earned),
-                values.tobytes(),
-                (flags & (TERMINATED | TRUNCATED)).tobytes(),
-                noted if any(noted) else None,
-            ]
-        )
+        for span in [slice(None)] if not agent.several else agent.spans(places):
+            self._note_actions(agent, places, span, earned, values, flags, noted)
         agent.weight += count
         agent.size_bytes += count * agent.row_bytes
         if agent.weight >= _ROWS_OPEN_MAX or agent.size_bytes >= _ROWS_OPEN_BYTES:
             self._hand_on_actions(agent)
 
+    def _note_actions(
+        self, agent: _Agent, of: Array, span: slice, earned: Runs, values: Array, flags: Array, noted: list[Any]
+    ) -> None:
+        """Record the decisions of bodies of one group, which are those at a span of these."""
+        places = of[span]
+        agent.entries.append(
+            [
+                (places if agent.numbers is None else agent.numbers[places]).astype(ROW_NUMBER).tobytes(),
+                agent.episode[places].astype("<i4").tobytes(),
+                agent.number[places].astype("<i4").tobytes(),
+                agent.tick[places].astype("<i4").tobytes(),
+                _joined(run[places] for run in agent.sensors.own(agent.seen, places)),
+                _joined(run[places] for run in agent.actuators.own(agent.setpoints, places)),
+                _joined(run[places] for run in agent.actuators.own(agent.proposed, places)) if agent.proposed else None,
+                _joined(run[span] for run in agent.rewards.own(earned, places)),
+                values[span].tobytes(),
+                (flags[span] & (TERMINATED | TRUNCATED)).tobytes(),
+                noted[span] if any(noted[span]) else None,
+                agent.policy,
+                agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
+            ]
+        )
+
     def _decide(self, agent: _Agent, places: Array, answer: Acted) -> None:
         """Take the decisions of an answer, and give them to the environments of these bodies."""
-        count, layout = len(places), agent.actuators
-        given = answer.setpoints or []
-        if not layout.fits(given, count):
-            try:
-                given = layout.checked(given, "setpoints", finite=True, count=count)
-            except RemoteProtocolError as error:
-                raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
-        setpoints = layout.matrices(given, count)
-        rows = agent.first + places
+        count = len(places)
+        try:
+            setpoints = agent.actuators.matrices(answer.setpoints or [], places, "setpoints", finite=True)
+        except RemoteProtocolError as error:
+            raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
+        rows = agent.rows[places]
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
             kept[places] = run
@@ -528,10 +622,14 @@ class Ticks:
         agent.decisions[places] += 1
         agent.episode[places] = self.core.episode[rows]
         agent.tick[places] = self.core.tick
+        if answer.version is not None:
+            agent.version[places], agent.versioned = answer.version, True
         agent.decided[places] = True
         if answer.statistics:
             agent.noted |= {int(places[int(i)]): noted for i, noted in answer.statistics.items()}
         self.core.fresh[rows] = False
+        if self._play is not None:
+            self._play.decided(agent, count)
         for link in agent.links:
             if len(agent.links) == 1:
                 seats, chosen = (None if link.whole and count == agent.count else link.seats[places]), None
@@ -542,11 +640,12 @@ class Ticks:
 
     def _propose(self, agent: _Agent, places: Array, given: Field) -> None:
         """Keep what a muscle proposed itself, for the records."""
-        if not agent.actuators.fits(given, len(places)):
-            error = RemoteProtocolError(f"proposed: expected blocks of {len(places)} bodies")
-            raise wrong_answer(agent.actor.peer, "muscle.act", error)
+        try:
+            proposed = agent.actuators.matrices(given, places, "proposed")
+        except RemoteProtocolError as error:
+            raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
         agent.proposed = agent.proposed or agent.actuators.zeros(agent.count)
-        for kept, run in zip(agent.proposed, agent.actuators.matrices(given, len(places)), strict=True):
+        for kept, run in zip(agent.proposed, proposed, strict=True):
             kept[places] = run
 
     def _update(self, due: Sequence[int], deciding: Array) -> None:
@@ -611,6 +710,8 @@ class Ticks:
             ended = rows[effective != 0]
         if len(ended):
             self._end(ended, effective[np.searchsorted(rows, ended)])
+        if over and self._play is not None:
+            self._play.ended[world.number] = core.tick
         self._over += over
         if len(begun):
             self._began(world, first, begun)
@@ -712,12 +813,12 @@ class Ticks:
     def _end(self, rows: Array, flags: Array) -> None:
         """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none."""
         for agent in self.agents:
-            low, high = np.searchsorted(rows, (agent.first, agent.first + agent.count))
-            if low == high:
+            own = agent.among(rows)
+            places = agent.places_of(rows[own])
+            if not len(places):
                 continue
-            places = rows[low:high] - agent.first
             open_ones = agent.decided[places]
-            places, mine = places[open_ones], flags[low:high][open_ones]
+            places, mine = places[open_ones], flags[own][open_ones]
             if len(places):
                 ends = mine & np.uint8(TERMINATED | TRUNCATED)
                 readings, earned = ([run[places] for run in runs] for runs in (agent.readings, agent.earned))
@@ -727,12 +828,41 @@ class Ticks:
     def _tell_ends(self) -> None:
         """Tell agents how episodes ended, before their next decisions, and record these episodes."""
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
-        answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
+        if self._sourced:
+            asked = self._seated(asked)
+        if self._sourced and self._apart:  # what a brain hears is in their order
+            answers = [self.phase.participant.gather([self._ask(one.agent, one.message, 2)])[0] for one in asked]
+        else:
+            answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
         if self.phase.programs:
             answers = heard([one.agent.actor for one in asked], answers, [0] * len(asked))
         for one, answer in zip(asked, answers, strict=True):
             self._complete(one, answer)
         self._seal_over()
+
+    # -- opponents ----------------------------------------------------------------------------------------------------
+    def _swap(self, play: Play) -> None:
+        """Have muscles decide by other models where that is due, and record by which."""
+        due = play.due()
+        if not due:
+            return
+        asked = []
+        for place in due:
+            peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
+            position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
+            asked.append(self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position))
+        answers: list[Swapped] = self.phase.participant.gather(asked)
+        setup = self.phase.setup
+        for place, answer in zip(due, answers, strict=True):
+            rows = [[self.core.tick, row, answer.version] for row in play.agents[place].rows.tolist()]
+            self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
+
+    def _rate(self, play: Play, over: Over) -> None:
+        """Rate the sides of an environment whose episode is over, and record how good they are."""
+        rows = play.rate(over.environment)
+        if rows:
+            setup = self.phase.setup
+            self.phase.records.add(["ratings", setup.phase, setup.worker, rows])
 
     # -- what is said to agents ---------------------------------------------------------------------------------------
     def _ask(self, agent: _Agent, message: Act, leg: int) -> Any:
@@ -743,16 +873,42 @@ class Ticks:
         own = [self.phase.setup.worker]
         return own if self.participants is None else self.participants.get(name, own)
 
-    def _passing(self, asked: set[str]) -> dict[str, Any]:
+    def _passing(self, asked: Sequence[_Agent]) -> list[tuple[_Agent, Any]]:
         """Have the agents pass that their brains await in this round together with others, and that are not asked."""
         if not self._several:
-            return {}
-        found = {}
+            return []
+        found = []
         for agent in self.agents:
-            name, workers = agent.actor.name, self._workers(agent.actor.name)
-            if name not in asked and agent.brain is not None and self.phase.setup.worker in workers:
+            workers = self._workers(agent.actor.name)
+            if agent not in asked and agent.brain is not None and self.phase.setup.worker in workers:
                 message = Act([], decide=False, round=self.round, workers=workers, passing=True)
-                found[name] = self._ask(agent, message, 0)
+                if agent.sources > 1:
+                    message = replace(message, workers=self._seats(agent))
+                found.append((agent, self._ask(agent, message, 0)))
+        return found
+
+    def _seats(self, agent: _Agent) -> list[int]:
+        """Return the numbers of all muscles that a brain awaits in a round of several workers."""
+        mine = [other.source for other in self.agents if other.actor.name == agent.actor.name and other.brain]
+        return [worker * agent.sources + source for worker in self._workers(agent.actor.name) for source in mine]
+
+    def _seated(self, asked: Sequence[Asked]) -> list[Asked]:
+        """Return messages with the round in which a brain awaits all muscles of its agent, those of one worker too.
+
+        Where workers go their own ways, or end one after the other, a muscle is a round of its own.
+        """
+        self._wave += 1
+        setup, found = self.phase.setup, []
+        for one in asked:
+            agent, message = one.agent, one.message
+            if agent.sources > 1 and self._several:
+                message = replace(message, workers=self._seats(agent))
+            elif agent.sources > 1:
+                mates = [other.agent for other in asked if other.agent.actor.name == agent.actor.name]
+                mates = [agent] if self._apart else [mate for mate in mates if mate.brain]
+                seats = [setup.worker * mate.sources + mate.source for mate in mates]
+                message = replace(message, workers=seats, round=self.round if self._apart else self._wave)
+            found.append(one._replace(message=message))
         return found
 
     def _wish(self, name: str, answer: Acted) -> None:
@@ -828,6 +984,8 @@ class Ticks:
         rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
         if len(rows):
             self._end(rows, np.full(len(rows), TRUNCATED, np.uint8))
+        if over and self._play is not None:
+            self._play.ended[world.number] = self.core.tick
         self._over += over
 
     def _renew(self) -> None:
@@ -895,7 +1053,7 @@ class Ticks:
 
     def next_agents(self, step: int) -> list[str]:
         """Return the agents that act or pass in the next round: all of them."""
-        return [agent.actor.name for agent in self.agents]
+        return list(dict.fromkeys(agent.actor.name for agent in self.agents))
 
     def take_reports(self) -> list[dict[str, Any]] | None:
         """Return the episodes that have ended since the last call; None if there are none."""
@@ -928,6 +1086,8 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
+            if self._play is not None and one.row is None:
+                self._rate(self._play, one)
             self._reports.append({**told, **flags, "agents": means})
             returns = {name: agent["sum"] for name, agent in means.items()}
             self._newest = {**told, "returns": returns, "reason": one.reason}
@@ -950,7 +1110,7 @@ class Ticks:
 
     def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
         """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
-        found: dict[str, Any] = {}
+        sums: dict[str, list[Any]] = {}  # decisions, sum and count of the objectives
         for link in self.worlds[over.environment].links:
             agent = link.agent
             if whose is not None and agent is not whose:
@@ -959,14 +1119,16 @@ class Ticks:
             if over.row is not None:
                 if self.owner[over.row] is not agent:
                     continue
-                places = np.array([over.row - agent.first])
+                places = agent.places_of(np.array([over.row]))
             decisions, counted = int(agent.decisions[places].sum()), int(agent.counted[places].sum())
             if decisions:
-                total = float(agent.given[places].sum()) if counted else None
-                mean = None if total is None else total / counted
-                found[agent.actor.name] = {"decisions": decisions, "sum": total, "mean": mean}
+                mine = sums.setdefault(agent.actor.name, [0, 0.0, 0])
+                mine[:] = mine[0] + decisions, mine[1] + float(agent.given[places].sum()), mine[2] + counted
             agent.given[places], agent.counted[places], agent.decisions[places] = 0.0, 0, 0
-        return found
+        return {
+            name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
+            for name, (n, total, counted) in sums.items()
+        }
 
     def hand_on(self) -> None:
         """Hand on all rows so far, so that a paused phase can be looked at in the store."""

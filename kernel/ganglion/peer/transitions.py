@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.step.layout import Field, Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Field, Groups, Layout
 from ganglion.peer.values import SIMPLE, copied, deserialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
@@ -124,8 +124,8 @@ def _parts(blocks: list[Any], count: int) -> list[Field]:
 class Stack:
     """Stack the rows of an agent into transitions."""
 
-    def __init__(self, agent: str, sensors: Layout, actuators: Layout) -> None:
-        self._body = (agent, 0)
+    def __init__(self, agent: str, sensors: Layout, actuators: Layout, group: int = 0) -> None:
+        self._body, self._group = (agent, 0), group
         self._sensors, self._actuators = sensors, actuators
         self._rewards: Layout | None = None
 
@@ -194,6 +194,7 @@ class Stack:
             episode=episodes,
             step=decisions,
             data=data,
+            group=self._group,
         )
 
 
@@ -210,13 +211,44 @@ def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
     return layout.side_by_side(runs) if runs else np.empty((count, 0), layout.dtype)
 
 
+def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups) -> list[Think | None]:
+    """Return the decisions of each group as if they had come alone; None of a group without any.
+
+    Raises:
+        RemoteProtocolError: Fields do not have what rows of these groups need.
+    """
+    assert sensors.of is not None
+    places = np.frombuffer(think.rows or b"", ROW_NUMBER)
+    if len(places) and int(places.max()) >= len(sensors.of):
+        raise RemoteProtocolError(f"think.rows: expected numbers below {len(sensors.of)}, found {int(places.max())}")
+    if (np.diff(sensors.of[places]) < 0).any() or type(think.data) is not list:
+        raise RemoteProtocolError("think: expected rows of one group after those of another, and data of each")
+    layouts = {"readings": sensors, "applied": actuators, "rewards": rewards, "next_readings": sensors}
+    fields = {name: groups.fields(getattr(think, name), places, f"think.{name}") for name, groups in layouts.items()}
+    found: list[Think | None] = []
+    for (_, _, span), data, *values in zip(sensors.parts(places), think.data, *fields.values(), strict=True):
+        numbers = [
+            (part or b"")[span.start * size : span.stop * size]
+            for part, size in ((think.rows, 2), (think.flags, 1), (think.decisions, 8), (think.episodes, 8))
+        ]
+        own = dict(zip(("rows", "flags", "decisions", "episodes"), numbers, strict=True))
+        given: dict[str, Any] = {**dict(zip(fields, values, strict=True)), **own}
+        none = span.start == span.stop
+        found.append(None if none else replace(think, objective=think.objective[span], data=data, **given))
+    return found
+
+
 def picked(chunk: Transitions, rows: Sequence[int]) -> Transitions:
     """Return some rows."""
-    if len(rows) == len(chunk):
-        return chunk
+    return chunk if len(rows) == len(chunk) else taken(chunk, rows)
+
+
+def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
+    """Return these rows in this order."""
     values = {part.name: getattr(chunk, part.name) for part in fields(Transitions)}
     found: dict[str, Any] = {
-        name: v[list(rows)] if isinstance(v, np.ndarray) else [v[i] for i in rows] for name, v in values.items()
+        name: v[list(rows)] if isinstance(v, np.ndarray) else v if name == "group" else [v[i] for i in rows]
+        for name, v in values.items()
     }
     return Transitions(**found)
 
@@ -228,7 +260,9 @@ def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:
     found: dict[str, Any] = {}
     for part in fields(Transitions):
         values = [getattr(chunk, part.name) for chunk in chunks]
-        if all(isinstance(value, np.ndarray) for value in values):
+        if part.name == "group":
+            found[part.name] = values[0]
+        elif all(isinstance(value, np.ndarray) for value in values):
             found[part.name] = np.concatenate(values)
         else:
             found[part.name] = [one for value in values for one in value]

@@ -17,7 +17,7 @@ from ganglion.peer.contract import Declared, difference
 from ganglion.peer.lost import CommandHistory
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows
-from ganglion.peer.step.layout import Cut, Field, Layout
+from ganglion.peer.step.layout import Cut, Field, Layout, of_group
 from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
@@ -478,11 +478,13 @@ class Phase:
     def declare_rewards(self, agents: Iterable[Actor]) -> None:
         """Record which rewards agents and environments have."""
         for actor in agents:
-            self._declare(None, actor.name, actor.reward_declarations or [])
+            groups = actor.setup.get("groups")
+            for uid in groups or [None]:  # of several groups each environment has its own
+                self._declare(uid, actor.name, of_group(actor.reward_declarations or [], groups[uid] if groups else 0))
         for world in self.worlds:
             self._declare(world.uid, None, full_ids(world.uid, world.rewards or []))
 
-    def _declare(self, environment: str | None, agent: str | None, rewards: list[dict[str, Any]]) -> None:
+    def _declare(self, environment: str | None, agent: str | None, rewards: Sequence[Mapping[str, Any]]) -> None:
         """Record what rewards there are: they may be known only now."""
         rows = declaration_rows(rewards)
         self.records.add(["declare", self.setup.phase, environment, agent, "reward", rows])

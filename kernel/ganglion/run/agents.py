@@ -22,13 +22,30 @@ class ResolvedAgent:
 
     With bodies the declarations are those of one body: under full ids if all bodies are in one environment, else under
     local ones. `locals` are the local ids of `sensors`, `actuators` and `rewards`; rewards None are all that there are.
+    Bodies of unequal local ids or spaces are several groups: `groups` tells the number of that of each environment,
+    a declaration has the number as `group`, and `locals` has an entry for each.
     """
 
     plan: AgentPlan
     sensors: list[dict[str, Any]]
     actuators: list[dict[str, Any]]
     environments: list[str]
-    locals: dict[str, list[str] | None] | None = None
+    locals: list[dict[str, list[str] | None]] | None = None
+    groups: dict[str, int] | None = None
+
+    def parts(self) -> list[tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]]:
+        """Return for each group its environments, sensors and actuators."""
+        groups = self.groups
+        if groups is None:
+            return [(self.environments, self.sensors, self.actuators)]
+        return [
+            (
+                [uid for uid in self.environments if groups[uid] == number],
+                [row for row in self.sensors if row["group"] == number],
+                [row for row in self.actuators if row["group"] == number],
+            )
+            for number in range(len(self.locals or ()))
+        ]
 
 
 def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]:
@@ -89,8 +106,10 @@ def declaration_rows(
             told = {"id": STATIC_MODEL, "model": declared["static_model"]}
             rows.append((STATIC_MODEL, uid, None, [told]))
     for agent in agents:
-        rows.append(("sensor", None, agent.plan.name, agent.sensors))
-        rows.append(("actuator", None, agent.plan.name, agent.actuators))
+        for uids, sensors, actuators in agent.parts():
+            for own in uids if agent.groups else [None]:  # of several groups each environment has its own
+                rows.append(("sensor", own, agent.plan.name, sensors))
+                rows.append(("actuator", own, agent.plan.name, actuators))
     return rows
 
 
@@ -137,54 +156,58 @@ class _Search:
         return ResolvedAgent(agent, [row for _, row in seen], [row for _, row in moved], touched)
 
     def agent_of_bodies(self, agent: AgentPlan) -> ResolvedAgent:
-        """Return an agent with the declarations of one of its bodies, which must be equal in all environments."""
+        """Return an agent with the declarations of one of its bodies, or of one of each group."""
         where = {body.environment for body in self._bodies if body.agent == agent.name}
         uids = [uid for uid in self._order if uid in where]
         if not uids:  # idle: its ids are for other phases
-            return ResolvedAgent(agent, [], [], [], {"sensors": [], "actuators": [], "rewards": None})
-        whole = [f"{uid}.*" for uid in uids]
-        name = f"agent {agent.name}"
-        rows: dict[str, list[dict[str, Any]]] = {}
+            return ResolvedAgent(agent, [], [], [], [{"sensors": [], "actuators": [], "rewards": None}])
+        whole, name = [f"{uid}.*" for uid in uids], f"agent {agent.name}"
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for what, ids, places, known in (
             ("sensors", agent.sensors, agent.sensors_at, self._sensors),
             ("actuators", agent.actuators, agent.actuators_at, self._actuators),
         ):
             picked = self._pick(ids or whole, places if ids else [], known, f"{name}: {what}", self._unknown)
-            rows[what] = self._of_one_body(agent, what, uids, picked)
-        return ResolvedAgent(
-            agent,
-            rows["sensors"] if len(uids) > 1 else full_ids(uids[0], rows["sensors"]),
-            rows["actuators"] if len(uids) > 1 else full_ids(uids[0], rows["actuators"]),
-            uids,
-            {
-                "sensors": [row["id"] for row in rows["sensors"]],
-                "actuators": [row["id"] for row in rows["actuators"]],
-                "rewards": self._rewards_of_one_body(agent, uids),
-            },
-        )
+            found[what] = self._of_bodies(agent, what, uids, picked)
+        rewards = self._rewards_of_bodies(agent, uids)
+        alike: list[tuple[Any, list[str]]] = []
+        for uid in uids:
+            mine = [rewards[uid], *([(row["id"], row["space"]) for row in rows[uid]] for rows in found.values())]
+            if not any(mine[1:]) and (agent.sensors or agent.actuators):
+                text = f"{name}: it has a body in environment {uid}, of which it names neither sensors nor actuators"
+                self.faults.append(((agent.sensors_at or agent.actuators_at or [""])[0], text))
+            known_ones = next((members for one, members in alike if one == mine), None)
+            if known_ones is None:
+                alike.append((mine, [uid]))
+            else:
+                known_ones.append(uid)
+        groups = [members for _, members in alike]
+        sensors: list[dict[str, Any]] = []
+        actuators: list[dict[str, Any]] = []
+        locals_: list[dict[str, list[str] | None]] = []
+        for number, members in enumerate(groups):
+            first, own = members[0], {"group": number} if len(groups) > 1 else {}
+            for rows, what in ((sensors, "sensors"), (actuators, "actuators")):
+                given = found[what][first] if len(members) > 1 else full_ids(first, found[what][first])
+                rows += [{**row, **own} for row in given]
+            local: dict[str, list[str] | None] = {w: [row["id"] for row in found[w][first]] for w in found}
+            locals_.append({**local, "rewards": None if agent.rewards is None else [uid for uid, _ in rewards[first]]})
+        of = {uid: number for number, members in enumerate(groups) for uid in members}
+        return ResolvedAgent(agent, sensors, actuators, uids, locals_, of if len(groups) > 1 else None)
 
-    def _of_one_body(
+    def _of_bodies(
         self, agent: AgentPlan, what: str, uids: Sequence[str], picked: Sequence[tuple[str, dict[str, Any]]]
-    ) -> list[dict[str, Any]]:
-        """Return local declarations of one kind that hold in each of these environments."""
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return local declarations of one kind in each of these environments."""
         at = (agent.sensors_at if what == "sensors" else agent.actuators_at or [""])[:1]
-        place = at[0] if at else ""
         strange = next((row["id"] for uid, row in picked if uid not in uids), None)
         if strange is not None:
             text = f"agent {agent.name}: {what}: {strange!r} is of an environment in which the agent has no body"
-            self.faults.append((place, text))
-        found = {uid: [{**row, "id": row["id"][len(uid) + 1 :]} for own, row in picked if own == uid] for uid in uids}
-        first = found[uids[0]]
-        for uid in uids[1:]:
-            mine, other = ([(row["id"], row["space"]) for row in rows] for rows in (first, found[uid]))
-            if mine != other:
-                text = "bodies of several kinds in one agent are not built yet: expected equal ids and spaces in order"
-                text = f"agent {agent.name}: {what} differ between environments {uids[0]} and {uid}; {text}"
-                self.faults.append((place, f"{text}, found {_ids(first, found[uid])} and {_ids(found[uid], first)}"))
-        return first
+            self.faults.append((at[0] if at else "", text))
+        return {uid: [{**row, "id": row["id"][len(uid) + 1 :]} for own, row in picked if own == uid] for uid in uids}
 
-    def _rewards_of_one_body(self, agent: AgentPlan, uids: Sequence[str]) -> list[str] | None:
-        """Return the local ids of rewards that hold in each of these environments; None are all that there are."""
+    def _rewards_of_bodies(self, agent: AgentPlan, uids: Sequence[str]) -> dict[str, list[tuple[str, Any]]]:
+        """Return the local ids and shapes of rewards in each of these environments."""
         found: dict[str, list[str]] = {uid: [] for uid in uids}
         for i, full in enumerate(uids if agent.rewards is None else agent.rewards):
             at = agent.rewards_at[i] if agent.rewards is not None and i < len(agent.rewards_at) else ""
@@ -198,13 +221,8 @@ class _Search:
             else:
                 self._pick([full], [at], self._rewards, f"agent {agent.name}: rewards", self._late)
                 found[uid].append(full[len(uid) + 1 :])
-        different = next((uid for uid in uids[1:] if found[uid] != found[uids[0]]), None)
-        if different is not None and not self._late.intersection(uids):
-            both = " and ".join(", ".join(found[uid]) or "none" for uid in (uids[0], different))
-            text = f"agent {agent.name}: rewards differ between environments {uids[0]} and {different}"
-            text = f"{text}; bodies of several kinds in one agent are not built yet: expected equal ids in order"
-            self.faults.append((agent.rewards_at[0] if agent.rewards_at else "", f"{text}, found {both}"))
-        return None if agent.rewards is None else found[uids[0]]
+        shapes = {full: row["space"].get("shape") or [] for full, (_, row) in self._rewards.items()}
+        return {uid: [(one, shapes.get(f"{uid}.{one}")) for one in ids] for uid, ids in found.items()}
 
     def _pick(
         self, ids: Sequence[str], places: Sequence[str], known: _Known, what: str, late: Collection[str]
@@ -238,11 +256,3 @@ def replaying(phase: PhasePlan) -> list[AgentPlan]:
     if phase.mode != "train":
         return []
     return [agent for agent in phase.agents if agent.replay and agent.brain is not None]
-
-
-def _ids(rows: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> str:
-    """Return the ids of declarations in which they differ from others; with their spaces where these differ."""
-    if [row["id"] for row in rows] != [row["id"] for row in other]:
-        return ", ".join(row["id"] for row in rows) or "none"
-    different = [row for row, second in zip(rows, other, strict=True) if row["space"] != second["space"]]
-    return ", ".join(f"{row['id']} {row['space']!s:.120}" for row in different)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ganglion.errors import DocumentError
 from ganglion.run.effect import Effect, Event, Record, Services
-from ganglion.run.plan import AgentPlan, PhasePlan
+from ganglion.run.plan import AgentPlan, PhasePlan, sources_of
 from ganglion.wire.messages import BrainStore, BrainStored
 
 Own = Mapping[tuple[int, str], str]
@@ -188,8 +190,25 @@ class Inheritance:
         services, self._phase = self._services, phase
         found = {agent.name: services.model(phase, agent, self._own) for agent in phase.agents}
         self.first = {name: folder for name, folder in found.items() if folder is not None}
+        for agent in phase.agents:
+            self._freeze(agent)
         second = [agent for agent in phase.agents if agent.models and agent.brain is not None]
         self._second = {agent.name: services.second_folder(agent) for agent in second}
+
+    def _freeze(self, agent: AgentPlan) -> None:
+        """Look up the stored models by which bodies of an agent decide; DocumentError where there is none."""
+        for source in sources_of(self._phase.bodies, agent.name):
+            policy, part = source.policy, source.part_of(agent.name)
+            if policy.source != "frozen":
+                continue
+            folder = self.first.get(agent.name)
+            if policy.load is not None and part is not None:
+                meant = dataclasses.replace(agent, load=policy.load, load_at=policy.at)
+                folder = self._services.model(self._phase, meant, self._own)
+                if folder is not None:
+                    self.first[part] = folder
+            if folder is None:
+                raise DocumentError(f"{policy.at}: frozen: agent `{agent.name}` begins this phase without a model")
 
     def hand_on(self, agents: Iterable[AgentPlan]) -> None:
         """Let agents without brains leave the phase with what they began it with."""

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from ganglion.run.plan import NO_BRAIN, AgentPlan, BodyPlan, EnvironmentPlan, PhasePlan, PluginPlan, Recovery
+from ganglion.run.plan import (
+    NO_BRAIN,
+    AgentPlan,
+    BodyPlan,
+    EnvironmentPlan,
+    PhasePlan,
+    PluginPlan,
+    PolicyPlan,
+    Recovery,
+)
 
 
 def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
@@ -53,11 +62,22 @@ def _bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
         reward: dict[str, Any] = {"scale": body.scale, "offset": body.shift}
         if body.low is not None and body.high is not None:
             reward["clip"] = [body.low, body.high]
+        reward |= {} if body.reward is None else outline_plugin(body.reward)
         decision = {"period": body.period, "phase": body.offset, "between": body.between}
         match = {"agent": body.agent, "environment": body.environment, "body": body.b}
         tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}
-        rules.append({"match": match, "reward": reward, "decision": decision, **tags})
+        rules.append({"match": match, "reward": reward, "decision": decision, **tags, "policy": _policy(body.policy)})
     return {"product": "custom", "num": [[body.agent, body.environment, body.b] for body in bodies], "rules": rules}
+
+
+def _policy(policy: PolicyPlan) -> Any:
+    if policy.source == "latest":
+        return policy.source
+    if policy.source == "frozen":
+        return {"source": policy.source, **({} if policy.load is None else {"load": policy.load})}
+    keys = ("source", "window", "latest", "snapshot_every", "swap_every", "rotate_every", "agent")
+    rating = {"initial": policy.initial, "k": policy.k}
+    return {**{key: getattr(policy, key) for key in keys}, "rating": rating}
 
 
 def _timeline(environment: EnvironmentPlan) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
@@ -58,6 +58,7 @@ class Recovery:
 _INSIDE = {
     "muscle.setup": ("think",),
     "muscle.act": ("think",),
+    "muscle.swap": ("think",),
     "muscle.shutdown": ("leave",),
     "controller.setup": ("start",),
     "controller.start": ("setup", "think"),
@@ -202,12 +203,37 @@ class AgentPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyPlan:
+    """Say by which model a body decides; `at` is where the document says it.
+
+    `source` is `latest` (the current one), `frozen` (a stored one: that of `load`, None: that of the phase's begin) or
+    `pool`: the current one with probability `latest`, else one of the newest `window` snapshots of the model of
+    `agent` (None: its own), of which one is kept every `snapshot_every` learned transitions; drawn anew every
+    `swap_every` decisions. With `rotate_every` teams take turns: one learns by the current model for so many decisions.
+    `initial` and `k` are of the ratings.
+    """
+
+    source: str = "latest"
+    load: dict[str, Any] | None = None
+    window: int = 10
+    latest: float = 0.5
+    snapshot_every: int = 20_000
+    swap_every: int = 10_000
+    rotate_every: int | None = None
+    initial: float = 1200.0
+    k: float = 16.0
+    agent: str | None = None
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BodyPlan:
     """Describe one body of a phase: an incarnation of an agent in an environment.
 
     It decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0; between, its last
-    setpoint is repeated, or `noop` or `zero` is applied. Its reward is multiplied by `scale`, `shift` is added, then it
-    is cut off at `low` and `high`. With `learn` false its transitions are not told to the brain.
+    setpoint is repeated, or `noop` or `zero` is applied. What `reward` pays, or else its environment, is multiplied by
+    `scale`, `shift` is added, then it is cut off at `low` and `high`. With `learn` false its transitions are not told
+    to the brain.
     """
 
     agent: str
@@ -224,6 +250,51 @@ class BodyPlan:
     role: str | None = None
     team: str | None = None
     group: str | None = None
+    reward: PluginPlan | None = None
+    policy: PolicyPlan = PolicyPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Name bodies of an agent that decide by one model: `places` are their numbers among those of the agent.
+
+    There is a muscle for each in each worker. `name` is empty for the current model, else it begins with the source.
+    """
+
+    name: str
+    policy: PolicyPlan
+    team: str | None
+    bodies: list[BodyPlan]
+    places: list[int]
+
+    def part_of(self, agent: str) -> str | None:
+        """Return the agent with the source in brackets, None where it is the current model."""
+        return f"{agent}[{self.name}]" if self.name else None
+
+    @property
+    def learns(self) -> bool:
+        """Say whether a brain takes part: it is told of decisions, or tells of the current model."""
+        return self.policy.source == "latest" or any(body.learn for body in self.bodies)
+
+
+def sources_of(bodies: Sequence[BodyPlan] | None, agent: str) -> list[Source]:
+    """Return the sources by which an agent's bodies decide, in the order of their first bodies.
+
+    Teams that play by a pool draw each for themselves. An agent without bodies has the current model.
+    """
+    found: dict[tuple[Any, ...], Source] = {}
+    for place, body in enumerate(body for body in bodies or () if body.agent == agent):
+        policy, pooled = body.policy, body.policy.source == "pool"
+        said = "" if policy.source == "latest" else repr(dataclasses.replace(policy, at=""))
+        key = (policy.source, said, pooled and body.team)
+        if key not in found:
+            words = [policy.source, *([body.team] if pooled and body.team else [])]
+            same = sum(one.name.split(" #")[0] == " ".join(words) for one in found.values())
+            name = "" if policy.source == "latest" else " ".join([*words, *([f"#{same + 1}"] if same else [])])
+            found[key] = Source(name, policy, body.team if pooled else None, [], [])
+        found[key].bodies.append(body)
+        found[key].places.append(place)
+    return [*found.values()] or [Source("", PolicyPlan(), None, [], [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +416,7 @@ class Process:
     evaluation: bool = False  # of a worker that evaluates
     run_as: str | None = None  # user under whose name it runs, None: ours
     muscle: ProgramPlan | None = None  # of a muscle that is a program
+    part: str | None = None  # of a muscle that is not that of the current model: its agent with the source in brackets
 
     @property
     def program(self) -> ProgramPlan | None:
@@ -359,7 +431,7 @@ class Process:
     @property
     def label(self) -> str:
         """Return how a person is told of it: `environment grid (worker 2)`."""
-        text = self.role.value if self.uid is None else f"{self.role.value} {self.uid}"
+        text = self.role.value if self.uid is None else f"{self.role.value} {self.part or self.uid}"
         kind = "evaluation worker" if self.evaluation else "worker"
         return text if self.worker is None else f"{text} ({kind} {self.worker})"
 
@@ -369,7 +441,7 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
 
     def process(role: Role, uid: str | None, own: Recovery | None, *place: Any, **more: Any) -> Process:
         user = (own or phase).run_as
-        return Process(peer_name(run, role, uid, *place), role, uid, run_as=user, **more)
+        return Process(peer_name(run, role, more.get("part") or uid, *place), role, uid, run_as=user, **more)
 
     found = [process(Role.BRAIN, a.name, a.recovery) for a in phase.agents if a.brain is not None]
     places = [(worker, evaluation) for evaluation in (False, True) for worker in range(phase.workers)]
@@ -380,5 +452,9 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
         found += [
             process(Role.ENVIRONMENT, e.uid, e.recovery, *place, environment=e, **more) for e in phase.environments
         ]
-        found += [process(Role.MUSCLE, a.name, a.recovery, *place, muscle=a.program, **more) for a in phase.agents]
+        found += [
+            process(Role.MUSCLE, a.name, a.recovery, *place, muscle=a.program, part=source.part_of(a.name), **more)
+            for a in phase.agents
+            for source in sources_of(phase.bodies, a.name)
+        ]
     return found

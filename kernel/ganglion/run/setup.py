@@ -10,7 +10,18 @@ from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Services
 from ganglion.run.loss import led
 from ganglion.run.outline import outline_plugin
-from ganglion.run.plan import FAIL, RESTART, AgentPlan, BodyPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import (
+    FAIL,
+    RESTART,
+    AgentPlan,
+    BodyPlan,
+    EnvironmentPlan,
+    PhasePlan,
+    Plan,
+    PluginPlan,
+    Source,
+    sources_of,
+)
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
@@ -124,7 +135,29 @@ class Setup:
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
             filters=self._filters(agent.plan, path),
             bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in _bodies(phase, name)],
+            **self._opponents(phase, name),
+            groups=agent.groups,
         )
+
+    def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
+        """Return what a brain is told of the sources of its agent's models, and of those who play by its snapshots."""
+        sources = sources_of(phase.bodies, name)
+        found: dict[str, Any] = {"sources": [one.places for one in sources]} if len(sources) > 1 else {}
+        pools: list[list[int]] = []
+        opponents: dict[str, list[Any]] = {}
+        players = [(a.name, one) for a in phase.agents for one in sources_of(phase.bodies, a.name)]
+        for agent, one in players:
+            policy = one.policy
+            if policy.source != "pool" or (policy.agent or agent) != name:
+                continue
+            pool = [policy.window, policy.snapshot_every]
+            pools += [] if pool in pools else [pool]
+            for worker in range(phase.workers):
+                path: list[str | int] = ["phase", phase.name, "agent", agent, "opponents", "worker", worker, "team"]
+                path.append(one.team or "")
+                peer = peer_name(self._run, Role.MUSCLE, one.part_of(agent), worker)
+                opponents[peer] = [pools.index(pool), policy.latest, self._services.words(path)]
+        return found | ({"pools": pools, "opponents": opponents} if pools else {})
 
     def start(
         self,
@@ -140,7 +173,11 @@ class Setup:
         `common` asks for a common boundary.
         """
         return ControllerStart(
-            agents=[self._agent(phase, agent, worker, cast, evaluation) for agent in cast.agents],
+            agents=[
+                self._agent(phase, agent, worker, cast, evaluation, source)
+                for agent in cast.agents
+                for source in enumerate(sources_of(phase.bodies, agent.plan.name))
+            ],
             common=common,
             sync=phase.sync,
             verdict=verdict,
@@ -176,21 +213,29 @@ class Setup:
         }
 
     def _agent(
-        self, phase: PhasePlan, agent: ResolvedAgent, worker: int, cast: Cast, evaluation: bool
+        self,
+        phase: PhasePlan,
+        agent: ResolvedAgent,
+        worker: int,
+        cast: Cast,
+        evaluation: bool,
+        numbered: tuple[int, Source],
     ) -> dict[str, Any]:
-        plan, name = agent.plan, agent.plan.name
+        plan, name, source = agent.plan, agent.plan.name, numbered[1]
+        part = source.part_of(name)
         path = ["phase", phase.name, EVALUATE if evaluation else phase.mode, "agent", name]
         learns = plan.brain is not None and phase.mode == "train"
         brain = peer_name(self._run, Role.BRAIN, name) if learns else None
-        peer = peer_name(self._run, Role.MUSCLE, name, worker, evaluation)
+        whose = brain if source.policy.agent is None else peer_name(self._run, Role.BRAIN, source.policy.agent)
+        peer = peer_name(self._run, Role.MUSCLE, part or name, worker, evaluation)
         # A program has no class, and gets its parameters alone.
         program = {"name": "", "params": {} if plan.program is None else plan.program.params}
         return {
             "name": name,
             "peer": peer,
             "content": cast.contents.get(peer, "msgpack"),
-            "brain": None if evaluation else brain,
-            "policy": brain if evaluation else None,
+            "brain": None if evaluation or not source.learns else brain,
+            "policy": whose if evaluation and source.policy.source != "frozen" else None,
             "muscle": _optional(plan.muscle) or program,
             "program": plan.program is not None,
             "objective": outline_plugin(plan.objective),
@@ -200,19 +245,38 @@ class Setup:
             "environments": agent.environments,
             "stream": self._services.words([*path, "muscle", "worker", worker]),
             "objective_stream": self._services.words([*path, "objective", "worker", worker]),
-            "models": cast.models.get(name),
+            "models": cast.models.get(name if part is None or source.policy.load is None else part),
             "filters": self._filters(plan, path, "worker", worker),
             **_recovery(phase, plan),
-            **({} if phase.bodies is None else self._of_bodies(phase, agent, [*path, "muscle", "worker", worker])),
+            **({} if phase.bodies is None else self._of_bodies(agent, [*path, "muscle", "worker", worker], source)),
+            **self._of_source(phase, name, numbered, evaluation),
         }
 
-    def _of_bodies(self, phase: PhasePlan, agent: ResolvedAgent, path: Sequence[str | int]) -> dict[str, Any]:
-        """Return the bodies of an agent, each with its own stream, and its local ids."""
+    def _of_source(self, phase: PhasePlan, name: str, numbered: tuple[int, Source], evaluation: bool) -> dict[str, Any]:
+        """Return what tells a muscle of one source of models from those of others; nothing without others."""
+        number, source = numbered
+        policy, sources = source.policy, sources_of(phase.bodies, name)
+        if len(sources) == 1 and policy.source == "latest":
+            return {}
+        found = {
+            "source": number,
+            "sources": len(sources),
+            "places": source.places,
+            "follows": policy.source == "latest",
+        }
+        if policy.source != "pool" or evaluation:
+            return found
+        keys = ("swap_every", "rotate_every", "initial", "k")
+        pool = peer_name(self._run, Role.BRAIN, policy.agent or name)
+        return {**found, "pool": pool, "team": source.team, **{key: getattr(policy, key) for key in keys}}
+
+    def _of_bodies(self, agent: ResolvedAgent, path: Sequence[str | int], source: Source) -> dict[str, Any]:
+        """Return the bodies of an agent that decide by one source, each with its own stream, and its local ids."""
         rows = [
             [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
-            for b in _bodies(phase, agent.plan.name)
+            for b in source.bodies
         ]
-        return {"locals": agent.locals, "bodies": rows}
+        return {"locals": agent.locals, "bodies": rows, "groups": agent.groups}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
@@ -239,7 +303,10 @@ def _with_bodies(phase: PhasePlan, evaluation: bool) -> dict[str, Any]:
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    bodies = [{**asdict(b), "a": places.index(b.agent)} for b in phase.bodies]
+    bodies = [
+        {**asdict(b), "a": places.index(b.agent), "policy": b.policy.source, "reward": _optional(b.reward)}
+        for b in phase.bodies
+    ]
     return {"bodies": bodies, "end": "all" if evaluation else phase.end}
 
 

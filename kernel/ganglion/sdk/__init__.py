@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.functional import FunctionalEnvironment as FunctionalEnvironment
     from ganglion.sdk.functional import FunctionalStep as FunctionalStep
     from ganglion.sdk.information import ActuatorInformation as ActuatorInformation
+    from ganglion.sdk.information import Group as Group
     from ganglion.sdk.information import Information as Information
     from ganglion.sdk.information import RewardInformation as RewardInformation
     from ganglion.sdk.information import SensorInformation as SensorInformation
@@ -114,7 +115,7 @@ _HOMES = {
     "ganglion.sdk.filter": "Filter",
     "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
     "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
-    "ganglion.sdk.information": "ActuatorInformation Information RewardInformation "
+    "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "
     "SensorInformation Statistics Template bootstrap_mask resolve_flags",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",

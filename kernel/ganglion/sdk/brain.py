@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.flow import Signal
-from ganglion.sdk.information import ActuatorInformation, SensorInformation, Statistics
+from ganglion.sdk.information import ActuatorInformation, Group, SensorInformation, Statistics
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.part import Part
 
@@ -121,6 +121,7 @@ class Transitions:
         episode: `[k]` int64.
         step: `[k]` int64, the decision's number in its episode.
         data: Per row what the muscle added.
+        group: Which of `Brain.groups` the rows are of.
     """
 
     observations: Array
@@ -136,6 +137,7 @@ class Transitions:
     episode: Array
     step: Array
     data: Sequence[Any]
+    group: int = 0
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -159,6 +161,11 @@ class Brain(Part, Statistics, ABC):
         last_update: The newest update, None before the first one. Set by the bus.
         batched: Whether `learn` is called instead of `thinking`.
         bodies: The coordinates (agent, environment, b) of its bodies in a phase with bodies; without: empty.
+        groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
+        takes_groups: Whether it learns from bodies of several groups. An agent that has them is refused before its
+            first decision if its brain does not. `sensors` and `actuators` are those of the first group then; each
+            group has a memory of its own, with the `size_limit` of the first, and `memory` is that of the group that
+            `learn` or `thinking` is called for. `learn` is called once per group, in their order.
         learn_every: It gives an update, or notes statistics, with every n-th decision of the phase only. In lockstep
             with one worker its muscle then sends up to n decisions together, and does not wait in between; they are
             heard one by one, in their order, with the same results. Signals come with the answer to them. Set it here,
@@ -166,7 +173,9 @@ class Brain(Part, Statistics, ABC):
     """
 
     batched: ClassVar[bool] = False
+    takes_groups: ClassVar[bool] = False
     bodies: Sequence[Any] = ()
+    groups: Sequence[Group] = ()
     learn_every: int = 1
     memory: Memory
     sensors: Sequence[SensorInformation] = ()

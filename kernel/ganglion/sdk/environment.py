@@ -145,7 +145,28 @@ class Reward(Part, ABC):
 
     Called once after each update; its result replaces the rewards. If the environment itself called `self.reward`
     during the update, the result that it returned stands and there is no second call.
+
+    In a phase with bodies there is one object for each body, which is given what this one reads and earns, or, if
+    `batched` is true, one for all; the environment has no `self.reward` then.
+
+    Attributes:
+        batched: Whether `rewards_batch` is called instead, in a phase with bodies.
+        rows: Which bodies of the environment take part in a step, or begin an episode with `reset`.
     """
+
+    batched: ClassVar[bool] = False
+    rows: Array = np.zeros(0, np.int64)
+
+    def declare(self, rewards: list[RewardInformation]) -> list[RewardInformation]:
+        """Return the rewards of one body without values, in a phase with bodies, where they are known before.
+
+        `rewards` are the environment's own; the default is to pay these.
+        """
+        return rewards
+
+    def rewards_batch(self, step: StepBatch) -> Mapping[str, Array]:
+        """Return the rewards of many bodies, id -> `[bodies, *shape]`; flags of the step are one per body."""
+        raise NotImplementedError(f"{type(self).__name__} says batched = True and has no rewards_batch")
 
     @abstractmethod
     def __call__(self, state: EnvironmentState) -> RewardInformation | list[RewardInformation]:
@@ -158,10 +179,17 @@ class Reward(Part, ABC):
 class StateTransformer(Part, ABC):
     """Change what is seen of an environment's state, after its reward.
 
-    Agents, conditions and the store see what it returns. It may not change the flags.
+    Agents, conditions and the store see what it returns. It may not change the flags. With bodies it is as a `Reward`:
+    one object for each, or one that is `batched` for all; what objects leave of the world's state is stored by body.
     """
 
     baseline: ClassVar[bool] = False  # whether it is called for the state of decision 0 too
+    batched: ClassVar[bool] = False
+    rows: Array = np.zeros(0, np.int64)
+
+    def transform_batch(self, step: StepBatch) -> StepBatch:
+        """Return a step of many bodies as it is to be seen, with the same ids; at a begin it has no rewards."""
+        raise NotImplementedError(f"{type(self).__name__} says batched = True and has no transform_batch")
 
     @abstractmethod
     def __call__(self, state: EnvironmentState) -> EnvironmentState:

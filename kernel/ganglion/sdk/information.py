@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from types import NoneType
 from typing import Any, ClassVar, Generic, TypeVar, overload
@@ -222,6 +223,21 @@ def bootstrap_mask(done: Any, terminated: Any = None, truncated: Any = None) -> 
 
 
 _PLAIN_FLAGS = {bool, NoneType}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Name the bodies of an agent whose sensors and actuators have equal local ids and spaces, in one order.
+
+    Args:
+        sensors: Of each of them, without values.
+        actuators: Likewise; each carries its no-op.
+        bodies: Their coordinates (agent, environment, b).
+    """
+
+    sensors: Sequence[SensorInformation]
+    actuators: Sequence[ActuatorInformation]
+    bodies: Sequence[Any]
 
 
 def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | None) -> tuple[bool, bool]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.flow import Mode
-from ganglion.sdk.information import ActuatorInformation, Information, SensorInformation, Statistics, Template
+from ganglion.sdk.information import ActuatorInformation, Group, Information, SensorInformation, Statistics, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.part import Part
 
@@ -48,6 +48,7 @@ class Batch:
         mode: Of the episode.
         masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
         first: Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
+        group: Which of `Muscle.groups` the bodies are of.
     """
 
     observations: Array
@@ -58,6 +59,7 @@ class Batch:
     mode: Mode
     masks: Mapping[str, Array] = field(default_factory=dict)
     first: Array | None = None
+    group: int = 0
 
 
 class Muscle(Part, Statistics, ABC):
@@ -75,11 +77,17 @@ class Muscle(Part, Statistics, ABC):
         static_world_models: What the environments told about themselves, by uid.
         batched: Whether `propose_batch` is called instead of `propose_actions`. With bodies such a muscle is one object
             for all bodies of its agent; any other is one object per body, each with its own memory.
+        takes_groups: Whether a batched muscle takes bodies of several groups: it is asked once for each, and `sensors`
+            and `actuators` are those of the first. An agent that has them is refused before its first decision if its
+            muscle does not. One object per body has the declarations of its own body, and is never asked.
         bodies: The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
+        groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
     """
 
     batched: ClassVar[bool] = False
+    takes_groups: ClassVar[bool] = False
     bodies: Sequence[Any] = ()
+    groups: Sequence[Group] = ()
     memory: Memory
     sensors: Sequence[SensorInformation] = ()
     actuators: Sequence[ActuatorInformation] = ()

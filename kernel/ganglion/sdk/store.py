@@ -71,9 +71,13 @@ class StoreWriter(_Opened):
         actions  phase, mode, worker, agent, episode, rows, blocks?
                  row: body, step, tick, sensors, setpoints, proposed|nil, rewards, objective|nil, terminated,
                  truncated, statistics|nil
-        bodies   phase, [[agent, environment, b, role|nil, team|nil, group|nil, learn, each], ...]
+        bodies   phase, [[agent, environment, b, role|nil, team|nil, group|nil, learn, each, policy?], ...]
                  the bodies of a phase that has some, in the order of agents, environments, b, before their rows; each:
                  they have episodes of their own, of the environment `<environment>[<agent>/<b>]`; a repeat is harmless
+        opponents  phase, worker, [[tick, number of the body, version], ...]
+                 by which model it decides from that tick on: the number of its update; a repeat is harmless
+        ratings  phase, worker, [[tick, number of the body, rating], ...]
+                 how good its side is after an episode that ended at that tick; a repeat is harmless
         body_steps  phase, mode, worker, environment, entries
                  entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies, readings, setpoints, rewards,
                  flags, terminated, truncated, world_state|nil   episode, step: integers, or `<i4` of each body

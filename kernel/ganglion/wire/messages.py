@@ -485,7 +485,8 @@ class EnvironmentStart(_InWorker):
 
     `plugin` is null for a foreign program. `seed` is the object's own (53 bits), `episode_seed` that of the first
     episode; `stream` and `episode_stream` are the same for receivers that know numpy's bit generators (32 bytes).
-    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values.
+    `bodies` are lists [agent, a, b, role, team, group] in the order of agents and b: the rows of all fields of values;
+    where a body has a reward of its own, this follows.
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
     null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
     that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
@@ -582,7 +583,13 @@ class MuscleSetup(_InWorker):
     the first `muscle.act` that brings rewards. `filters` are maps {name, params, on_error, stream}. `brain` is the
     brain's name on the wire, null where none is asked (test mode, no brain). `models` is the directory of the model
     to act by in test mode. `bodies` are lists [environment, b, learn, stream] in the order of environments and b: the
-    rows of all fields of values; the declarations are those of one body.
+    rows of all fields of values; the declarations are those of one body. Where bodies of different environments have
+    unequal ones they are several groups: `groups` is a map from environments to the numbers of their groups, a
+    declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have those of each.
+
+    An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
+    that does not follow the current model (`follows`) is given no updates; it has the model in `models`, or by
+    `muscle.swap` one that it asks the brain `pool` for.
     """
 
     agent: str
@@ -601,6 +608,10 @@ class MuscleSetup(_InWorker):
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
+    source: int = 0
+    follows: bool = True
+    pool: str | None = None
+    groups: dict[str, int] | None = None
 
 
 class MuscleReady(Message):
@@ -618,14 +629,17 @@ class Act(Message):
     """Give readings, and the outcome of the decision before; ask for the next decision, or only settle.
 
     `rewards` are in the order of MuscleSetup.rewards, null if already settled. `round` and `workers` tell the
-    brain whose rows to await before it thinks. `closing` marks the last message of an episode, `passing` a round in
+    brain whose rows to await before it thinks: with several sources of models those of muscles, numbered through all
+    workers (worker * sources + source). `closing` marks the last message of an episode, `passing` a round in
     which the agent is awaited and does not act: nothing is completed or decided, and the brain awaits no row.
 
     With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
     and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
-    `truncated` and `closing` say nothing then.
+    `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those of another,
+    and fields of values have the blocks of one behind those of another, each with the entries of its group alone; so
+    do the answer and `brain.think`.
     """
 
     readings: list[Any]
@@ -654,7 +668,8 @@ class Acted(Message):
     `proposed` are the muscle's own where filters changed them. `signal` is a brain's wish: {signal, reason}. `excused`
     are exceptions of authors that the document tolerates: maps {issuer, hook, reason}. `statistics` are those of the
     decision that is made, `learned` those of the brain, for the decision that was completed. With bodies, `setpoints`
-    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order.
+    and `proposed` have the entries that decide, `objective` those that complete a decision, in their order, and
+    `version` is the number of the update by which they decide, null where no brain tells of updates.
     """
 
     setpoints: list[Any] | None = None
@@ -664,6 +679,23 @@ class Acted(Message):
     statistics: dict[str, Any] | None = None
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
+    version: int | None = None
+
+
+class Swap(Message):
+    """Decide by another model from now on: a drawn one (`draw`), or the current one, and follow it.
+
+    With `learns` false the brain is not told of what is decided from now on.
+    """
+
+    draw: bool
+    learns: bool = True
+
+
+class Swapped(Message):
+    """Say which model it is: the number of its update in this phase."""
+
+    version: int
 
 
 class MuscleReset(Message):
@@ -692,6 +724,10 @@ class BrainSetup(_InPhase):
     checkpoint_s: float | None = None  # least time between two checkpoints; None takes none
     filters: list[dict[str, Any]] | None = None  # as of MuscleSetup
     bodies: list[list[Any]] | None = None  # as of MuscleSetup, without streams: [environment, b, learn]
+    sources: list[list[int]] | None = None  # the bodies of each muscle of a worker, where these are several
+    pools: list[list[int]] | None = None  # of snapshots: [how many, learned transitions between two]
+    opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
+    groups: dict[str, int] | None = None  # as of MuscleSetup
 
 
 class BrainPretrain(Message):
@@ -716,12 +752,15 @@ class BrainJoin(Message):
     """Join a brain as the muscle of a worker; answered with the newest update, or the initial one."""
 
     worker: int
+    source: int = 0
+    follows: bool = True
 
 
 class BrainLeave(Message):
     """Leave a brain at the end of a phase."""
 
     worker: int
+    source: int = 0
 
 
 class Think(Message):
@@ -736,7 +775,7 @@ class Think(Message):
     With bodies one message has k completed decisions, in the order of rows: `rows` are their row numbers of two bytes,
     `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
     bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
-    and `episode` are those of the first then.
+    and `episode` are those of the first then. With several groups `data` is a list with that of each group.
     """
 
     worker: int
@@ -761,6 +800,8 @@ class Think(Message):
     flags: bytes | None = None
     decisions: bytes | None = None
     episodes: bytes | None = None
+    source: int = 0
+    follows: bool = True
 
 
 class UpdateAsked(Message):
@@ -769,6 +810,14 @@ class UpdateAsked(Message):
     worker: int
     round: int = 0
     workers: list[int] | None = None
+    source: int = 0
+    follows: bool = True
+
+
+class PolicyAsked(Message):
+    """Ask for the newest update as a policy: in an evaluation, or as an opponent; with `draw` for a drawn one."""
+
+    draw: bool = False
 
 
 class Thought(Message):
@@ -777,7 +826,7 @@ class Thought(Message):
     `fresh` says that `update` holds one: null may be an update too. `filters` are the newest arrays of those that
     published any, by their number, null if this muscle has them. `statistics` is what the brain noted while it thought,
     by names that begin with `brain.`. `together` is how many decisions may come in the next `brain.think`: it brings no
-    update before it has heard of so many.
+    update before it has heard of so many. `version` is the number of the update in its phase.
     """
 
     update: Any = None
@@ -787,6 +836,7 @@ class Thought(Message):
     excused: list[dict[str, Any]] | None = None  # as of Acted
     statistics: dict[str, Any] | None = None
     together: int = 1
+    version: int | None = None
 
 
 class BrainEvaluate(Message):
@@ -909,6 +959,7 @@ CALLS: tuple[Call, ...] = (
     Call("environment.shutdown", (Role.CONTROLLER,), Role.ENVIRONMENT, Nothing, Done),
     Call("muscle.setup", (Role.CONTROLLER,), Role.MUSCLE, MuscleSetup, MuscleReady),
     Call("muscle.act", (Role.CONTROLLER,), Role.MUSCLE, Act, Acted),
+    Call("muscle.swap", (Role.CONTROLLER,), Role.MUSCLE, Swap, Swapped),
     Call("muscle.reset", (Role.CONTROLLER,), Role.MUSCLE, MuscleReset, Done),
     Call("muscle.shutdown", (Role.CONTROLLER,), Role.MUSCLE, Nothing, Done),
     Call("brain.setup", (Role.GOVERNOR,), Role.BRAIN, BrainSetup, Done),
@@ -919,7 +970,7 @@ CALLS: tuple[Call, ...] = (
     Call("brain.join", (Role.MUSCLE,), Role.BRAIN, BrainJoin, Thought),
     Call("brain.think", (Role.MUSCLE,), Role.BRAIN, Think, Thought),
     Call("brain.update", (Role.MUSCLE,), Role.BRAIN, UpdateAsked, Thought),
-    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, Nothing, Thought),
+    Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, PolicyAsked, Thought),
     Call("brain.leave", (Role.MUSCLE,), Role.BRAIN, BrainLeave, Done),
 )
 

@@ -11,11 +11,11 @@ from ganglion.errors import RemoteProtocolError
 from ganglion.peer.step.layout import Layout
 from ganglion.sdk.seed import words
 from ganglion.wire.codec import codec_of
-from ganglion.wire.messages import CALL_BY_NAME, MuscleSetup
+from ganglion.wire.messages import CALL_BY_NAME, DECIDE, FIRST, TERMINATED, MuscleSetup
 from ganglion_conformance.bench import Bench
-from ganglion_conformance.case import Skip, case, expect
+from ganglion_conformance.case import Miss, Skip, case, expect
 from ganglion_conformance.session import Answer, Session
-from ganglion_conformance.subject import CALLS, ERRORS, REPEAT, SPACES, Subject, case_of
+from ganglion_conformance.subject import BODIES, CALLS, ERRORS, REPEAT, SPACES, Subject, case_of, said
 
 BRAIN = "kit/brain/agent"
 ACT = "muscle.act"
@@ -79,6 +79,34 @@ class Body(Subject):
         )
         fields = {key: value for key, value in asdict(message).items() if value is not None}
         return self.session.ask("muscle.setup", {**fields, **more})
+
+    def setup_bodies(self) -> Answer:
+        """Begin a phase with two bodies and without a brain; Skip where it acts for one only."""
+        if self.bench.notes.get("bodies") is False:
+            raise Skip("it cannot be set up with two bodies: see bodies.sets-up")
+        table = [["world", b, True, words(1, ["kit", "muscle", str(b)])] for b in range(_BODIES)]
+        answer = self.try_setup(bodies=table, brain=None, mode="test")
+        found = answer.fields.get("bodies")
+        if answer.failed or found is None:
+            raise Skip("it acts for one body")
+        expect(found == _BODIES, f"muscle.setup: bodies: expected {_BODIES}, found {found!r:.60}")
+        return answer
+
+    def act_bodies(self, *entries: tuple[int, int]) -> None:
+        """Give an entry (row, flags) for each of these; Miss unless each is answered that asks, or is completed."""
+        deciding = sum(bool(flags & DECIDE) for _, flags in entries)
+        completed = sum(not flags & FIRST for _, flags in entries)
+        rows, flags = struct.pack(f"<{len(entries)}H", *(row for row, _ in entries)), bytes(one for _, one in entries)
+        rewards = [self.middle("rewards", i) for i in range(len(self.deal["rewards"]))]
+        body = {"readings": [self.readings()] * len(entries), "rewards": [rewards] * len(entries)}
+        fields = self.ask({**body, "rows": rows, "flags": flags}).granted(self.where, "setpoints").fields
+        try:
+            self.checks.field("actuators", fields.get("setpoints") or [], "setpoints", deciding)
+        except (RemoteProtocolError, TypeError) as error:
+            raise Miss(f"{self.where}: {said(error)}") from error
+        objective = fields.get("objective") or []
+        right = all(one is None or type(one) in (int, float) for one in objective) and len(objective) == completed
+        expect(right, f"{self.where}: objective: expected {completed} numbers or nils, found {objective!r:.60}")
 
     def act(self, **more: Any) -> Answer:
         """Give readings and the outcome of the decision before, ask for the next; Miss if that is refused."""
@@ -149,6 +177,7 @@ class Body(Subject):
 
 
 _ROLE = "muscle"
+_BODIES = 2  # where there are several
 _DECISIONS = 30  # of a case that looks at each
 _COLUMNS = 2**17 - 128  # of float64: with the other fields it just fits a body
 
@@ -260,6 +289,35 @@ def broken_act(body: Body) -> None:
     """A body that is no msgpack is answered by ERROR, and the next call is answered."""
     for broken in (b"\xc1", b"\x81\xa8readings\x91\x91\xcb\x00"):
         body.refuses(broken, f"the body {broken.hex()}")
+
+
+@case_of(Body, "bodies.sets-up", BODIES)
+def sets_up_bodies(body: Body) -> None:
+    """A set-up with two bodies is answered by `bodies: 2`; who acts for one leaves it out."""
+    body.bench.notes.pop("bodies", None)
+    try:
+        body.setup_bodies()
+    except Miss:
+        body.bench.notes["bodies"] = False
+        raise
+
+
+@case_of(Body, "bodies.decides", BODIES)
+def decides(body: Body) -> None:
+    """There is a row of setpoints for each entry that asks for a decision, in their order."""
+    body.setup_bodies()
+    body.act_bodies((1, DECIDE | FIRST))
+    body.act_bodies((0, DECIDE | FIRST))
+
+
+@case_of(Body, "bodies.completes", BODIES)
+def completes(body: Body) -> None:
+    """There is an objective for each entry that completes a decision: of all bodies, of one, where one has ended."""
+    body.setup_bodies()
+    body.act_bodies((0, DECIDE | FIRST), (1, DECIDE | FIRST))
+    body.act_bodies((0, DECIDE), (1, DECIDE))
+    body.act_bodies((1, DECIDE))
+    body.act_bodies((0, TERMINATED), (0, DECIDE | FIRST), (1, DECIDE))
 
 
 @case("large.reading", SPACES, _ROLE)

@@ -48,7 +48,7 @@ class Recipe(BaseModel):
     probe: tuple[Probe, ...]
     run: tuple[str, ...]
     auth: Literal["tested", "library", "token"]
-    role: Literal["environment", "pipe", "bodies", "muscle"] = "environment"
+    role: Literal["environment", "pipe", "bodies", "muscle", "actor"] = "environment"
     versions: str = ""
     fetch: str = ""
     build: str = ""
@@ -133,6 +133,7 @@ def _command(recipe: Recipe) -> str:
 
 
 _ROLES = {"muscle": " (a muscle)", "bodies": " (several bodies)", "pipe": " (the pipe)"}
+_ROLES |= {"actor": " (a muscle, several bodies)"}
 _CURVE = {"tested": "tested", "library": "by its library", "token": "no: token on this machine only"}
 
 

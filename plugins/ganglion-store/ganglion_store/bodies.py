@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import ge
@@ -44,7 +44,10 @@ class BodyTable:
 
 
 def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
-    """Return the bodies that a record names, and its rows: agent, environment, b, role, team, group, learn, each."""
+    """Return the bodies that a record names, and its rows.
+
+    They have agent, environment, b, role, team, group, learn, each, policy.
+    """
     found: list[Row] = []
     for row in rows:
         whole = type(row) in (list, tuple) and len(row) >= 8
@@ -52,7 +55,10 @@ def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
         if not (texts and type(row[2]) is int and {*map(type, row[6:8])} == {bool} and row[0] and row[1]):
             fields = "agent, environment, b, role, team, group, learn, each"
             raise StoreError(f"record bodies: expected [{fields}], found {row!r:.100}")
-        found.append(tuple(row[:8]))
+        policy = row[8] if len(row) > 8 else "latest"
+        if type(policy) is not str:
+            raise StoreError(f"record bodies, policy: expected text, found {policy!r:.100}")
+        found.append((*row[:8], policy))
     each = {row[1] for row in found if row[7]}
     return BodyTable([(row[0], row[1], row[2]) for row in found], each), found
 
@@ -197,15 +203,40 @@ def reset_rows(
 
 
 def action_rows(
-    entries: Sequence[Any], table: BodyTable, agent: str, declared: Mapping[str, Sequence[Declared]]
+    entries: Sequence[Any], table: BodyTable, agent: str, declared: Callable[[str], Mapping[str, Sequence[Declared]]]
 ) -> Iterator[tuple[int, str, int, Row]]:
-    """Yield episode, timeline, body and row of each decision in a record `body_actions`."""
+    """Yield episode, timeline, body and row of each decision in a record `body_actions`.
+
+    `declared` gives what an agent's bodies in an environment declare; those of one entry declare alike.
+    """
+    places, first = table.places(agent), 0
     counts = _counts(entries, 11, "record body_actions")
+    uids = [_place(entry[0], places) for entry in entries]
+    known = {uid: declared(uid) for uid in {*uids}}
+    for kinds, group in groupby(uids, known.__getitem__):  # equal ones of several environments together
+        end = first + len(list(group))
+        yield from _action_rows(entries[first:end], counts[first:end], table, agent, kinds)
+        first = end
+
+
+def _place(numbers: bytes, places: Sequence[tuple[str, int]]) -> str:
+    """Return the environment of the first of some bodies; empty if there is none."""
+    number = int.from_bytes(numbers[:2], "little")
+    return places[number][0] if numbers and number < len(places) else ""
+
+
+def _action_rows(
+    entries: Sequence[Any],
+    counts: Sequence[int],
+    table: BodyTable,
+    agent: str,
+    declared: Mapping[str, Sequence[Declared]],
+) -> Iterator[tuple[int, str, int, Row]]:
     places = table.places(agent)
-    kinds = (("sensors", 4, "sensor"), ("setpoints", 5, "actuator"), ("rewards", 7, "reward"))
+    columns = (("sensors", 4, "sensor"), ("setpoints", 5, "actuator"), ("rewards", 7, "reward"))
     found = {
         name: iter(Columns(declared[kind]).lists([e[place] for e in entries], counts, f"record body_actions, {name}"))
-        for name, place, kind in kinds
+        for name, place, kind in columns
     }
     for entry, count in zip(entries, counts, strict=True):
         bodies = _seats(entry[0], count, len(places), "record body_actions", agent)

@@ -289,6 +289,8 @@ def withdraw(cursor: sqlite3.Cursor, books: Books, phase: int) -> int:
             episodes += 1
     cursor.execute(sql.DELETE_SIGNALS, (run, phase))
     cursor.execute(sql.DELETE_BRAINS, (run, phase))
+    for statement in sql.DELETE_PLAY:
+        cursor.execute(statement, (run, phase))
     cursor.execute(sql.UPDATE_CUT_PHASES, ("running", None, run, phase, *CUT))
     cursor.execute(sql.UPDATE_RUN, ("running", None, None, run))
     return episodes

@@ -89,14 +89,14 @@ class SqlReader(StoreReader):
     ) -> Iterator[dict[str, Any]]:
         decoders = {name: _decoder(shown, name) for name in names if name not in shown.decoded}
         plain = all(part is None for _, part in keys.values())
-        for run, phase, member, bodies, *values in self._execute(query):
+        for run, phase, member, bodies, within, *values in self._execute(query):
             row = {}
             for name, value in zip(names, values, strict=True):
                 decode = decoders.get(name)
                 if decode is not None:
                     row[name] = value if value is None else self._decode(decode, name, value)
                 elif value is not None and name in shown.decoded:
-                    row[name] = self._values(shown, run, phase, member, name, value, bodies)
+                    row[name] = self._values(shown, run, phase, (member, within), name, value, bodies)
                 else:
                     row[name] = value
             if not plain:
@@ -111,15 +111,18 @@ class SqlReader(StoreReader):
             raise StoreError(f"{self._path}: {name}: {value!r:.60} cannot be read: {error}") from error
 
     def _values(
-        self, shown: Shown, run: int, phase: int, member: str, name: str, blob: bytes, bodies: Any
+        self, shown: Shown, run: int, phase: int, owner: tuple[str, str | None], name: str, blob: bytes, bodies: Any
     ) -> dict[str, Any]:
-        kind = shown.decoded[name]
-        owner = (member, "") if shown.member_kind == "environment" else ("", member)
-        key = (phase, *owner, kind)
-        if key not in self._declared.get(run, ()):  # not read yet, or declared since by a run that goes on
+        kind, (member, within) = shown.decoded[name], owner
+        owners = [(member, "")] if shown.member_kind == "environment" else [(within or "", member), ("", member)]
+        keys = [(phase, *one, kind) for one in owners]
+        if not any(key in self._declared.get(run, ()) for key in keys):  # not read yet, or declared since
             with self._readable():
                 self._declared[run] = declared_lists(self._connection.execute(sql.SELECT_DECLARATIONS, (run,)))
-        declared = self._declared[run].setdefault(key, [])
+        known = self._declared[run]
+        declared = next((known[key] for key in keys if key in known), None)
+        if declared is None:
+            declared = known[keys[-1]] = []
         if bodies is not None:
             declared = self._of_bodies(declared, run, phase, member, bodies)
         try:
@@ -172,9 +175,8 @@ class SqlReader(StoreReader):
             asked = select(b.run, b.phase, b.environment, b.agent, b.body).order_by(b.run, b.phase, b.position)
             for *place, agent, body in self._execute(asked.where(b.run.in_(runs)) if runs else asked):
                 seats.setdefault((place[0], place[1], place[2]), []).append(f"[{agent}/{body}]")
-        query = select(d.kind, d.id, d.run, d.phase, d.environment).where(
-            (d.environment if shown.member_kind == "environment" else d.agent) != ""
-        )
+        query = select(d.kind, d.id, d.run, d.phase, d.environment)
+        query = query.where(d.agent == "" if shown.member_kind == "environment" else d.agent != "")
         if runs:
             query = query.where(d.run.in_(runs))
         found: dict[str, dict[str, None]] = {}
@@ -285,9 +287,10 @@ def _shown(table: str) -> Shown:
 
 def _hidden(shown: Shown) -> tuple[ColumnElement[Any], ...]:
     if shown.member is None:
-        return (shown.number, shown.number, shown.number, shown.number)
+        return (shown.number,) * 5
     bodies = null() if shown.bodies is None else shown.bodies
-    return (shown.number, schema.episodes.c.phase, shown.member, bodies)
+    within = shown.columns["environment"] if shown.member_kind == "agent" else null()
+    return (shown.number, schema.episodes.c.phase, shown.member, bodies, within)
 
 
 def _order(shown: Shown, table: str, order: Sequence[str] | None) -> Iterator[ColumnElement[Any]]:

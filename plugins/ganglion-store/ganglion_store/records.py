@@ -44,6 +44,8 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows blocks:flag"),
     "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows blocks:flag"),
     "bodies": _typed("phase:count rows:rows"),
+    "opponents": _typed("phase:count worker:count rows:rows"),
+    "ratings": _typed("phase:count worker:count rows:rows"),
     "resets": _typed(f"{_EPISODE} environment:text entries:rows"),
     "body_steps": _typed(f"{_EPISODE} environment:text entries:rows"),
     "body_actions": _typed(f"{_EPISODE} agent:text entries:rows"),

@@ -172,6 +172,15 @@ bodies = _table(
     sqlite_with_rowid=False,
 )
 
+# By which model bodies that play by a pool decide from a tick on, as the number of its update; and how good the sides
+# of an environment are after an episode. `position` is that of the body in the table of bodies.
+opponents = _table(
+    "stored_opponents", "run:>runs* phase:int* worker:int* tick:big* position:int* version:big", sqlite_with_rowid=False
+)
+ratings = _table(
+    "stored_ratings", "run:>runs* phase:int* worker:int* tick:big* position:int* rating:real", sqlite_with_rowid=False
+)
+
 # Tells after a commit whose outcome is unknown whether it was carried out.
 ledger = _table("stored_ledger", "run:>runs* commits:int", sqlite_with_rowid=False)
 
@@ -190,6 +199,9 @@ points = _table(
 
 SEALED = ("runs", "phases", "declarations", "members", "signals", "brains", "evaluations", "incidents")
 """The tables whose rows are sealed when a run ends, in this order; episodes seal their own rows."""
+
+SEALED_OF_BODIES = ("bodies", "opponents", "ratings")
+"""Those that are sealed behind them where they have rows of a run."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +246,16 @@ def _evaluate_last(mode: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 
 RUN = {"run": runs.c.run}
+
+
+def _of_play(table: sa.Table) -> Shown:
+    same = [getattr(bodies.c, name) == getattr(table.c, name) for name in ("run", "phase", "position")]
+    shown = RUN | _columns(table, "phase worker tick") | _columns(bodies, "agent environment body")
+    order = (runs.c.number, *(table.c[name] for name in ("phase", "tick", "worker", "position")))
+    last = table.columns.keys()[-1]
+    return Shown(_of_runs(table).join(bodies, sa.and_(*same)), shown | _columns(table, last), order)
+
+
 EPISODE_KEY = _columns(episodes, "phase mode worker")
 VALUES = {"sensors": "sensor", "setpoints": "actuator", "rewards": "reward"}
 
@@ -377,6 +399,7 @@ SHOWN: dict[str, Shown] = {
         RUN | _columns(bodies, "phase agent environment body role team group learn policy dynamic"),
         (runs.c.number, bodies.c.phase, bodies.c.position),
     ),
+    **{name: _of_play(table) for name, table in (("opponents", opponents), ("ratings", ratings))},
     "returns": Shown(
         _of_segments(returns),
         _agents(returns) | _columns(returns, "steps return objective"),

@@ -138,7 +138,7 @@ class Segment:
 
     def _sum(self, rows: Rows, declarations: Declarations) -> None:
         columns = dict(zip(self.kind.columns, rows.columns, strict=True))
-        declared = declarations.of(self.episode.phase, "agent", self.name, "reward")
+        declared = declarations.of(self.episode.phase, "agent", self.name, "reward", self.episode.timeline)
         rewards = sums(columns["rewards"], declared)
         for body, reward, objective in zip(columns["body"], rewards, columns["objective"], strict=True):
             found = self.returns.get(body)
@@ -188,10 +188,10 @@ SEALED: Mapping[str, str] = sql.SELECT_ALL
 
 
 def sealed_of(connection: sqlite3.Connection | sqlite3.Cursor, run: int) -> Mapping[str, str]:
-    """Return the queries for what is sealed of a run: where it has bodies, these too."""
-    if connection.execute(sql.SELECT_BODIES, (run,)).fetchone() is None:
-        return SEALED
-    return {**SEALED, "bodies": sql.SELECT_BODIES_SEALED}
+    """Return the queries for what is sealed of a run: where it has bodies, these too, with how they played."""
+    more = sql.SEALED_OF_BODIES
+    there = {name: query for name, query in more.items() if connection.execute(query, (run,)).fetchone() is not None}
+    return {**SEALED, **there} if there else SEALED
 
 
 def row_digest(row: Sequence[Any]) -> bytes:

@@ -80,7 +80,11 @@ def _sealed(name: str) -> str:
     table = schema.metadata.tables[f"stored_{name}"]
     run = table.c.number if name == "runs" else table.c.run
     keys = [column for column in table.primary_key.columns if column is not run]
-    left_out = {run, *([table.c.head] if name == "runs" else []), *(keys if name not in ("phases", "bodies") else [])}
+    left_out = {
+        run,
+        *([table.c.head] if name == "runs" else []),
+        *(keys if name not in ("phases", *schema.SEALED_OF_BODIES) else []),
+    }
     columns = [column for column in table.columns if column not in left_out]
     return _sql(sa.select(*columns).where(run == sa.bindparam("run_")).order_by(*keys))
 
@@ -110,7 +114,12 @@ SELECT_BODIES = _select(
     *_equal(schema.bodies, "run"),
     order="phase position",
 )
-SELECT_BODIES_SEALED = _sealed("bodies")
+SEALED_OF_BODIES = {name: _sealed(name) for name in schema.SEALED_OF_BODIES}
+_play = {"opponents": schema.opponents, "ratings": schema.ratings}
+_PLACE = "run phase worker tick position"
+UPSERT_PLAY = {name: _upsert(table, _PLACE, table.columns.keys()[-1]) for name, table in _play.items()}
+SELECT_PLAY = {name: _select(table, table.columns.keys()[-1], *_equal(table, _PLACE)) for name, table in _play.items()}
+DELETE_PLAY = [_delete(t, *_equal(t, "run"), t.c.phase >= sa.bindparam("first")) for t in _play.values()]
 INSERT_RETURN = _insert(schema.returns)
 INSERT_SIGNAL = _insert(_g, "number")
 INSERT_BRAIN = _insert(_b, "number")

@@ -201,7 +201,8 @@ def _number(position: int, value: Any, declared: Sequence[Declared]) -> float:
     return float(value)
 
 
-Key = tuple[int, str, str, str]  # phase, environment, agent (one of the two is empty), kind
+Key = tuple[int, str, str, str]
+"""Phase, environment, agent, kind. One of the two is empty, unless it is an agent's in one environment: of bodies."""
 
 
 class Declarations:
@@ -220,14 +221,18 @@ class Declarations:
                 raise Nondeterministic(_difference(key, known, declared))
             return False
         self._lists[key] = tuple(declared)
-        if environment:
+        if environment and not key[2]:
             self._environment_of.update(((phase, declaration.id), environment) for declaration in declared)
         return True
 
-    def of(self, phase: int, member: str, name: str, kind: str) -> Sequence[Declared]:
-        """Return what an environment or an agent has declared of a kind; empty if that is nothing."""
+    def of(self, phase: int, member: str, name: str, kind: str, within: str = "") -> Sequence[Declared]:
+        """Return what an environment or an agent has declared of a kind; empty if that is nothing.
+
+        `within` is the environment of an agent's bodies, or whose episodes theirs are: they may declare for it alone.
+        """
         owner = (name, "") if member == "environment" else ("", name)
-        return self._lists.get((phase, *owner, kind), ())
+        own = self._lists.get((phase, within.partition("[")[0], name, kind)) if within and owner[1] else None
+        return self._lists.get((phase, *owner, kind), ()) if own is None else own
 
     def environment_of(self, phase: int, agent: str) -> str | None:
         """Return the environment that all sensors and actuators of an agent belong to, None if there are several."""
@@ -243,7 +248,7 @@ class Declarations:
 
 def _difference(key: Key, known: Sequence[Declared], declared: Sequence[Declared]) -> str:
     phase, environment, agent, kind = key
-    owner = f"environment {environment}" if environment else f"agent {agent}"
+    owner = " in ".join(filter(None, (agent and f"agent {agent}", environment and f"environment {environment}")))
     where = f"nondeterministic: {kind}s of {owner}, phase {phase}"
     if len(known) != len(declared):
         return f"{where}: declared {len(known)} before, now {len(declared)}"
@@ -268,8 +273,8 @@ def checked(values: Sequence[Any]) -> tuple[Key, list[tuple[Any, ...]]]:
     phase, environment, agent, kind, rows = values
     if kind not in KINDS:
         raise StoreError(f"record declare: expected {', '.join(KINDS)} as `kind`, found {kind!r}")
-    if bool(environment) == bool(agent):
-        raise StoreError("record declare: expected an environment or an agent, found both or none")
+    if not (environment or agent):
+        raise StoreError("record declare: expected an environment or an agent, found none")
     return (phase, environment or "", agent or "", kind), [_row(row) for row in rows]
 
 

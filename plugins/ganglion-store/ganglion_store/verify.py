@@ -112,7 +112,7 @@ class Verification:
         """Compare an episode with its digest, and its returns with its rows."""
         try:
             for segment, table, name, _ in self._connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall():
-                found = self._segment(segment, table, name, seal.episode)
+                found = self._segment(segment, table, name, seal.episode._replace(timeline=seal.environment))
                 seal.segments.append(found)
                 yield from self._returns(segment, found)
             if not isinstance(predecessor, bytes) or seal.digest(predecessor) != digest:

@@ -195,10 +195,14 @@ class SqlWriter(StoreWriter):
         if table is None:
             raise StoreError(f"record {kind}: expected a record `bodies` of phase {phase} before")
         member = "environment" if kind == "body_steps" else "agent"
-        declared = {one: self._declarations.of(phase, member, name, one) for one in ("sensor", "actuator", "reward")}
+
+        def declared(within: str = "") -> dict[str, Sequence[Declared]]:
+            kinds = ("sensor", "actuator", "reward")
+            return {kind: self._declarations.of(phase, member, name, kind, within) for kind in kinds}
+
         found: dict[tuple[Episode, int | None], list[Row]] = {}
         if kind == "body_steps":
-            for number, timeline, row in step_rows(entries, table, name, declared):
+            for number, timeline, row in step_rows(entries, table, name, declared()):
                 found.setdefault((Episode(phase, mode, worker, number, timeline), None), []).append(row)
         else:
             for number, timeline, body, row in action_rows(entries, table, name, declared):
@@ -225,8 +229,34 @@ class SqlWriter(StoreWriter):
         def write(cursor: sqlite3.Cursor, books: Books) -> None:
             there = {row[0] for row in cursor.execute(sql.SELECT_BODIES, (books.run,)).fetchall()}
             if phase not in there:
-                made = ((books.run, phase, i, *row[:7], "latest", False, row[7]) for i, row in enumerate(rows))
+                made = ((books.run, phase, i, *row[:7], row[8], False, row[7]) for i, row in enumerate(rows))
                 cursor.executemany(sql.INSERT_BODY, made)
+
+        self._pending.append(write)
+
+    def _on_opponents(self, fields: Sequence[Any]) -> None:
+        self._take_play("opponents", fields, int)
+
+    def _on_ratings(self, fields: Sequence[Any]) -> None:
+        self._take_play("ratings", fields, float)
+
+    def _take_play(self, table: str, fields: Sequence[Any], kind: type) -> None:
+        """Take what bodies played by, or how good their sides are: rows of tick, number of the body, value."""
+        phase, worker, rows = fields
+        count = len(self._bodies.get(phase, BodyTable()).rows)
+        for row in rows:
+            whole = type(row) in (list, tuple) and [*map(type, row)] == [int, int, kind]
+            if not whole or not (row[0] >= 0 and 0 <= row[1] < count):
+                text = f"expected [tick, number of one of {count} bodies, {kind.__name__}]"
+                raise StoreError(f"record {table}: {text}, found {row!r:.100}")
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            for tick, position, value in rows:
+                key = (books.run, phase, worker, tick, position)
+                found = cursor.execute(sql.SELECT_PLAY[table], key).fetchone()
+                if found is not None and not books.keeps(phase):
+                    _compare(f"{table} of body {position} at tick {tick} of worker {worker}", found, (value,))
+                cursor.execute(sql.UPSERT_PLAY[table], (*key, value))
 
         self._pending.append(write)
 

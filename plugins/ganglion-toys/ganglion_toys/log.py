@@ -16,7 +16,7 @@ __all__ = ["LogBrain"]
 class LogBrain(Brain):
     """Write down each transition that it is given; it learns nothing.
 
-    With `path` each call of `thinking` appends one line of JSON, flushed at once: `agent`, `phase`, `worker`, and
+    With `path` each call appends one line of JSON for each worker, flushed at once: `agent`, `phase`, `worker`, and
     lists with one entry per transition: `environment`, `body`, `episode`, `step`, `tick`, `rewards` (their sum),
     `terminated`, `truncated`. `phase` and `tick` are null where nobody tells the brain.
 
@@ -25,6 +25,8 @@ class LogBrain(Brain):
         update_every: Every so many calls the update is a map with the array `version`: 1, 2, 3, ...; 0, the default,
             never.
     """
+
+    takes_groups = True
 
     def __init__(self, path: str | None = None, update_every: int = 0) -> None:
         super().__init__()

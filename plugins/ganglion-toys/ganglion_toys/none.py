@@ -12,6 +12,8 @@ __all__ = ["NoneBrain"]
 class NoneBrain(Brain):
     """Stand where no brain is wanted: it sends no update and stores nothing."""
 
+    takes_groups = True
+
     def thinking(self, muscle_id: str, data_from_muscle: Any) -> None:
         """Return None: there is nothing to learn."""
 

@@ -15,7 +15,7 @@ from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
 # Who may say what of its own accord, and to whom of that role: `run` all of its run, `worker` those of its worker,
-# `agent` those of its agent, `any` everybody. Answers are allowed where the reverse CALL is, and nowhere else.
+# `any` everybody. Answers are allowed where the reverse CALL is, and nowhere else.
 TABLE = """
 | from        | governor             | controller           | environment | muscle      | brain      | store    |
 | supervisor  | CALL any, BYE any    | BYE any              | BYE any     | BYE any     | BYE any    | BYE any  |
@@ -23,7 +23,7 @@ TABLE = """
 | governor    | -                    | CALL run, SIGNAL run | -           | -           | CALL run   | TELL run |
 | controller  | CALL run, SIGNAL run | -                    | CALL worker | CALL worker | -          | TELL run |
 | environment | -                    | -                    | -           | -           | -          | -        |
-| muscle      | -                    | -                    | -           | -           | CALL agent | -        |
+| muscle      | -                    | -                    | -           | -           | CALL run   | -        |
 | brain       | -                    | -                    | -           | -           | -          | -        |
 | store       | TELL run             | TELL run             | -           | -           | -          | -        |
 | observer    | -                    | -                    | -           | -           | -          | -        |
@@ -37,7 +37,7 @@ CALLS_TABLE = """
 | governor    | brain       | setup pretrain store evaluate shutdown |
 | controller  | governor    | episode boundary stands failed rebuild |
 | controller  | environment | start update reset shutdown          |
-| controller  | muscle      | setup act reset shutdown             |
+| controller  | muscle      | setup act swap reset shutdown        |
 | muscle      | brain       | join think update policy leave       |
 """
 
@@ -88,11 +88,13 @@ def entitled(source: Peer, target: Peer, verb: str, call: str = "") -> bool:
         return False
     if call and not call.startswith(f"{target.role.value}."):
         return False
+    if call and source.role is Role.MUSCLE and source.uid != target.uid and call != "brain.policy":
+        return False  # of another agent it may only ask for an opponent
     scope = CELLS.get((source.role.value, target.role.value), {}).get(verb)
     if scope in (None, "any"):
         return scope == "any"
     worker = (source.worker, source.evaluation) == (target.worker, target.evaluation)
-    same = {"run": True, "worker": worker, "agent": source.uid == target.uid}
+    same = {"run": True, "worker": worker}
     return source.run == target.run and same[scope]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ganglion.document.bodies import resolve
-from ganglion.run.plan import Plan
+from ganglion.run.plan import Plan, PolicyPlan, processes_of
+from ganglion.wire.name import label
 
 THREE, TWO, FEN = ["ada", "bob", "cyd"], ["lake", "moor"], ["lake", "moor", "fen"]
 BY_MAP = {"ada": {"lake": 2}, "bob": {"moor": 1}, "cyd": {"lake": 1, "moor": 3}}
@@ -175,6 +177,17 @@ AEB = "      simulation: {name: aeb}\n"
         (HEAD.replace("{steps: 90}", "{steps: 90, episodes: 2}") + AEB, "expected one of `steps` and `episodes`"),
         (HEAD + "      bodies: {num: 2, rules: [{match: {agent: bobb}}]}\n" + AEB, "this rule meets no body"),
         (HEAD + "      bodies: {num: 2, rules: [{reward: {clip: [2, 1]}}]}\n" + AEB, "expected [low, high]"),
+        (HEAD + "      bodies: {rules: [{reward: {params: {a: 1}}}]}\n" + AEB, "`params` of which reward?"),
+        (
+            HEAD + "      bodies: {rules: [{reward: {nme: x}}]}\n" + AEB,
+            "10:34: schedule.train.bodies.rules.0.reward.nme: unknown key; did you",
+        ),
+        (
+            HEAD.replace("{uid: moor, name: counting}", "{uid: moor, command: [x]}")
+            + "      bodies: {rules: [{match: {agent: ada}, reward: {name: 'own:Pays'}}]}\n"
+            + AEB,
+            "a reward runs in a process of ours, and environment `moor` is a `command`",
+        ),
         (HEAD + "      bodies: {num: 5000}\n" + AEB, "expected at most 4096 bodies, found 20000"),
         (HEAD + "      simulation: {name: aeb, params: {end: {environment: fen}}}\n", "no environment `fen`"),
         (HEAD.replace(", budget: {episodes: 3}", "") + AEB, "nothing can end phase `train`"),
@@ -196,6 +209,67 @@ def test_documents_with_bodies_are_refused_at_their_place(read: READ, text: str,
 
     assert plan is None
     assert any(expected in str(fault) for fault in faults), [str(fault) for fault in faults]
+
+
+RULES = "      bodies: {num: 2, rules: [{match: {agent: ada, body: 1}, policy: %s}%s]}\n" + AEB
+NO_BRAIN = HEAD.replace("ada, brain: log", "ada, brain: none")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (HEAD + RULES % ("{source: poll}", ""), "policy.source: expected one of latest, frozen, pool, found"),
+        (
+            HEAD + RULES % ("{source: pool, windw: 3}", ""),
+            "10:86: schedule.train.bodies.rules.0.policy.windw: unknown key",
+        ),
+        (
+            HEAD + RULES % ("{source: pool, window: 0}", ""),
+            "policy.window: expected an integer >= 1, found the number 0",
+        ),
+        (HEAD + RULES % ("{source: pool, latest: 1.1}", ""), "policy.latest: expected a number from 0 to 1, found"),
+        (HEAD + RULES % ("{source: pool, rating: {k: 0}}", ""), "policy.rating.k: expected a number > 0, found"),
+        (HEAD + RULES % ("{window: 3}", ""), "policy.window: `window` is of `source: pool`"),
+        (HEAD + RULES % ("{source: pool, load: {}}", ""), "policy.load: `load` is of `source: frozen`"),
+        (HEAD + RULES % ("{source: pool, agent: bobb}", ""), "there is no agent `bobb`; did you mean `bob`?"),
+        (
+            NO_BRAIN + RULES % ("pool", ""),
+            "10:71: schedule.train.bodies.rules.0.policy: pool: agent `ada` does not learn",
+        ),
+        (
+            HEAD + "      phase_config: {mode: test}\n" + RULES % ("pool", ""),
+            "pool: agent `ada` does not learn in this",
+        ),
+        (HEAD + RULES % ("frozen", ""), "frozen: agent `ada` begins this phase without a model: give `load`"),
+        (HEAD + RULES % ("{source: frozen, load: {phase: 3}}", ""), "expected the index of a phase before this one"),
+        (HEAD + RULES % ("{source: pool, rotate_every: 3}", ""), "body `ada/lake/1` is of no team"),
+        (HEAD + RULES % ("{source: pool, rotate_every: 3}, team: red", ""), "and there is only `red`"),
+        (
+            HEAD + RULES % ("{source: pool, rating: {k: 4}}", ", {match: {agent: bob}, policy: pool}"),
+            "the sides of environment `lake` are rated otherwise before",
+        ),
+    ],
+)
+def test_policies_that_cannot_be_are_refused_at_their_place(read: READ, text: str, expected: str) -> None:
+    """Unknown keys, numbers out of bounds, pools of nobody who learns, models that are nowhere, turns of no teams."""
+    plan, faults = read(text)
+
+    assert plan is None
+    assert any(expected in str(fault) for fault in faults), [str(fault) for fault in faults]
+
+
+def test_policies_have_their_defaults_and_are_replaced_whole(read: READ) -> None:
+    """Text alone stands for the source; a later rule says a policy anew; a muscle is named for each source."""
+    later = ", {match: {environment: moor}, policy: {source: pool, agent: bob, rating: {initial: 0}}, team: red}"
+    plan, faults = read(HEAD + RULES % ("{source: pool, window: 3}", later))
+    assert plan is not None, faults
+    found = {(b.agent, b.environment, b.b): replace(b.policy, at="") for b in plan.phases[0].bodies or ()}
+    pool, latest = PolicyPlan("pool", agent="bob", initial=0.0), PolicyPlan()
+
+    assert [latest, PolicyPlan("pool", window=3), pool, pool, latest, latest, pool, pool] == [*found.values()]
+    muscles = [process for process in processes_of("r", plan.phases[0]) if process.role == "muscle"]
+    assert ["ada", "ada[pool]", "ada[pool red]", "bob", "bob[pool red]"] == [m.part or m.uid for m in muscles]
+    assert "muscle ada[pool red] (worker 0)" == label(muscles[2].name) == muscles[2].label
 
 
 def test_an_empty_budget_is_that_of_the_phase(read: READ) -> None:

@@ -130,30 +130,72 @@ def test_declarations_of_one_body(kit: Any, where: list[str], lists: Any, ids: A
     [found] = resolve(phase_of_bodies(kit, agent, *where), ALIKE)
 
     assert ids == ([row["id"] for row in found.sensors], [row["id"] for row in found.actuators])
-    assert dict(zip(("sensors", "actuators", "rewards"), local, strict=True)) == found.locals
+    assert [dict(zip(("sensors", "actuators", "rewards"), local, strict=True))] == found.locals
+    assert found.groups is None
     assert where == found.environments
 
 
-KINDS = "bodies of several kinds in one agent are not built yet"
-DIFFER = f"agent ada: {{}} differ between environments lake and fen; {KINDS}"
-BODY_FAULTS = [
+ALL = ["lake", "moor", "fen"]
+GROUPS = [
+    # environments, lists of the agent; groups of environments; ids of each group, local rewards of each
+    (ALL, {}, {"lake": 0, "moor": 0, "fen": 1}, ([["a", "b"], ["fen.a"]], [["m"], ["fen.m"]]), [None, None]),
     (
         ["lake", "fen"],
-        {},
-        [
-            f"{DIFFER.format('sensors')}: expected equal ids and spaces in order, found a, b and a",
-            f"{DIFFER.format('rewards')}: expected equal ids in order, found r, s and r",
-        ],
+        {"rewards": ["fen", "lake.s"]},
+        {"lake": 0, "fen": 1},
+        ([["lake.a", "lake.b"], ["fen.a"]], [["lake.m"], ["fen.m"]]),
+        [["s"], ["r"]],
     ),
     (
         ["lake", "moor"],
         {"sensors": ["lake.a", "lake.b", "moor.b", "moor.a"]},
-        ["at s0: agent ada: sensors differ between environments lake and moor"],
+        {"lake": 0, "moor": 1},
+        ([["lake.a", "lake.b"], ["moor.b", "moor.a"]], [["lake.m"], ["moor.m"]]),
+        [None, None],
     ),
     (
         ["lake", "moor"],
         {"actuators": ["lake.m"]},
-        ["at a0: agent ada: actuators differ between environments lake and moor"],
+        {"lake": 0, "moor": 1},
+        ([["lake.a", "lake.b"], ["moor.a", "moor.b"]], [["lake.m"], []]),
+        [None, None],
+    ),
+    (
+        ["lake", "moor"],
+        {"rewards": ["lake", "moor.s"]},
+        {"lake": 0, "moor": 1},
+        ([["lake.a", "lake.b"], ["moor.a", "moor.b"]], [["lake.m"], ["moor.m"]]),
+        [["r", "s"], ["s"]],
+    ),
+]
+
+
+@pytest.mark.parametrize(("where", "lists", "groups", "ids", "rewards"), GROUPS)
+def test_bodies_of_unequal_declarations_are_groups(
+    kit: Any, where: list[str], lists: Any, groups: Any, ids: Any, rewards: Any
+) -> None:
+    """Equal local ids and spaces in one order make a group, in the order of environments; all that counts is asked."""
+    agent = kit.agent(**{"sensors": [], "actuators": [], **lists})
+    [found] = resolve(phase_of_bodies(kit, agent, *where), ALIKE)
+
+    assert groups == found.groups
+    parts = [[[row["id"] for row in rows] for rows in part[1:]] for part in found.parts()]
+    assert ids == tuple([part[i] for part in parts] for i in (0, 1))
+    assert rewards == [local["rewards"] for local in found.locals or []]
+    assert [uid for part in found.parts() for uid in part[0]] == sorted(
+        where, key=lambda uid: (groups[uid], ALL.index(uid))
+    )
+    for_store = [row[:3] for row in declaration_rows({}, [found])]
+    assert [
+        (kind, uid, "ada") for part in found.parts() for uid in part[0] for kind in ("sensor", "actuator")
+    ] == for_store
+
+
+BODY_FAULTS = [
+    (
+        ["lake", "moor"],
+        {"sensors": ["lake.a"], "actuators": ["lake.m"]},
+        ["at s0: agent ada: it has a body in environment moor, of which it names neither sensors nor actuators"],
     ),
     (
         ["lake"],
@@ -173,11 +215,6 @@ BODY_FAULTS = [
             "at r2: agent ada: rewards: 'lake.rr' was not declared by its environment; did you mean 'lake.r'?",
         ],
     ),
-    (
-        ["lake", "moor"],
-        {"rewards": ["lake", "moor.s"]},
-        ["at r0: agent ada: rewards differ between environments lake and moor"],
-    ),
 ]
 
 
@@ -196,8 +233,10 @@ def test_faults_of_bodies_name_agent_and_environments(kit: Any, where: list[str]
     assert [] == misfits(phase, {}, list(ALIKE))  # nobody knows yet what they declare
 
 
-def test_spaces_of_bodies_are_equal(kit: Any) -> None:
-    """Equal ids with other spaces are another kind of body."""
+def test_other_spaces_are_another_group(kit: Any) -> None:
+    """Equal ids do not make a group where their spaces differ."""
     other = {**ALIKE, "moor": declared_of(["a", "b"], ["m"], ["r", "s"], FLAT)}
-    with pytest.raises(DocumentError, match=r"found a \{'type': 'discrete'.* and a \{'type': 'box'"):
-        resolve(phase_of_bodies(kit, kit.agent(sensors=[], actuators=[]), "lake", "moor"), other)
+    [found] = resolve(phase_of_bodies(kit, kit.agent(sensors=[], actuators=[]), "lake", "moor"), other)
+
+    assert {"lake": 0, "moor": 1} == found.groups
+    assert [0, 0, 1, 1] == [row["group"] for row in found.sensors]

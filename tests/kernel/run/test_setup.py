@@ -159,7 +159,7 @@ def test_controllers_are_told_of_clocks_and_bodies(kit: Any) -> None:
     assert [("ada", "lake", 0, 0), ("ada", "lake", 1, 0), ("ada", "moor", 0, 0), ("bob", "moor", 0, 1)] == [
         tuple(row[key] for key in ("agent", "environment", "b", "a")) for row in message.bodies
     ]
-    assert [asdict(body) for body in phase.bodies] == [
+    assert [{**asdict(body), "policy": "latest"} for body in phase.bodies] == [
         {key: value for key, value in row.items() if key != "a"} for row in message.bodies
     ]
     assert ("moor", False) == (message.end, message.mends)
@@ -204,7 +204,8 @@ def test_bodies_have_streams_by_their_coordinates(kit: Any) -> None:
     assert streams == [row[3].decode() for row in ada["bodies"]]
     assert [["moor", 0, True, path.format("bob", "moor/0").encode()]] == bob["bodies"]
     assert (["0"], ["moor.0"]) == ([r["id"] for r in ada["sensors"]], [r["id"] for r in bob["sensors"]])
-    assert {"sensors": ["0"], "actuators": ["0"], "rewards": None} == ada["locals"] == bob["locals"]
+    assert [{"sensors": ["0"], "actuators": ["0"], "rewards": None}] == ada["locals"] == bob["locals"]
+    assert [None, None] == [ada["groups"], bob["groups"]]
     assert [["lake", 0, True], ["lake", 1, False], ["moor", 0, True]] == setup.brain(phase, agents[0], {}, {}).bodies
     assert ["ada/0", "ada/1"] == setup.brain(phase, agents[0], {}, {}).muscles
 

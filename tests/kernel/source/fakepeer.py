@@ -129,8 +129,8 @@ class FakeLink:
         ]
 
     def replied(self, serial: int, call: str = "") -> Any:
-        """Return the answer to a request, None if there is none yet."""
-        for e in self.sent:
+        """Return the newest answer to a request, None if there is none yet."""
+        for e in reversed(self.sent):
             if e.head.serial == serial and e.head.verb is Verb.ERROR:
                 return codec_of(Failure).decode(e.body)
             if e.head.serial == serial and e.head.verb is Verb.REPLY:

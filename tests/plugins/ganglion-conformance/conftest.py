@@ -309,6 +309,7 @@ class Limb:
     """A muscle that proposes a constant; `switch` names the one clause that it breaks."""
 
     ticks = 0
+    bodies = 1
 
     def __init__(self, switch: str, starts: int) -> None:
         self.switch = switch
@@ -348,11 +349,18 @@ class Limb:
         self.large = body["sensors"][0]["id"] == "world.image"
         if self.brain is not None and not self.breaks("brain.joins"):
             self.ask(self.brain, "brain.join", {"worker": 0})
-        return {}
+        self.bodies = len(body.get("bodies") or [0])
+        return {"bodies": self.bodies + self.breaks("bodies.sets-up")} if self.bodies > 1 else {}
 
     def act(self, body: dict[str, Any]) -> dict[str, Any]:
         if not self.ready and not self.breaks("act.before-setup"):
             raise Refusal("not set up")
+        if "rows" in body and self.bodies > 1:
+            flags = body["flags"]
+            deciding, completed = sum(bool(f & 4) for f in flags), sum(not f & 8 for f in flags)
+            deciding -= self.breaks("bodies.decides") and flags == b"\x0c"
+            completed -= self.breaks("bodies.completes") and completed == 2
+            return {"setpoints": [[0.25]] * deciding, "objective": [0.5] * completed}
         (row,) = body["readings"]
         if self.ready and self.large and self.breaks("large.reading"):
             raise Refusal("too large")

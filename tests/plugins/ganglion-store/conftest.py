@@ -76,7 +76,12 @@ def age() -> Callable[[Path, int], None]:
         connection = sqlite3.connect(path, isolation_level=None)
         for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
             connection.execute(f"DROP VIEW {view}")
-        for name in ["stored_resets", *(["stored_bodies"] if revision < 4 else [])]:
+        for name in [
+            "stored_resets",
+            "stored_opponents",
+            "stored_ratings",
+            *(["stored_bodies"] if revision < 4 else []),
+        ]:
             connection.execute(f"DROP TABLE {name}")
         for name, later in columns.items():
             made = next(text for text in sql.CREATE if text.startswith(f"CREATE TABLE {name} "))

@@ -432,7 +432,7 @@ def test_each_row_has_the_values_of_its_body(spaces: list[Any], parts: list[list
         alone = [[plain(row) for row in values[kind]] for values in expected]
         whole_rows = [[value for row in rows for value in row] for rows in alone]
         assert ([row for rows in alone for row in rows] if own else whole_rows) == [unpack(r[2][place]) for r in made]
-    decided = list(action_rows(actions, table, "ada", lists))
+    decided = list(action_rows(actions, table, "ada", lambda uid: lists))
     assert [b for rows in parts for b in rows] == [body for _, _, body, _ in decided]
     for place, kind in ((3, "sensor"), (4, "actuator"), (5, "actuator"), (6, "reward")):
         rows = [plain(row) for values in expected for row in values[kind]]

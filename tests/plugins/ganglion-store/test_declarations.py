@@ -31,7 +31,6 @@ def test_the_same_again_is_harmless() -> None:
     "values",
     [
         [0, "grid", None, "smell", []],
-        [0, "grid", "ada", "sensor", []],
         [0, None, None, "sensor", []],
         [0, "grid", None, "sensor", [["grid.a", "Box", None, "<f8"]]],
         [0, "grid", None, "sensor", [["grid.a", "Box", None, "<f8", [1.5]]]],

@@ -23,6 +23,8 @@ DOCUMENTED = {
     "declarations": "run phase environment agent kind position id space unit dtype shape",
     "incidents": "run time name incarnation kind position detail",
     "bodies": "run phase agent environment body role team group learn policy dynamic",
+    "opponents": "run phase worker tick agent environment body version",
+    "ratings": "run phase worker tick agent environment body rating",
     "returns": "run phase mode worker agent environment body episode steps return objective",
     "points": "run experiment point row repetition seed state reason factors digest",
 }

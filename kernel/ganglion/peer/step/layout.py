@@ -465,6 +465,92 @@ class Cut:
         ]
 
 
+class Groups:
+    """Hold the layouts of many bodies, of which each has one: that of its group.
+
+    Matrices of them all are those of one layout after the other, each with a row for every body; a body has zeros in
+    those of other groups. A field has the blocks of one layout after the other, each with the bodies of its group
+    alone; as rows it has those of the bodies of one group after the other.
+
+    Args:
+        layouts: Of each group.
+        of: The group of each body, None where there is one group.
+    """
+
+    def __init__(self, layouts: Sequence[Layout], of: Array | None) -> None:
+        self.layouts, self.of = list(layouts), of
+        self.firsts = list(accumulate((len(layout.runs) for layout in layouts), initial=0))  # run of each layout
+
+    def sorted(self, places: Array) -> Array:
+        """Return what sorts bodies by groups, those of one as they stand."""
+        assert self.of is not None
+        return np.argsort(self.of[places], kind="stable")
+
+    def zeros(self, count: int) -> list[Array]:
+        """Return matrices of zeros."""
+        return [run for layout in self.layouts for run in layout.zeros(count)]
+
+    def size_bytes(self) -> int:
+        """Return the bytes of one body of the largest group."""
+        return max(sum(layout.sizes) for layout in self.layouts)
+
+    def parts(self, places: Array) -> list[tuple[Layout, slice, slice]]:
+        """Return of bodies sorted by groups: layouts, which matrices are theirs, which of these bodies."""
+        if self.of is None:
+            return [(self.layouts[0], slice(0, self.firsts[1]), slice(0, len(places)))]
+        ends = np.searchsorted(self.of[places], range(len(self.layouts) + 1)).tolist()
+        spans = zip(pairwise(self.firsts), pairwise(ends), strict=True)
+        return [(layout, slice(*runs), slice(*span)) for layout, (runs, span) in zip(self.layouts, spans, strict=True)]
+
+    def own(self, runs: Sequence[Array], places: Array) -> Sequence[Array]:
+        """Return the matrices that bodies of one group have."""
+        if self.of is None:
+            return runs
+        group = int(self.of[places[0]])
+        return runs[self.firsts[group] : self.firsts[group + 1]]
+
+    def blocks(self, runs: Sequence[Array], places: Array, rows: bool = False) -> Field:
+        """Return matrices of bodies sorted by groups as they travel: as blocks, or as rows."""
+        if self.of is None and not rows:
+            return blocks_of(runs)
+        found: Field = []
+        for layout, mine, span in self.parts(places):
+            field = blocks_of([run[span] for run in runs[mine]])
+            found += layout.rows(field, span.stop - span.start) if rows else field
+        return found
+
+    def fields(self, field: Field, places: Array, what: str) -> list[Field]:
+        """Return the field of each group out of one of bodies sorted by groups; RemoteProtocolError: it has not all."""
+        if self.of is None:
+            return [field]
+        parts, blocks = self.parts(places), is_blocks(field) and (bool(field) or not len(places))
+        expected = self.firsts[-1] if blocks else len(places)
+        if len(field) != expected:
+            kind = "blocks" if blocks else "rows"
+            raise RemoteProtocolError(f"{what}: expected {expected} {kind} of {len(parts)} groups, found {len(field)}")
+        return [field[runs] if blocks else field[span] for _, runs, span in parts]
+
+    def matrices(self, field: Field, places: Array, what: str, finite: bool = False) -> list[Array]:
+        """Return a field of bodies sorted by groups as matrices; RemoteProtocolError says what does not fit."""
+        found: list[Array] = []
+        parts = zip(self.parts(places), self.fields(field, places, what), strict=True)
+        for (layout, _, span), given in parts:
+            count = span.stop - span.start
+            fitting = given if layout.fits(given, count) else layout.checked(given, what, finite=finite, count=count)
+            for run in layout.matrices(fitting, count):
+                if self.of is None:
+                    found.append(run)
+                    continue
+                found.append(np.zeros((len(places), run.shape[1]), run.dtype))
+                found[-1][span] = run
+        return found
+
+
+def of_group(declarations: Iterable[Mapping[str, Any]], number: int) -> list[Mapping[str, Any]]:
+    """Return the declarations of one group of bodies; without a number they are of the first."""
+    return [row for row in declarations if row.get("group", 0) == number]
+
+
 def blocks_of(runs: Sequence[Array], places: Array | None = None) -> Field:
     """Return matrices, one for each block, as they travel: of all bodies, or of those at some places."""
     return [run.tobytes() if places is None else run[places].tobytes() for run in runs]

@@ -482,3 +482,10 @@ def simulate(
 ) -> Outcome:
     """Carry out a run document on the bus in memory; see `Simulation`."""
     return Simulation(read(document), seed, folder, disturbance, stored).carry_out()
+
+
+def kill_one(victim: str, simulation: Simulation) -> None:
+    """Kill any process but the supervisor whose name has the word in it, by the schedule's own dice."""
+    names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
+    if names:
+        simulation.kill(simulation.schedule.random.choice(names))

@@ -1,0 +1,156 @@
+"""An agent whose bodies are of several groups: legs on ground and wings in air, in one message."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from simulation import Disturbance, Simulation, kill_one, read, simulate
+
+DOCUMENT = """
+uid: groups
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - {{environment: {{uid: lake, name: counting, params: {{length: 4}}}}, budget: {{episodes: {episodes}}}}}
+        - environment: {{uid: moor, name: cartpole, params: {{longest: 7}}}}
+          clock: {{period: 2}}
+          budget: {{episodes: {episodes}}}
+          episode_end: {end}
+        - {{environment: {{uid: fen, name: counting, params: {{length: 6}}}}, budget: {{episodes: {episodes}}}}}
+      agents:
+        - {{name: ada, brain: {brain}, muscle: {muscle}, objective: {objective}, sensors: {sensors}}}
+        - {{name: bob, brain: none, muscle: random, objective: aggregate_rewards}}
+      bodies: {{num: {{ada: {{lake: 2, moor: 3, fen: 1}}, bob: {{lake: 1, moor: 1, fen: 1}}}}}}
+      phase_config: {{mode: {mode}, worker: {workers}}}
+      simulation: {{name: aeb}}
+"""
+FEW = {
+    "brain": "simulation.groups:ArrayBrain",
+    "muscle": "simulation.groups:ArrayMuscle",
+    "objective": "aggregate_rewards",
+    "sensors": "[]",
+    "workers": 1,
+    "mode": "train",
+    "episodes": 2,
+    "end": "all",
+}
+OBJECTS = {"brain": "simulation.groups:ObjectBrain", "muscle": "simulation.groups:ObjectMuscle"}
+
+
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let documents name our classes by import path."""
+    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
+
+
+def run(results: Path, **given: Any) -> dict[str, Any]:
+    """Return the tables of the document."""
+    outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, results)
+    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects)
+    return outcome.tables
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Say whether two runs have equal tables; which worker's rows come first is not said."""
+    names = ("phases", "signals", "episodes", "steps", "actions", "bodies")
+    return all(sorted(map(repr, one[name])) == sorted(map(repr, other[name])) for name in names)
+
+
+def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
+    """Ids are local where a group is in several environments; every decision of every body is there."""
+    rows = [row for row in run(results)["actions"] if row["agent"] == "ada"]
+    ids = {row["environment"]: tuple(tuple(row[key]) for key in ("sensors", "setpoints", "rewards")) for row in rows}
+
+    assert {
+        "lake": (("observation",), ("answer",), ("reward",)),
+        "moor": (("moor.observation",), ("moor.action",), ("moor.reward",)),
+        "fen": (("observation",), ("answer",), ("reward",)),
+    } == ids
+    assert {("lake", 0): 8, ("lake", 1): 8, ("moor", 0): 14, ("moor", 1): 14, ("moor", 2): 14, ("fen", 0): 12} == {
+        place: sum((row["environment"], row["body"]) == place for row in rows)
+        for place in {(row["environment"], row["body"]) for row in rows}
+    }
+
+
+@pytest.mark.parametrize("mode", ["train", "test"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_objects_and_arrays_do_the_same(results: Path, mode: str, workers: int) -> None:
+    """One muscle for all bodies that is asked per group, or one object per body: equal rows, and equal learning."""
+    asked = {"mode": mode, "workers": workers}
+    arrays = run(results, **asked)
+    assert 2 * workers < len({row["objective"] for row in arrays["actions"]})
+    for form in (OBJECTS, {"brain": OBJECTS["brain"]}, {"muscle": OBJECTS["muscle"]}):
+        assert same(arrays, run(results, **asked, **form))
+
+
+def test_a_part_of_the_sensors_is_a_group_of_its_own(results: Path) -> None:
+    """Groups are made of what the agent names: one that does not see fen is another kind of body there."""
+    rows = run(results, sensors="[lake.observation, moor.observation]")["actions"]
+    fen = [row for row in rows if (row["agent"], row["environment"]) == ("ada", "fen")]
+
+    assert 12 == len(fen)
+    assert [{}] * 12 == [row["sensors"] for row in fen]
+    assert {"fen.answer"} == {uid for row in fen for uid in row["setpoints"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"brain": "dqn"}, "and brain dqn takes one: takes_groups is False"),
+        ({"muscle": "simulation.forms:ArrayMuscle"}, "and muscle simulation.forms:ArrayMuscle takes one"),
+    ],
+)
+def test_who_takes_one_group_is_refused_before_the_first_decision(results: Path, given: Any, text: str) -> None:
+    """The groups are told by their environments."""
+    outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, results)
+
+    assert ("failed", 2) == (outcome.status, outcome.exit_status)
+    assert text in outcome.reason
+    assert "agent ada: its bodies are of 2 groups of unequal ids or spaces (lake, fen; moor)" in outcome.reason
+    assert [] == outcome.tables["actions"]
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
+DRAWN = {
+    "workers": st.integers(1, 2),
+    "form": st.sampled_from([{}, OBJECTS]),
+    "objective": st.sampled_from(["aggregate_rewards", "simulation.groups:PlainObjective"]),
+    "end": st.sampled_from(["all", "each"]),
+    "seed": st.integers(0, 2**32),
+    "share": st.floats(0.0, 1.0),
+}
+
+
+def survives_a_loss(results: Path, seed: int, share: float, form: Any, **given: Any) -> None:
+    """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
+    text = DOCUMENT.format(**{**FEW, **given, **form, "episodes": 8})
+    plain = simulate(text, seed, results)
+    lossy = Simulation(
+        read(text), seed, results, Disturbance([(int(share * plain.events), partial(kill_one, ""))])
+    ).carry_out()
+
+    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
+    assert same(plain.tables, lossy.tables)
+
+
+@settings(max_examples=4, **SLOW)
+@given(**DRAWN)
+def test_a_loss_does_not_show_in_groups(results: Path, **drawn: Any) -> None:
+    """Whoever is killed at whatever moment: the rows of all bodies are equal."""
+    survives_a_loss(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(**DRAWN)
+def test_many_losses_do_not_show_in_groups(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    survives_a_loss(results, **drawn)

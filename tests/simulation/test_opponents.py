@@ -1,0 +1,221 @@
+"""Bodies that decide by stored and by drawn models: who plays by what, who learns, who is rated, and losses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from numpy.random import default_rng
+from simulation import Disturbance, Outcome, Simulation
+
+from ganglion import registry
+from ganglion.document import load_document
+from ganglion.peer.step.opponents import rated
+from ganglion.run.plan import Plan
+from ganglion.sdk import ActuatorInformation, Muscle, SensorInformation
+from ganglion.sdk.seed import stream
+
+DOCUMENT = """
+uid: duel
+seed: {seed}
+version: "0.1"
+schedule:
+  - warm:
+      environments: [{{environment: {{uid: lake, name: counting, params: {{length: 5}}}}, budget: {{episodes: 3}}}}]
+      agents: [{{name: ada, brain: {{name: log, params: {{update_every: 2}}}}, muscle: "{here}:Telling"}}]
+      simulation: {{name: aeb}}
+  - duel:
+      environments:
+        - {{environment: {{uid: lake, name: counting, params: {{length: {lengths}}}}}, budget: {{steps: {steps}}}}}
+      bodies: {{num: {num}, rules: {rules}}}
+      phase_config: {{worker: {workers}}}
+      simulation: {{name: aeb}}
+"""
+RED = "{{match: {{body: 1}}, team: red, policy: {{source: pool, window: 4, latest: 0.25, snapshot_every: 30, {more}}}}}"
+BLUE = "{match: {body: 2}, team: blue, policy: pool}, {match: {body: 3}, policy: frozen}"
+RULES = f"[{RED.format(more='swap_every: 15')}, {BLUE}]"
+FEW = {"seed": 5, "here": __name__, "lengths": 6, "steps": 240, "num": 4, "rules": RULES, "workers": 1}
+
+
+class Telling(Muscle):
+    """Set the number of the update by which it decides."""
+
+    version = 0
+
+    def update(self, update: Any) -> None:
+        """Take an update of the brain `log`."""
+        self.version = int(update["version"])
+
+    def propose_actions(
+        self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
+    ) -> list[ActuatorInformation]:
+        """Tell it."""
+        for actuator in actuators_available:
+            actuator.value = self.version
+        return actuators_available
+
+
+def plan_of(**given: Any) -> Plan:
+    """Return the plan of the document."""
+    text = DOCUMENT.format(**{**FEW, **given})
+    return load_document("document.yml", plugins=registry, text=text, allow=["tests"])[0]
+
+
+def run(results: Path, **given: Any) -> Outcome:
+    """Run the document, which must end well."""
+    outcome = Simulation(plan_of(**given), 1, results).carry_out()
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
+    return outcome
+
+
+def drawn(outcome: Outcome, worker: int, body: int) -> list[tuple[int, int]]:
+    """Return tick and version of each draw for a body."""
+    rows = [row for row in outcome.tables["opponents"] if (row["worker"], row["body"]) == (worker, body)]
+    return [(row["tick"], row["version"]) for row in rows]
+
+
+def acted(outcome: Outcome) -> dict[tuple[int, int], list[tuple[int, Any, Any]]]:
+    """Return tick, version and what was set of all decisions of a body of a worker in the second phase."""
+    found: dict[tuple[int, int], list[tuple[int, Any, Any]]] = defaultdict(list)
+    for row in outcome.tables["actions"]:
+        if row["phase"] == 1:
+            [told] = row["setpoints"].values()
+            found[row["worker"], row["body"]].append((row["tick"], row["policy_version"], told))
+    return {key: sorted(rows) for key, rows in found.items()}
+
+
+# -- draws ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("workers", [1, 2])
+def test_opponents_are_those_of_the_stream(workers: int, results: Path) -> None:
+    """Every 15 decisions u is drawn; below 0.25 it is the current model, else one of the four newest snapshots."""
+    outcome = run(results, workers=workers)
+    learned = 4 * workers  # in each tick but the first
+    for worker in range(workers):
+        path = ("phase", "duel", "agent", "ada", "opponents", "worker", worker, "team", "red")
+        rng, expected = default_rng(stream(5, path)), []
+        for tick in range(0, 240, 15):
+            pool = []
+            for call in range(1, tick):  # of the brain, before this tick
+                if call * learned // 30 > (call - 1) * learned // 30 and call // 2:
+                    pool.append(call // 2)
+            pool = pool[-4:]
+            current = rng.random() < 0.25 or not pool
+            expected.append((tick, max(tick - 1, 0) // 2 if current else pool[rng.integers(len(pool))]))
+        assert expected == drawn(outcome, worker, 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bodies_act_by_the_models_that_are_told(workers: int, results: Path) -> None:
+    """The current model is followed, a drawn one stays until the next draw, a stored one for ever."""
+    outcome = run(results, workers=workers)
+    [stored] = {told for (_, body), rows in acted(outcome).items() if body == 3 for _, _, told in rows}
+    rows = acted(outcome)
+
+    assert stored == (5 * 3 - 1) // 2
+    assert {(None, stored)} == {row[1:] for row in rows[0, 3]}
+    for worker in range(workers):
+        draws = dict(drawn(outcome, worker, 1))
+        assert [(tick, tick // 2, tick // 2) for tick in range(240)] == rows[worker, 0]
+        assert [(tick, draws[tick - tick % 15]) for tick in range(240)] == [row[:2] for row in rows[worker, 1]]
+        # The first is the model with which the phase began: of this phase it is no update.
+        assert {stored} == {told for _, _, told in rows[worker, 1][:15]}
+        assert all(version == told for _, version, told in rows[worker, 1][15:])
+    assert ["latest", "pool", "pool", "frozen"] == [r["policy"] for r in outcome.tables["bodies"] if r["phase"] == 1]
+
+
+# -- turns ------------------------------------------------------------------------------------------------------------
+TURNS = """[{{match: {{body: [0, 1]}}, team: red, policy: &p {{source: pool, latest: 0, snapshot_every: 8, {keys}}}}},
+                {{match: {{body: 2}}, team: blue, policy: *p}}]"""
+
+
+def test_teams_take_turns(results: Path) -> None:
+    """One learns by the current model for so many decisions; the others play by snapshots, and nobody hears of it."""
+    rules = TURNS.format(keys="swap_every: 7, rotate_every: 20")
+    outcome = run(results, num=3, rules=rules, steps=90)
+    rows = acted(outcome)
+    # Red has two bodies: 20 decisions are 10 ticks, of blue they are 20.
+    turns = ["red" if tick % 30 < 10 else "blue" for tick in range(90)]
+    for tick, team in enumerate(turns):
+        mine, others = ([0, 1], [2]) if team == "red" else ([2], [0, 1])
+        for body in mine:
+            assert tick < 2 or rows[0, body][tick] == (tick, tick // 2, tick // 2), (tick, body)
+        for body in others:
+            assert rows[0, body][tick][1] <= tick // 2
+    swaps = {body: [tick for tick, _ in drawn(outcome, 0, body)] for body in range(3)}
+    assert [0, 10, 14, 18, 22, 26, 30] == swaps[0][:7] == swaps[1][:7]
+    assert [0, 7, 10, 30, 37, 40] == swaps[2][:6]
+
+
+# -- ratings ----------------------------------------------------------------------------------------------------------
+def test_sides_are_rated_by_their_returns(results: Path) -> None:
+    """After each episode, by the returns of all: bodies of one team are one side, a body of none is one by itself."""
+    rules = f"[{RED.format(more='swap_every: 9, rating: {k: 8}')}, {{match: {{body: 2}}, team: red}}]"
+    outcome = run(results, rules=rules, lengths="[4, 2, 6, 3]", steps=60)
+    returns: dict[int, dict[int, float]] = defaultdict(dict)
+    for row in outcome.tables["returns"]:
+        if row["phase"] == 1:
+            returns[row["episode"]][row["body"]] = row["return"]
+    ratings, expected = [1200.0, 1200.0, 1200.0], []
+    for episode, own in sorted(returns.items()):
+        sides = [own[0], own[1] + own[2], own[3]]
+        ratings = rated(ratings, sides, 8)
+        expected += [(6 * episode + 5, body, ratings[side]) for body, side in ((0, 0), (1, 1), (2, 1), (3, 2))]
+    found = [(row["tick"], row["body"], row["rating"]) for row in outcome.tables["ratings"]]
+
+    assert sorted(expected) == sorted(found)
+    assert len(found) == 40
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+TABLES = ("phases", "episodes", "resets", "steps", "actions", "bodies", "opponents", "ratings")
+SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
+KINDS = {"plain": RULES, "turns": TURNS.format(keys="swap_every: 7, rotate_every: 20")}
+DRAWN = {
+    "workers": st.integers(1, 2),
+    "rules": st.sampled_from([*KINDS.values()]),
+    "seed": st.integers(0, 2**32),
+    "share": st.floats(0.0, 1.0),
+    "tight": st.booleans(),
+    "victim": st.sampled_from(["", "controller", "muscle", "environment", "brain", "governor", "store"]),
+}
+
+
+def kill_one(victim: str, simulation: Simulation) -> None:
+    """Kill any process but the supervisor whose name has the word in it, by the schedule's own dice."""
+    names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
+    if names:
+        simulation.kill(simulation.schedule.random.choice(names))
+
+
+def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:
+    """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
+    plan = plan_of(steps=60, **given)
+    plain = Simulation(plan, seed, results).carry_out()
+    disturbance = Disturbance([(int(share * plain.events), partial(kill_one, victim))])
+    simulation = Simulation(plan, seed, results, disturbance)
+    simulation.tight = tight
+    lossy = simulation.carry_out()
+
+    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
+    for name in TABLES:
+        assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
+
+
+@settings(max_examples=6, **SLOW)
+@given(**DRAWN)
+def test_a_loss_does_not_show_in_what_is_played(results: Path, **drawn: Any) -> None:
+    """Whoever is killed at whatever moment: draws, turns, models and ratings are those of a run in peace."""
+    survives_a_loss(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=200, **SLOW)
+@given(**DRAWN)
+def test_many_losses_do_not_show_in_what_is_played(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    survives_a_loss(results, **drawn)
