@@ -28,6 +28,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "counting": {},
     "dummy": {},
     "pendulum": {},
+    "race": {"length": 3},
     "swing": {"goal": 0.9},
     "tic_tac_toe": {},
     "gymnasium": {"id": "CartPole-v1"},

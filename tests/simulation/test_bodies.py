@@ -366,6 +366,34 @@ def test_a_loss_does_not_show_where_rewards_have_a_state(results: Path, seed: in
         assert sorted(map(untimed, plain.tables[name])) == sorted(map(untimed, lossy.tables[name])), name
 
 
+# -- what was applied --------------------------------------------------------------------------------------------------
+APPLIED = """
+uid: applied
+seed: 3
+version: "0.1"
+schedule:
+  - train:
+      environments: [{{environment: {{uid: lake, name: counting, params: {{length: 9}}}}, budget: {{episodes: 1}}}}]
+      agents: [{{name: ada, brain: 'simulation.judged:Hears', muscle: 'simulation.judged:{muscle}'}}]
+      bodies: {{rules: [{{decision: {{period: 3, phase: 1, between: {between}}}}}]}}
+      simulation: {{name: aeb}}
+"""
+
+
+@pytest.mark.parametrize("muscle", ["Notices", "NoticesAll"])
+@pytest.mark.parametrize(("between", "last"), [("repeat", [10, 20]), ("noop", [-1, -1]), ("zero", [0, 0])])
+def test_what_was_applied_comes_back_with_the_next_row(
+    results: Path, muscle: str, between: str, last: list[int]
+) -> None:
+    """Muscle and brain are told what was applied in the last step, beside what was decided."""
+    outcome = simulate(APPLIED.format(muscle=muscle, between=between), 1, results)
+    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
+    noted = [row["statistics"] or {} for row in outcome.tables["actions"]]
+
+    assert [None, *last] == [row.get("muscle") for row in noted]
+    assert [(last[0], 10), (last[1], 20)] == [(row["brain.brain"], row["brain.decided"]) for row in noted][:2]
+
+
 # -- losses -----------------------------------------------------------------------------------------------------------
 TABLES = ("phases", "signals", "episodes", "resets", "steps", "actions", "bodies", "evaluations")
 NORM = "[{name: merge_steps, params: {merge_actuators: true}}, {name: norm, params: {batch_size: 3}}]"

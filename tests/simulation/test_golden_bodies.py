@@ -166,6 +166,23 @@ def test_bodies_in_one_environment_are_those_of_copies(results: Path) -> None:
     assert found[0] == found[1] == found[2]
 
 
+GOLDEN = "events: [{after: 1, spawn: ada}, {after: 3, retire: ada, spawn: ada}, {after: 5, retire: ada}]"
+
+
+def test_bodies_come_and_go_within_an_episode(results: Path) -> None:
+    """Bodies take part from the step behind their begin on, have numbers of their own, and are gone with the reset."""
+    world = f"lake: length: 7, verify: true, {GOLDEN}; budget: {{episodes: 2}}"
+    bodies = "{num: 3, dynamic: [{agent: ada, environment: lake, max: 1}]}"
+    outcome = simulate(document([world], bodies=bodies), 4, results)
+    decided = Counter((row["episode"], row["body"]) for row in rows(outcome, "actions"))
+    came = [(row["episode"], row["step"], *row["sensors"]) for row in rows(outcome, "resets") if row["step"]]
+
+    assert 2 * [3, 4, 4, 4, 4, 3, 3] == [len(row["rewards"]) for row in rows(outcome, "steps")]
+    assert {(0, 3): 2, (0, 4): 2, (1, 5): 2, (1, 6): 2} == {key: n for key, n in decided.items() if key[1] > 2}
+    assert [(e, s, f"lake.observation[ada/{b}]") for e, s, b in [(0, 1, 3), (0, 3, 4), (1, 1, 5), (1, 3, 6)]] == came
+    assert [(b, b > 2) for b in range(7)] == [(row["body"], row["dynamic"]) for row in rows(outcome, "bodies")]
+
+
 MANY = document(
     ["lake: length: [4, 2, 7, 3]; budget: {episodes: 4}, clock: {period: 2}",
      "moor: length: 9; budget: {steps: 20}, episode_end: each, max_steps: 5"],

@@ -27,7 +27,7 @@ schedule:
       agents:
         - {{name: ada, brain: {brain}, muscle: {muscle}, objective: {objective}, sensors: {sensors}}}
         - {{name: bob, brain: none, muscle: random, objective: aggregate_rewards}}
-      bodies: {{num: {{ada: {{lake: 2, moor: 3, fen: 1}}, bob: {{lake: 1, moor: 1, fen: 1}}}}}}
+      bodies: {{num: {{ada: {{lake: 2, moor: 3, fen: 1}}, bob: {{lake: 1, moor: 1, fen: 1}}}}, rules: {rules}}}
       phase_config: {{mode: {mode}, worker: {workers}}}
       simulation: {{name: aeb}}
 """
@@ -40,7 +40,12 @@ FEW = {
     "mode": "train",
     "episodes": 2,
     "end": "all",
+    "rules": "[]",
 }
+POOL = (
+    "[{match: {agent: ada, environment: [lake, fen], body: 0}, team: dry, "
+    "policy: {source: pool, window: 2, latest: 0.5, snapshot_every: 10, swap_every: 5}}]"
+)
 OBJECTS = {"brain": "simulation.groups:ObjectBrain", "muscle": "simulation.groups:ObjectMuscle"}
 
 
@@ -58,9 +63,13 @@ def run(results: Path, **given: Any) -> dict[str, Any]:
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Say whether two runs have equal tables; which worker's rows come first is not said."""
+    """Say whether two runs have equal tables; which worker's rows come first is not said, nor of how many updates."""
+
+    def rows(table: list[dict[str, Any]]) -> list[str]:
+        return sorted(repr({key: value for key, value in row.items() if key != "policy_version"}) for row in table)
+
     names = ("phases", "signals", "episodes", "steps", "actions", "bodies")
-    return all(sorted(map(repr, one[name])) == sorted(map(repr, other[name])) for name in names)
+    return all(rows(one[name]) == rows(other[name]) for name in names)
 
 
 def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
@@ -88,6 +97,15 @@ def test_objects_and_arrays_do_the_same(results: Path, mode: str, workers: int) 
     assert 2 * workers < len({row["objective"] for row in arrays["actions"]})
     for form in (OBJECTS, {"brain": OBJECTS["brain"]}, {"muscle": OBJECTS["muscle"]}):
         assert same(arrays, run(results, **asked, **form))
+
+
+def test_a_part_by_other_models_has_groups_of_its_own(results: Path) -> None:
+    """Bodies that decide by another model have a muscle of their own, which is told of no group that it has not."""
+    arrays = run(results, rules=POOL)
+    apart = {(row["environment"], row["body"]) for row in arrays["actions"] if row["policy"] == "pool"}
+
+    assert 104 == len(arrays["actions"])
+    assert {("lake", 0), ("fen", 0)} == apart
 
 
 def test_a_part_of_the_sensors_is_a_group_of_its_own(results: Path) -> None:
@@ -122,6 +140,7 @@ SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explic
 DRAWN = {
     "workers": st.integers(1, 2),
     "form": st.sampled_from([{}, OBJECTS]),
+    "rules": st.sampled_from(["[]", POOL]),
     "objective": st.sampled_from(["aggregate_rewards", "simulation.groups:PlainObjective"]),
     "end": st.sampled_from(["all", "each"]),
     "seed": st.integers(0, 2**32),

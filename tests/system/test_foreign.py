@@ -44,7 +44,7 @@ recovery: {deadlines_s: {join: 20, update: 5}}
 """
 
 
-@pytest.fixture(params=names())
+@pytest.fixture(params=[*names(), *names("pipe")])
 def program(request: pytest.FixtureRequest) -> Program:
     """Return the pendulum of each language whose tools are here."""
     return program_of(request.param, request.config)
@@ -70,7 +70,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Rows]:
 def test_program_and_plugin_give_equal_results(program: Program, reference: tuple[Path, Rows], tmp_path: Path) -> None:
     """Two documents that differ in `name` and `command` only leave equal rows in every table."""
     folder, expected = reference
-    name = "by-" + re.sub("[^a-z0-9]+", "-", program.argv[-1].lower()).strip("-")[-60:]
+    name = "by-" + re.sub("[^a-z0-9]+", "-", program.argv[-1].lower()).strip("-")[-40:].strip("-")
     document = _document(tmp_path, command_of(program), 2, 2)
     done = ganglion(folder, "-q", "run", str(document), "--name", name)
 
@@ -216,3 +216,64 @@ def test_wrong_answer_is_blamed_on_the_program(failed: Failed, number: int) -> N
     assert story[0].startswith("environment world (worker 0): ")
     assert ANSWERS[old][new] in story[0]
     assert "Traceback" not in "\n".join(story)
+
+
+# == several bodies ===================================================================================================
+BODIES = """\
+uid: flock
+seed: 7
+version: "0.1"
+schedule:
+  - act:
+      environments:
+        - {environment: {uid: world, FORM}, budget: {steps: 60}, episode_end: all, max_steps: 20}
+      agents:
+        - {name: scout, muscle: MUSCLE}
+      bodies: {num: 3}
+      simulation: {name: aeb}
+      phase_config: {mode: test, worker: 2}
+"""
+PYTHON = Path(__file__).parents[2] / "plugins" / "foreign" / "python"
+
+
+def _program(name: str) -> str:
+    return f"command: {json.dumps([sys.executable, str(PYTHON / name)])}"
+
+
+def test_a_program_acts_for_several_bodies(tmp_path: Path) -> None:
+    """A muscle in another language acts for three bodies in each of two workers, twice the same."""
+    document = tmp_path / "flock.yml"
+    document.write_text(BODIES.replace("FORM", "name: cartpole").replace("MUSCLE", f"{{{_program('actor.py')}}}"))
+    for name in ("one", "two"):
+        done = ganglion(tmp_path, "-q", "run", str(document), "--name", name)
+        assert (0, "") == (done.returncode, done.stderr)
+    rows = table(tmp_path, "actions", "one")
+
+    assert {"0", "1", "2"} == {str(row["body"]) for row in rows}
+    assert {0, 1} == {row["worker"] for row in rows}
+    assert all(row["objective"] == sum(row["rewards"].values()) for row in rows)
+    assert 0 == ganglion(tmp_path, "runs", "diff", "one", "two").returncode
+
+
+@pytest.mark.parametrize(
+    ("form", "muscle", "text"),
+    [
+        (_program("pendulum.py"), "random", "environment world has 3 bodies, its program knows of one"),
+        ("name: cartpole", f"{{{_program('one.py')}}}", "agent scout has 3 bodies, its program knows of one"),
+        ('command: ["cat"], speaks: lines', "random", "a program that speaks lines has one body, environment world 3"),
+    ],
+)
+def test_a_program_that_knows_one_body_is_refused(tmp_path: Path, form: str, muscle: str, text: str) -> None:
+    """Where the document gives it three, the run ends before the first step, and names environment or agent."""
+    source = (PYTHON / "actor.py").read_text()
+    (tmp_path / "one.py").write_text(
+        source.replace('{"bodies": len(body["bodies"])} if body.get("bodies") else {}', "{}")
+    )
+    document = tmp_path / "flock.yml"
+    muscle = muscle.replace(str(PYTHON / "one.py"), str(tmp_path / "one.py"))
+    document.write_text(BODIES.replace("FORM", form).replace("MUSCLE", muscle))
+    done = ganglion(tmp_path, "-q", "run", str(document))
+
+    assert 1 == done.returncode
+    assert text in done.stderr + done.stdout
+    assert [] == table(tmp_path, "steps", "last")

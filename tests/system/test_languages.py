@@ -107,7 +107,7 @@ def test_program_keeps_every_clause(name: str, request: pytest.FixtureRequest) -
     assert skipped <= allowed, lines
 
 
-@pytest.mark.parametrize("name", [*names(mark=pytest.mark.slow), *names("pipe", mark=pytest.mark.slow)])
+@pytest.mark.parametrize("name", names(mark=pytest.mark.slow))
 def test_program_has_the_bits_of_the_plugin(name: str, request: pytest.FixtureRequest) -> None:
     """200 steps of three seeds are those of the Python pendulum to the last bit, after a start and after a reset."""
     program = program_of(name, request.config)
@@ -139,14 +139,14 @@ def test_program_refuses_the_vectors(name: str, request: pytest.FixtureRequest) 
 LINES = {"pipe": 25, "both": 60}
 BOTH = {"javascript", "perl", "php", "python", "ruby"}
 """Languages with libraries for ZeroMQ and MessagePack that build and read nested values."""
-LONGER = {"c": 147, "cpp": 98, "csharp": 301, "erlang": 156, "fortran": 144, "go": 282, "java": 208, "lua": 104}
+LONGER = {"c": 147, "cpp": 98, "csharp": 261, "erlang": 144, "fortran": 144, "go": 175, "java": 208, "lua": 104}
 LONGER |= {
-    "ocaml": 160,
+    "ocaml": 153,
     "octave": 231,
     "r": 193,
     "rust": 210,
     "c-muscle": 434,
-    "javascript-bodies": 80,
+    "javascript-bodies": 81,
     "python-actor": 60,
 }
 """What others have beside, since their language lacks a library, or reads and builds values of one type at a time."""

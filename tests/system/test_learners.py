@@ -116,3 +116,20 @@ def test_examples_learn_their_task(tmp_path: Path, document: Path, least: float,
     assert 100 == test["n"]
     assert test["mean"] >= least
     assert train["n"] <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
+def test_learner_becomes_better_than_what_it_was(tmp_path: Path, seed: int) -> None:
+    """An agent that plays itself: its rating rises above that of its snapshots, and that of its first model falls."""
+    done = ganglion(tmp_path, "run", str(examples.PPO_RACE), "--seed", str(seed), "--plain", span_s=170.0)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    rows = select(tmp_path, "SELECT body, rating FROM ratings WHERE phase = 1 ORDER BY tick, body")
+    learner, pool, first = (row["rating"] for row in rows[-3:])
+    versions = select(tmp_path, "SELECT DISTINCT version FROM opponents")
+
+    assert 3 * 400 == len(rows)
+    assert learner > 1300
+    assert learner > pool > first
+    assert first < 1050
+    assert len(versions) >= 3

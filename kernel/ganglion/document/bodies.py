@@ -10,7 +10,7 @@ from ganglion.document.fault import nearest
 from ganglion.document.marks import Node
 from ganglion.document.model import Policy
 from ganglion.limits import BODIES_PER_PHASE
-from ganglion.run.plan import BodyPlan, PluginPlan, PolicyPlan
+from ganglion.run.plan import FREE, BodyPlan, PluginPlan, PolicyPlan, budgets_end
 
 Body: TypeAlias = tuple[int, int, int]
 """Places of agent and environment in the phase, and the number within the pair."""
@@ -194,7 +194,8 @@ def bodies_of(
 ) -> list[BodyPlan]:
     """Return the bodies that a phase's section describes, each with the rules that meet it; faults are told.
 
-    `section` None is one body for each pair; `mark` is where the phase stands.
+    Behind them stand those that environments may spawn (`most`), an entry for each agent and environment. `section`
+    None is one body for each pair; `mark` is where the phase stands.
     """
     plain = {} if section is None or not isinstance(section.value, dict) else section.plain()
     product, num = plain.get("product", "outer"), plain.get("num", 1)
@@ -205,14 +206,69 @@ def bodies_of(
     for place, text in wrong:
         tell(_at(section or mark, place), text)
     plans = [BodyPlan(agents[a], environments[e], b) for a, e, b in found]
-    rules = [] if section is None else section.entries("rules")
-    for rule in rules:
+    if section is None:
+        return plans
+    plans += _spawned(section, agents, environments, () if wrong else plans, tell)
+    for rule in section.entries("rules"):
         met = [i for i, body in enumerate(plans) if _meets(rule, body)]
         if not met and not wrong:
             tell(rule, "this rule meets no body")
         for i in met:
             plans[i] = _ruled(plans[i], rule)
+    _check_models(section, plans, tell)
     return plans
+
+
+def _check_models(section: Node, plans: Sequence[BodyPlan], tell: Tell) -> None:
+    """Refuse bodies that may be spawned whose model no body from the begin decides by, or which is drawn."""
+    known = {(body.agent, _same(body.policy)) for body in plans if not body.most}
+    entries = {(entry.text("agent"), entry.text("environment")): entry for entry in section.entries("dynamic")}
+    for body in (body for body in plans if body.most):
+        entry = entries[body.agent, body.environment]
+        if body.policy.source == "pool":
+            text = "not built yet: `policy: pool` of bodies that are spawned"
+            tell(entry, f"{text}; a rule with `match: {{dynamic: false}}` leaves them out")
+        elif known and (body.agent, _same(body.policy)) not in known:
+            tell(entry, f"no body of agent `{body.agent}` that is there from the begin decides by the same model")
+
+
+def _same(policy: PolicyPlan) -> str:
+    return repr(replace(policy, at=""))
+
+
+def _spawned(
+    section: Node, agents: Sequence[str], environments: Sequence[str], plans: Sequence[BodyPlan], tell: Tell
+) -> list[BodyPlan]:
+    """Return what stands for the bodies that environments may spawn, by agents and environments; faults are told.
+
+    `plans` are the bodies that are there from the begin; empty if there is something wrong with these.
+    """
+    found: dict[tuple[int, int], BodyPlan] = {}
+    for entry in section.entries("dynamic"):
+        agent, uid, most = (entry.get(key) for key in ("agent", "environment", "max"))
+        if agent is None or uid is None or most is None or type(most.value) is not int or most.value < 1:
+            continue  # a fault of form
+        strange = [
+            (node, names, kind)
+            for node, names, kind in ((agent, agents, "agent"), (uid, environments, "environment"))
+            if str(node.value) not in names
+        ]
+        for node, names, kind in strange:
+            tell(node, f"there is no {kind} `{node.value}`{nearest(str(node.value), names)}")
+        if strange:
+            continue
+        if plans and not any((body.agent, body.environment) == (agent.value, uid.value) for body in plans):
+            text = f"agent `{agent.value}` has no body in `{uid.value}` from the begin, so none can be spawned there"
+            tell(entry, text)
+        pair = (list(agents).index(str(agent.value)), list(environments).index(str(uid.value)))
+        if pair in found:
+            tell(entry, f"bodies of `{agent.value}` in `{uid.value}` are listed twice")
+        found[pair] = BodyPlan(str(agent.value), str(uid.value), -1, most=most.value)
+    count = len(plans) + sum(body.most for body in found.values())
+    if found and count > BODIES_PER_PHASE:
+        text = f"expected at most {BODIES_PER_PHASE} bodies with those that may be spawned, found {count}"
+        tell(section.map["dynamic"], f"{text} (limit bodies_per_phase)")
+    return [found[pair] for pair in sorted(found)]
 
 
 def _at(node: Node, place: Sequence[str | int]) -> Node:
@@ -231,7 +287,8 @@ def _meets(rule: Node, body: BodyPlan) -> bool:
     match = rule.map.get("match")
     if match is None or not isinstance(match.value, dict):
         return match is None or match.value is None
-    values = {"agent": body.agent, "environment": body.environment, "body": body.b}
+    values: dict[str, Any] = {"agent": body.agent, "environment": body.environment}
+    values |= {"body": None if body.most else body.b, "dynamic": body.most > 0}
     for key, wanted in match.plain().items():
         if wanted is not None and values.get(key) not in (wanted if isinstance(wanted, list) else [wanted]):
             return False
@@ -341,7 +398,7 @@ def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell
         _check_phase(clock, tell)
         if end is not None and isinstance(end.value, dict):
             named = end.text("body") or ""
-            known = [f"{body.agent}/{body.b}" for body in plans if body.environment == uid]
+            known = [f"{body.agent}/{body.b}" for body in plans if body.environment == uid and not body.most]
             if named not in known:
                 tell(end, f"environment `{uid}` has no body `{named}`{nearest(named, known)}")
         budget = entry.get("budget")
@@ -377,10 +434,21 @@ def _check_phase(clock: Node | None, tell: Tell) -> None:
             tell(phase, f"expected a phase from 0 to {length - 1}, less than the period, found {phase.value}")
 
 
+def check_mode(params: Node | None, sync: Node | None, tell: Tell) -> None:
+    """Refuse that environments go their own ways where updates do not come in order of arrival, and a strange lead."""
+    mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
+    free = mode is not None and mode.value == FREE
+    if mode is not None and free and (sync is None or sync.value != "async"):
+        found = "it is lockstep where nothing is said" if sync is None else f"found {sync.found()}"
+        tell(sync or mode, f"`mode: free` needs `sync: async` in `phase_config`, {found}")
+    if lead is not None and (type(lead.value) is not int or lead.value < 1):
+        tell(lead, f"expected a number of ticks of at least 1, found {lead.found()}")
+    elif lead is not None and not free:
+        tell(lead, "`lead` needs `mode: free`: in one tick for all nobody is ahead")
+
+
 def ends(entries: Mapping[str, Node], end: Any, episodes: int | None) -> bool:
     """Say whether spent budgets end a phase."""
     own = {uid: entry.get("budget") for uid, entry in entries.items()}
     budgets = {uid: episodes is not None or (budget is not None and bool(budget.map)) for uid, budget in own.items()}
-    if isinstance(end, dict):
-        return budgets.get(str(end.get("environment")), False)
-    return any(budgets.values()) if end == "any" else all(budgets.values())
+    return budgets_end(budgets, str(end.get("environment")) if isinstance(end, dict) else end)

@@ -285,7 +285,7 @@ def _environments(phase: Expanded) -> None:
         inherited, definition = phase.environments.get(uid), entry.map["environment"]
         if inherited is not None and not any(is_given(definition, key) for key in DEFINING):
             changed = _merge(inherited.map["environment"], definition, "params")
-            phase.environments[uid] = _merge(inherited, entry, "clock").put("environment", changed)
+            phase.environments[uid] = _merge(inherited, entry, "clock", "topics").put("environment", changed)
             _recover(phase.environments, uid, inherited, entry)
             continue
         phase.environments[uid] = entry
@@ -298,7 +298,7 @@ def _environments(phase: Expanded) -> None:
 def _agents(phase: Expanded) -> None:
     for name, entry in _entries(phase, "agents", phase.agents):
         inherited = phase.agents.get(name)
-        merged = _merge(inherited, entry)
+        merged = _merge(inherited, entry, "topics")
         for key in _LEARNT:
             if inherited is not None and key in entry.map:
                 merged = merged.put(key, _named(inherited.map.get(key), entry.map[key]))

@@ -8,13 +8,21 @@ from typing import Any, TypeAlias
 
 from ganglion import __version__
 from ganglion.document import model
-from ganglion.document.bodies import bodies_of, check_policies, check_rules, check_timelines, ends, policies_of
+from ganglion.document.bodies import (
+    bodies_of,
+    check_mode,
+    check_policies,
+    check_rules,
+    check_timelines,
+    ends,
+    policies_of,
+)
 from ganglion.document.cascade import DEFINING, Expanded, is_given, recovery_faults
 from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, NO_BRAIN, OBJECTIVE, REPLAY, RESTART, BodyPlan, sources_of
+from ganglion.run.plan import CONTROLLER, FREE, NO_BRAIN, OBJECTIVE, REPLAY, RESTART, BodyPlan, sources_of
 
 
 def replays(agent: Node) -> list[Node]:
@@ -224,6 +232,7 @@ class _Phase:
         check_timelines(phase.environments, plans, self._wrong)
         self._unbuilt()
         params = None if phase.simulation is None else phase.simulation.get("params")
+        check_mode(params, phase.setting("sync"), self._wrong)
         end = None if params is None else params.get("end")
         asked: Any = "all" if end is None else end.plain()
         if isinstance(asked, dict) and asked.get("environment") not in phase.environments:
@@ -264,12 +273,6 @@ class _Phase:
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
-        params = None if phase.simulation is None else phase.simulation.get("params")
-        mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
-        if mode is not None and mode.value == "free":
-            self._wrong(mode, "not built yet: `mode: free`")
-        if lead is not None:
-            self._wrong(lead, "not built yet: `lead`")
         for agent in phase.agents.values():
             for key in ("replay",):
                 if agent.entries(key):
@@ -316,6 +319,7 @@ class _Phase:
             self._wrong(definition, message)
         if forms == ["name"]:
             self._plugin("environment", definition)
+        self._piped(entry, definition)
         for key, kind in (("reward", "reward"), ("state_transformer", "transformer")):
             part = entry.get(key)
             if part is None:
@@ -336,9 +340,17 @@ class _Phase:
                 self._wrong(definition.keys[key], f"`{key}` is for {what} with `command` only")
         return forms
 
+    def _piped(self, part: Node, definition: Node) -> None:
+        """Refuse topics of what has none."""
+        if "topics" in part.map and definition.text("speaks") == "lines":
+            self._wrong(
+                part.keys["topics"], "a program with `speaks: lines` is told of no `topics`; expected `speaks: bus`"
+            )
+
     def _muscle(self, agent: Node, muscle: Node) -> None:
         """Check that a muscle has one form; what a program is asked to do must not need a process of ours."""
         forms = self._forms(muscle, "muscles")
+        self._piped(agent, muscle)
         if not forms and isinstance(muscle.value, dict) and _clean(muscle, model.Muscle):
             self._wrong(muscle, "missing key `name`: which muscle is it?")
         if not forms or "name" in forms:
@@ -467,6 +479,10 @@ def _config(phase: Expanded) -> Told:
         yield raw, "`store_raw_actuators` has no effect: what a muscle proposed is always stored"
     if sync is not None and sync.value == "async":
         yield sync, "`sync: async` is not reproducible: updates come in order of arrival"
+    params = phase.simulation.get("params") if phase.many and phase.simulation is not None else None
+    mode, end = (None if params is None else params.get(key) for key in ("mode", "end"))
+    if mode is not None and mode.value == FREE and end is not None and end.value != "all":
+        yield end, "in `mode: free` others go on until this end is noticed: their last steps are not reproducible"
 
 
 def _evaluations(phase: Expanded) -> Told:

@@ -16,6 +16,7 @@ from ganglion.document.marks import Node, core_resolvers
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import (
     CONTROLLER,
+    FREE,
     OBJECTIVE,
     AgentPlan,
     BodyPlan,
@@ -79,6 +80,7 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
 
     episodes = _value(config, "episodes")
     end = params.get("end", "all") if phase.many else "all"
+    bodies = _bodies(phase) if phase.many else []
     return PhasePlan(
         index=index,
         name=phase.name,
@@ -93,8 +95,11 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         sync=_value(config, "sync", "lockstep"),
         evaluate_every=_value(config, "evaluate_every"),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
-        bodies=_bodies(phase) if phase.many else None,
+        bodies=[body for body in bodies if not body.most] if phase.many else None,
+        dynamic=[body for body in bodies if body.most],
         end=end["environment"] if isinstance(end, dict) else end,
+        free=phase.many and params.get("mode") == FREE,
+        lead=params.get("lead") if phase.many else None,
         **asdict(recovery(levels)),
     )
 
@@ -131,6 +136,7 @@ def _environment(entry: Node, own: Recovery | None, phase: Expanded, episodes: i
         reward=_plugin(entry.map.get("reward")),
         transformer=_plugin(entry.map.get("state_transformer")),
         recovery=own,
+        topics=_value(entry, "topics", {}),
         **_program(node),
     )
 
@@ -164,6 +170,7 @@ def _agent(node: Node, own: Recovery | None) -> AgentPlan:
         replay_at=[_at(item) for item in replay],
         models_at=_at(node.map.get("models", node)),
         recovery=own,
+        topics=_value(node, "topics", {}),
         program=None if acts else ProgramPlan(**_program(muscle)),
     )
 

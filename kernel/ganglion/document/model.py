@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -224,6 +225,45 @@ EpisodeEnd = Annotated[
 ]
 
 
+def _is_setting(value: Any) -> bool:
+    """Say whether a value is one that can travel, or a map that says how it is drawn."""
+    if type(value) is dict:
+        return len(value) == 1 and _is_drawn(*next(iter(value.items())))
+    parts = value if type(value) is list else [value]
+    return all(type(part) in (type(None), bool, int, str) or _are_finite([part]) for part in parts)
+
+
+def _is_drawn(how: str, given: Any) -> bool:
+    pairs = given if how == "multirange" and type(given) is list else [given]
+    if how not in ("uniform", "gaussian", "multirange") or not pairs:
+        return False
+    if not all(type(pair) is list and len(pair) == 2 and _are_finite(pair) for pair in pairs):
+        return False
+    return all(pair[1] >= (0 if how == "gaussian" else pair[0]) for pair in pairs)
+
+
+def _are_finite(numbers: list[Any]) -> bool:
+    return all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
+
+
+Setting = Annotated[
+    Any,
+    Expect(
+        "a number, text, a boolean, a list of these, or one of {uniform: [low, high]}, {gaussian: [mean, deviation]}, "
+        "{multirange: [[low, high], ...]}",
+        _is_setting,
+        {"type": ["number", "string", "boolean", "array", "null", "object"], "maxProperties": 1},
+    ),
+]
+
+
+class Topics(Form):
+    """Set what a participant finds in its topics; what is drawn is drawn anew for each episode, from the seed."""
+
+    parameters: dict[str, Setting] = Field({}, description="what the world is: key -> value, or how it is drawn")
+    engine: dict[str, Setting] = Field({}, description="how it is run: key -> value, or how it is drawn")
+
+
 class Entry(Form):
     """Give an environment and what stands between it and the agents."""
 
@@ -232,6 +272,7 @@ class Entry(Form):
     state_transformer: Plugin | None = Field(None, description="has the last word on each state")
     remove: Flag = Field(False, description="take an inherited environment out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this environment")
+    topics: Topics = Field(_ABSENT, description="parameters of this environment")
     clock: Clock = Field(_ABSENT, description="in a phase with bodies: when it steps")
     budget: Budget = Field(_ABSENT, description="in a phase with bodies, per worker; default: `phase_config.episodes`")
     max_steps: CountOrNull = Field(
@@ -313,6 +354,7 @@ class Agent(Form):
     )
     remove: Flag = Field(False, description="take an inherited agent out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this agent")
+    topics: Topics = Field(_ABSENT, description="parameters of its muscles")
     opponents: Unbuilt = Field(None, description="opponents")
 
 
@@ -347,7 +389,8 @@ class Match(Form):
 
     agent: Names = Field(_ABSENT, description="name")
     environment: Names = Field(_ABSENT, description="uid")
-    body: Numbers = Field(_ABSENT, description="number within agent and environment")
+    body: Numbers = Field(_ABSENT, description="number within agent and environment; no spawned body is met then")
+    dynamic: Flag = Field(_ABSENT, description="true: spawned bodies alone; false: none of these")
 
 
 class BodyReward(Form):
@@ -419,13 +462,21 @@ class Rule(Form):
     group: TextOrNull = Field(_ABSENT, description="a tag")
 
 
+class Dynamic(Form):
+    """Allow an environment to spawn bodies of an agent; rules without a number meet these, too."""
+
+    agent: Name = Field(description="whose bodies")
+    environment: Name = Field(description="which may spawn them")
+    max: Count = Field(description="how many of them may be there at a time")
+
+
 class Bodies(Form):
     """Say which agents have how many bodies in which environments."""
 
     product: Literal["outer", "inner", "custom"] = Field("outer", description="which pairs there are")
     num: Any = Field(1, description="a count, a list of one per environment, a map per pair, or with `custom` a list")
     rules: list[Rule] = Field([], description="what holds of some bodies, in order")
-    dynamic: Unbuilt = Field(None, description="bodies that an environment spawns")
+    dynamic: list[Dynamic] = Field([], description="bodies that an environment may spawn")
     idle: list[Name] = Field([], description="agents and environments that deliberately have no body")
 
 

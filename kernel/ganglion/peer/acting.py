@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated, naming
 from ganglion.peer.filters import BodyFilters
-from ganglion.peer.step.arrays import Readings, batch_field
+from ganglion.peer.step.arrays import Readings, batch_field, takes_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
@@ -27,7 +27,8 @@ class Acting:
     """Complete and make the decisions of many bodies at once.
 
     Muscles that take arrays are one object for all bodies; of others there is one object per body, likewise of
-    objectives, each with a memory of its own. The rows are in the order of environments and `b`.
+    objectives, each with a memory of its own. The rows are in the order of environments and `b`; behind them stand
+    those of bodies that may be spawned, free until a message announces one.
 
     Args:
         setup: Of the muscle, with its bodies.
@@ -37,6 +38,7 @@ class Acting:
         muscles: One, or one per body.
         objectives: One that is `batched`, or one per body.
         memories: Of bodies whose muscle or objective has one; else empty.
+        comes: Makes what a body has of its own that is spawned, at its place: environment and number are given.
         filters: Between them and the bus, if there are any.
         group: The number of their group.
     """
@@ -51,6 +53,7 @@ class Acting:
         objectives: Sequence[Objective],
         memories: Sequence[Memory],
         noops: Sequence[Any],
+        comes: Callable[[int, str, int], None],
         filters: BodyFilters | None = None,
         group: int = 0,
     ) -> None:
@@ -60,13 +63,22 @@ class Acting:
         self._readings_of, self._offered = informations[0], Template(informations[1])
         self._declared = list(informations[1])
         self._hooks, self._judging = hooks
-        self.muscles, self.objectives, self.memories = list(muscles), list(objectives), list(memories)
-        bodies = setup.bodies or []
-        self.count, self._group = len(bodies), group
-        n = self.count
-        self.arrays = len(self.muscles) == 1 and bool(self.muscles[0].batched)
+        self.muscles: list[Any] = list(muscles)
+        self.objectives: list[Any] = list(objectives)
+        self.memories: list[Any] = list(memories)
+        bodies, spare = list(setup.bodies or ()), setup.dynamic or []
+        self.first, self._comes, self._group = len(bodies), comes, group  # the first row of bodies that may be spawned
+        bodies += [[row[0], -1, row[1]] for row in spare]
+        self.count = n = len(bodies)
+        self.arrays = len(self.muscles) == 1 and (takes_arrays(muscles[0]) if spare else bool(muscles[0].batched))
+        if not self.arrays:
+            self.muscles += [None] * len(spare)
+        if memories:
+            self.objectives += [None] * len(spare)
+            self.memories += [None] * len(spare)
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in bodies]
         self._names = [f"{row[0]}/{row[1]}" for row in bodies]
+        self._b, self._numbered = np.array([row[1] for row in bodies], np.int64), setup.dynamic is not None
         self._learns = np.array([bool(row[2]) for row in bodies], bool)
         self.learning = True  # else the brain is told nothing of what is decided from now on
         self._tells = self._learns.copy()  # whether it is told of the open decision
@@ -84,12 +96,13 @@ class Acting:
         self._open, self._began = np.zeros(n, bool), np.zeros(n, bool)
         self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
         self._data: list[Any] | None = None  # what muscles added to the open decisions, None before any did
+        self._last: list[Array] | None = None  # what was applied last, within a message
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers
         self._rewards: Layout | None = None
 
     STATE = (
         *("_seen", "_set", "_open", "_began", "_number", "_decisions", "_episode", "_data", "_array"),
-        *("learning", "_tells"),
+        *("learning", "_tells", "_b"),
     )
     FILTERED = ("_shown", "_own", "_blind", "_sent")
 
@@ -103,7 +116,7 @@ class Acting:
 
     def nothing(self, field: str) -> Field:
         """Return a field of `Think` of no body."""
-        layouts = {"applied": self._actuators, "rewards": self._rewards}
+        layouts = {"applied": self._actuators, "proposed": self._actuators, "rewards": self._rewards}
         layout = layouts.get(field, self._sensors)
         return [] if layout is None else [b""] * len(layout.runs)
 
@@ -114,13 +127,34 @@ class Acting:
         if self._filters is None:
             self._shown, self._own = self._seen, self._set
 
+    def come_back(self, state: Mapping[str, Any]) -> None:
+        """Make what bodies have of their own that had been spawned where `state` was taken."""
+        for place, b in enumerate(state["_b"].tolist()[self.first :], self.first):
+            if b >= 0:
+                self._come(place, b)
+
+    def _come(self, place: int, b: int) -> None:
+        agent, environment, _ = self._bodies[place]
+        self._b[place], self._bodies[place], self._names[place] = b, (agent, environment, b), f"{environment}/{b}"
+        if self._filters is not None:
+            self._filters.rename(place, self._names[place])
+        self._comes(place, environment, b)
+
     def declare(self, layouts: Sequence[Layout]) -> None:
         """Take the layouts of the rewards of each group."""
-        self._rewards = rewards = layouts[self._group]
-        for objective in self.objectives:
-            objective.reward_ids = rewards.ids
-        for memory in self.memories:
-            memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])
+        self._rewards = layouts[self._group]
+        for place, objective in enumerate(self.objectives):
+            if objective is not None:
+                self.declare_at(place)
+
+    def declare_at(self, place: int) -> None:
+        """Declare the rewards to what the body at a place has of its own."""
+        rewards = self._rewards
+        assert rewards is not None
+        self.objectives[place].reward_ids = rewards.ids
+        if self.memories:
+            pairs = rewards.pairs()
+            self.memories[place].declare(rewards=[RewardInformation(None, space, uid) for uid, space in pairs])
 
     # -- what came of decisions ---------------------------------------------------------------------------------------
     def complete(self, act: Act) -> tuple[list[float | None], Think | None]:
@@ -135,15 +169,17 @@ class Acting:
             return [], None
         count = len(places)
         readings, rewards = self._matrices(self._sensors, act.readings, count, "readings"), self._earned(act, count)
+        applied = None if act.applied is None else self._matrices(self._actuators, act.applied, count, "applied")
         if not ends.all():
             places, flags = places[ends], flags[ends]
             readings, rewards = [run[ends] for run in readings], [run[ends] for run in rewards]
+            applied = None if applied is None else [run[ends] for run in applied]
         if not self._open[places].all():
             name = self._names[int(places[~self._open[places]][0])]
             raise RemoteProtocolError(f"act.rows: body {name} has no open decision, expected the flag FIRST")
         self._open[places] = False
-        objectives = self._judge(places, flags, readings, rewards)
-        return objectives, self._told(places, flags, readings, rewards, objectives)
+        objectives = self._judge(places, flags, readings, rewards, applied)
+        return objectives, self._told(places, flags, readings, rewards, applied, objectives)
 
     def _entries(self, act: Act) -> tuple[Array, Array]:
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
@@ -163,7 +199,9 @@ class Acting:
             raise RemoteProtocolError("act.rewards: they were not declared")
         return self._matrices(self._rewards, act.rewards or [], count, "rewards")
 
-    def _judge(self, places: Array, flags: Array, readings: list[Array], rewards: list[Array]) -> list[float | None]:
+    def _judge(
+        self, places: Array, flags: Array, readings: list[Array], rewards: list[Array], applied: list[Array] | None
+    ) -> list[float | None]:
         assert self._rewards is not None
         if not self.memories:
             batch = self._transitions(places, flags, readings, rewards)
@@ -173,7 +211,10 @@ class Acting:
         following = self._sensors.bodies(blocks_of(readings), "act.readings", len(places))
         earned = self._rewards.bodies(blocks_of(rewards), "act.rewards", len(places))
         seen = self._sensors.bodies(blocks_of(self._seen, places), "act.readings", len(places))
-        applied = self._actuators.bodies(blocks_of(self._set, places), "act.setpoints", len(places))
+        decided = self._actuators.bodies(blocks_of(self._set, places), "act.setpoints", len(places))
+        last = decided
+        if applied is not None:
+            last = self._actuators.bodies(blocks_of(applied), "act.applied", len(places))
         for i, place in enumerate(places.tolist()):
             memory, flag = self.memories[place], int(flags[i])
             terminated, truncated = bool(flag & TERMINATED), bool(flag & TRUNCATED)
@@ -181,8 +222,8 @@ class Acting:
             memory.append(
                 f"{self._setup.agent}/{self._setup.worker}",
                 sensor_readings=seen[i],
-                actuator_setpoints=applied[i],
-                applied_setpoints=applied[i],
+                actuator_setpoints=decided[i],
+                applied_setpoints=last[i],
                 rewards=earned[i],
                 next_readings=following[i],
                 dones=terminated or truncated,
@@ -234,6 +275,7 @@ class Acting:
         flags: Array,
         readings: list[Array],
         rewards: list[Array],
+        applied: list[Array] | None,
         objectives: Sequence[float | None],
     ) -> Think | None:
         """Return what the brain is told of completed decisions, None if of none."""
@@ -249,17 +291,19 @@ class Acting:
             chosen = np.flatnonzero(learns)
             places, flags, views = places[chosen], flags[chosen], [run[chosen] for run in views]
             readings, rewards = [run[chosen] for run in readings], [run[chosen] for run in rewards]
+            applied = None if applied is None else [run[chosen] for run in applied]
             objectives = [objectives[i] for i in chosen.tolist()]
         filtered: dict[str, Any] = {}
         if self._filters is not None:
             filtered = {"observations": blocks_of(self._shown, places), "next_observations": blocks_of(views)}
+        if self._filters is not None or applied is not None:
             filtered["proposed"] = blocks_of(self._own, places)
         return Think(
             worker=self._setup.worker,
             episode=int(self._episode[places[0]]),
             decision=int(self._number[places[0]]),
             readings=blocks_of(self._seen, places),
-            applied=blocks_of(self._set, places),
+            applied=blocks_of(self._set, places) if applied is None else blocks_of(applied),
             rewards=blocks_of(rewards),
             objective=list(objectives),
             next_readings=blocks_of(readings),
@@ -268,6 +312,7 @@ class Acting:
             flags=(flags & (TERMINATED | TRUNCATED)).tobytes(),
             decisions=self._number[places].astype("<i8").tobytes(),
             episodes=self._episode[places].astype("<i8").tobytes(),
+            numbers=self._b[places].astype("<i8").tobytes() if self._numbered else None,
             **filtered,
         )
 
@@ -354,12 +399,24 @@ class Acting:
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
         """Make the decisions that a message asks for; return the setpoints, and what was noted by places of entries."""
         places, flags = self._entries(act)
+        for place, b, episode in act.spawned or ():
+            if not self.first <= place < self.count:
+                text = f"expected rows from {self.first} to {self.count - 1}, found {place}"
+                raise RemoteProtocolError(f"act.spawned: {text}")
+            self._come(place, b)
+            self._episode[place], self._began[place], self._open[place] = episode - 1, False, False
         count = len(places)
         asked = flags & DECIDE != 0
         if not asked.any():
             return None, None
         readings = self._matrices(self._sensors, act.readings, count, "readings")
-        fresh = flags & FIRST != 0
+        fresh, self._last = flags & FIRST != 0, None
+        if act.applied is not None:
+            self._last = self._actuators.zeros(self.count)
+            for kept, run in zip(
+                self._last, self._matrices(self._actuators, act.applied, count, "applied"), strict=True
+            ):
+                kept[places[asked]] = run[asked]
         if not asked.all():
             places, fresh, readings = places[asked], fresh[asked], [run[asked] for run in readings]
         begun = places[fresh]
@@ -402,11 +459,12 @@ class Acting:
         batch = Batch(
             observations=matrix,
             readings=Readings(self._views, matrix),
-            bodies=[self._bodies[place] for place in places.tolist()] if count < self.count else self._bodies,
+            bodies=self._bodies if count == self.first == self.count else [self._bodies[p] for p in places.tolist()],
             step=self._decisions[places],
             episode=self._episode[places],
             mode=self._mode,
             first=fresh,
+            applied=None if self._last is None else self._applied_at(places, fresh),
             group=self._group,
         )
         try:
@@ -419,6 +477,15 @@ class Acting:
         blocks: Field = hooks("propose_batch", self._blocks_of, setpoints, places)
         hooks("propose_batch", self._keep, data, places)
         return blocks, None
+
+    def _applied_at(self, places: Array, fresh: Array) -> Array:
+        """Return what was applied last to these bodies; to those whose episode begins, the no-op."""
+        assert self._last is not None
+        runs = [run[places] for run in self._last]
+        for run, value in zip(runs, self._noops, strict=True):
+            run[fresh] = value
+        found: Array = matrix_of(self._actuators, runs, len(places))
+        return found
 
     def _blocks_of(self, setpoints: Any, places: Array) -> Field:
         """Return proposals as they travel; AuthorError names what does not fit, and its body."""
@@ -550,19 +617,39 @@ class ActingGroups:
     Args:
         parts: Of each group.
         of: The group of each body.
-        sensors: The layouts of each group.
+        sensors, actuators: The layouts of each group.
     """
 
-    def __init__(self, parts: Sequence[Acting], of: Array, sensors: Sequence[Layout]) -> None:
+    def __init__(
+        self, parts: Sequence[Acting], of: Array, sensors: Sequence[Layout], actuators: Sequence[Layout]
+    ) -> None:
         self._parts, self._of, self._sensors = list(parts), of, Groups(sensors, of)
+        self._actuators = Groups(actuators, of)
         self._rewards: Groups | None = None
         self._rows = [np.flatnonzero(of == number) for number in range(len(parts))]
         self._local = np.zeros(len(of), np.int64)  # the place of each body in its group
         for rows in self._rows:
             self._local[rows] = np.arange(len(rows))
-        self.muscles = list({id(one): one for part in parts for one in part.muscles}.values())
-        self.objectives = [one for part in parts for one in part.objectives]
-        self.memories = [one for part in parts for one in part.memories]
+
+    @property
+    def muscles(self) -> list[Any]:
+        """The objects that act: one, or one of each body; None of a row that nobody has had."""
+        return list({id(one): one for part in self._parts for one in part.muscles}.values())
+
+    @property
+    def objectives(self) -> list[Any]:
+        """The objectives, likewise."""
+        return [one for part in self._parts for one in part.objectives]
+
+    @property
+    def memories(self) -> list[Any]:
+        """The memories, likewise."""
+        return [one for part in self._parts for one in part.memories]
+
+    def come_back(self, state: Sequence[Mapping[str, Any]]) -> None:
+        """Make what bodies have of their own that had been spawned where `state` was taken."""
+        for part, known in zip(self._parts, state, strict=True):
+            part.come_back(known)
 
     def state(self) -> list[dict[str, Any]]:
         """Return what a successor needs, between two messages."""
@@ -616,9 +703,11 @@ class ActingGroups:
         pairs = [(rows, think) for rows, think in zip(self._rows, thinks, strict=True) if think is not None]
         local = [rows[np.frombuffer(think.rows or b"", ROW_NUMBER)] for rows, think in pairs]
         more["rows"] = np.concatenate(local).astype(ROW_NUMBER).tobytes()
+        if told[0].numbers is not None:
+            more["numbers"] = b"".join(think.numbers or b"" for think in told)
         more["data"] = [None if think is None else think.data for think in thinks]
         more["objective"] = [value for think in told for value in think.objective]
-        for name in ("readings", "applied", "rewards", "next_readings"):
+        for name in ("readings", "applied", "rewards", "next_readings", *(["proposed"] if told[0].proposed else [])):
             pieces = [
                 part.nothing(name) if think is None else getattr(think, name)
                 for part, think in zip(self._parts, thinks, strict=True)
@@ -656,10 +745,20 @@ class ActingGroups:
             strict=True,
         )
         local = self._local[places].astype(ROW_NUMBER)
-        return [
+        found = [
             Act(readings, rewards, rows=local[span].tobytes(), flags=act.flags[span])
             for readings, rewards, (_, _, span) in fields
         ]
+        for place, b, episode in act.spawned or ():
+            if not 0 <= place < len(self._of):
+                raise RemoteProtocolError(f"act.spawned: expected numbers below {len(self._of)}, found {place}")
+            group = int(self._of[place])
+            told = [*(found[group].spawned or ()), [int(self._local[place]), b, episode]]
+            found[group] = replace(found[group], spawned=told)
+        if act.applied is None:
+            return found
+        applied = self._actuators.fields(act.applied, places, "act.applied")
+        return [replace(one, applied=field) for one, field in zip(found, applied, strict=True)]
 
 
 def _row(layout: Layout, values: Sequence[Any]) -> list[Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,15 @@ from ganglion.peer.author import Hooks, Loader, ToleratedErrors, naming
 from ganglion.peer.contract import Judgement, layout_of, values_of
 from ganglion.peer.step.arrays import batch_field, flags_of
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of
-from ganglion.sdk.environment import Body, Environment, EnvironmentBaseline, EnvironmentState, StepBatch
+from ganglion.sdk.environment import (
+    ENDS,
+    Body,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    StepBatch,
+    flags_of_end,
+)
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import Information, RewardInformation, SensorInformation, Template
 from ganglion.sdk.seed import derive, integer_from_words
@@ -45,6 +54,7 @@ class JudgedBodies:
         self, loader: Loader, start: EnvironmentStart, tolerated_errors: ToleratedErrors, owner: Mapping[str, Any]
     ) -> None:
         bodies = [[*row, None][:7] for row in start.bodies or ()]
+        bodies += [[*row[:2], -1 - i, *row[2:], None][:7] for i, row in enumerate(start.dynamic or ())]
         self._names = [f"{row[0]}/{row[2]}" for row in bodies]
         self._bodies = [(str(row[0]), int(row[2])) for row in bodies]
         given = {"reward": start.reward, "transformer": start.transformer}
@@ -92,6 +102,10 @@ class JudgedBodies:
         self.paid = found[0]
         self._templates.append(Template([RewardInformation(None, space, uid) for uid, space in self.paid.pairs()]))
         return self.paid
+
+    def rename(self, row: int, body: tuple[str, int]) -> None:
+        """Name the body that has a row from now on."""
+        self._bodies[row], self._names[row] = body, f"{body[0]}/{body[1]}"
 
     def begin(self, rows: Array, field: Field) -> Field:
         """Begin episodes of these bodies; return their first readings as transformers show them."""
@@ -197,7 +211,8 @@ class JudgedBodies:
                 None,
                 made.world_state,
                 made.simtime,
-                *(bool(flag[i]) for flag in flags),
+                bool(flags[0][i]),
+                bool(flags[1][i]),
             )
             hooks, hook = (judge.paying, "reward") if judge.transformer is None else (judge.showing, "transformer")
             with naming(self._names[row]):
@@ -236,7 +251,8 @@ class Bodies:
     """Keep the bodies of an environment, and ask its author's object for all of them at once.
 
     An object that is `batched` answers by arrays; any other by informations that name their body. With `each` bodies
-    begin episodes of their own within the step in which they ended.
+    begin episodes of their own within the step in which they ended. Behind the rows of the document's bodies stand
+    those of bodies that the object may spawn, free until it does.
     """
 
     def __init__(
@@ -244,22 +260,29 @@ class Bodies:
     ) -> None:
         self._environment, self._start, self._hooks, self._judged = environment, start, hooks, judged
         self._rows = [(str(row[0]), int(row[2])) for row in start.bodies or ()]
-        self.count = len(self._rows)
+        self.count = len(self._rows)  # of those that are there from the begin
+        self._document = tuple(Body(*row[:6]) for row in start.bodies or ())
+        self._spare = [Body(row[0], row[1], -1, *row[2:5]) for row in start.dynamic or ()]
+        self._rows += [(body.agent, -1) for body in self._spare]
         self.names = [f"{agent}/{b}" for agent, b in self._rows]
-        self._all = np.arange(self.count)
-        self._all.flags.writeable = False
-        environment.bodies = tuple(Body(*row[:6]) for row in start.bodies or ())
-        environment.index = start.index or 0
+        self._all, self._static = np.arange(len(self._rows)), np.arange(self.count)
+        self._all.flags.writeable = self._static.flags.writeable = False
+        self._used = {agent: b for agent, b in self._rows if b >= 0} | (start.used or {})
+        self._lives = np.zeros(len(self._rows), bool)  # of rows of bodies that were spawned
+        self._retired, self._stream = self._all[:0], b""
+        self._coming: Any = ()
+        environment.bodies, environment.used = self._document, MappingProxyType(self._used)
+        environment.index, environment.each = start.index or 0, start.each is not None
         self._each = start.each
         if start.each is not None and not environment.batched:
             raise AuthorError("episode_end: each needs an environment that is batched: update_batch and begin_batch")
-        self.steps, self.made, self.episodes = (np.zeros(self.count, np.int64) for _ in range(3))
+        self.steps, self.made, self.episodes = (np.zeros(len(self._rows), np.int64) for _ in range(3))
         self._limit(start.each or {})
 
     def _limit(self, each: Mapping[str, Any]) -> None:
         """Take the budgets of bodies with `each`, and how far they are."""
         self._cap, self._budget_steps = (each.get(key) or _MOST for key in ("max_steps", "budget_steps"))
-        self._budget_episodes = np.broadcast_to(np.array(each.get("budget_episodes") or _MOST), self.count)
+        self._budget_episodes = np.broadcast_to(np.array(each.get("budget_episodes") or _MOST), len(self._rows))
         for name in ("made", "episodes"):
             if each.get(name) is not None:
                 getattr(self, name)[:] = each[name]
@@ -278,9 +301,9 @@ class Bodies:
         if not isinstance(informations, list | tuple) or all(getattr(it, "body", None) is None for it in informations):
             return informations
         groups = self._by_body(what, informations)
-        each = [groups.get(body, []) for body in self._rows]
+        each = [groups.get(body, []) for body in self._rows[: self.count]]
         pairs = [[(it.uid, it.space) for it in group] for group in each]
-        for name, found in zip(self.names, pairs, strict=True):
+        for name, found in zip(self.names, pairs, strict=False):
             if found != pairs[0]:
                 raise AuthorError(f"{what}s: bodies {self.names[0]} and {name} declare otherwise")
         return each[0]
@@ -289,37 +312,50 @@ class Bodies:
     def begin(self, stream: bytes, baseline: EnvironmentBaseline) -> Field:
         """Return the first readings of all bodies, in an episode of the environment or one of each."""
         self.steps[:] = 0
+        self._clear(stream)
         if not self._environment.batched:
-            return self._first(self._all, self._readings_of(baseline.sensors_available, self._all))
+            return self._first(self._static, self._readings_of(baseline.sensors_available, self._static))
         if self._each is not None:
             return self._begin_unspent()
-        return self._begin_batch(self._all, [integer_from_words(derive(stream, "body", *body)) for body in self._rows])
+        return self._begin_batch(self._static, self._seeds(self._static))
+
+    def _clear(self, stream: bytes) -> None:
+        """Begin an episode of this stream of the environment; bodies that were spawned are gone."""
+        self._stream = stream
+        if self._spare:
+            self._lives[:] = False
+            for row, body in enumerate(self._spare, self.count):
+                self._name(row, body)
+            self._environment.bodies = self._document
 
     def begin_again(self, reset: EnvironmentReset, baseline: EnvironmentBaseline) -> Field:
         """Return the first readings of all bodies after a reset; with `each` zeros stand for those that are over."""
         if self._each is None:
             return self.begin(reset.stream, baseline)
+        self._clear(reset.stream)
         if reset.each is not None:
             self._limit(reset.each)
         return self._begin_unspent()
 
     def _begin_unspent(self) -> Field:
-        fresh = self._unspent()
+        fresh = self._unspent(self._static)
         self.steps[fresh] = 0
         fresh.flags.writeable = False
-        blocks = self._begin_batch(fresh, self._own_seeds(fresh)) if len(fresh) else []
+        blocks = self._begin_batch(fresh, self._seeds(fresh)) if len(fresh) else []
         found = self.shown.zeros(self.count)
         for whole, run, block in zip(found, self.shown.runs, blocks, strict=False):
             whole[fresh] = run.matrix(block, len(fresh))
         return [whole.tobytes() for whole in found]
 
-    def _unspent(self, rows: Array | None = None) -> Array:
-        rows = self._all if rows is None else rows
+    def _unspent(self, rows: Array) -> Array:
         return rows[(self.episodes[rows] < self._budget_episodes[rows]) & (self.made[rows] < self._budget_steps)]
 
-    def _own_seeds(self, rows: Array) -> list[int]:
-        stream, episodes = self._start.stream, self.episodes
-        paths = [("body", *self._rows[row], "episode", int(episodes[row])) for row in rows.tolist()]
+    def _seeds(self, rows: Array) -> list[int]:
+        """Return a seed for each body that begins: of its own episode, or of its part in that of the environment."""
+        paths: list[tuple[str | int, ...]] = [("body", *self._rows[row]) for row in rows.tolist()]
+        if self._each is not None:
+            paths = [(*path, "episode", n) for path, n in zip(paths, self.episodes[rows].tolist(), strict=True)]
+        stream = self._stream if self._each is None else self._start.stream
         return [integer_from_words(derive(stream, *path)) for path in paths]
 
     def _begin_batch(self, rows: Array, seeds: list[int]) -> Field:
@@ -341,9 +377,9 @@ class Bodies:
         if update.rows is None:
             return self._all
         rows = np.frombuffer(update.rows, ROW_NUMBER).astype(np.int64)
-        if len(rows) and (int(rows[-1]) >= self.count or not (rows[1:] > rows[:-1]).all()):
+        if len(rows) and (int(rows[-1]) >= len(self._rows) or not (rows[1:] > rows[:-1]).all()):
             raise RemoteProtocolError(
-                f"update.rows: expected ascending numbers below {self.count}, found {rows.tolist()}"
+                f"update.rows: expected ascending numbers below {len(self._rows)}, found {rows.tolist()}"
             )
         rows.flags.writeable = False
         return rows
@@ -368,8 +404,43 @@ class Bodies:
         readings = hooks("update_batch", batch_field, "sensor", self._sensors, batch.readings, names)
         earned = hooks("update_batch", batch_field, "reward", self._rewards, batch.rewards, names)
         flags = hooks("update_batch", flags_of, batch.terminated, batch.truncated, names)
-        own = tuple(np.ndim(flag) == 0 and bool(flag) for flag in (batch.terminated, batch.truncated))
+        own = [np.ndim(flag) == 0 and bool(flag) for flag in (batch.terminated, batch.truncated)]
+        flags, own = self._ended(batch, rows, flags, own)
         return Stepped(readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1]))
+
+    def _ended(self, given: StepBatch | EnvironmentState, rows: Array, flags: Array, own: list[bool]) -> Any:
+        """Return the flags of bodies and of the environment, those of retired ones among them; note who comes."""
+        self._retired, self._coming = rows[:0], given.spawned or ()
+        if given.retired:
+            hook = "update_batch" if self._environment.batched else "update"
+            flags = flags.copy()
+            self._retired = self._hooks(hook, self._retire, given.retired, rows, flags)
+        if given.over is not None:
+            self._hooks("update_batch", flags_of_end, given.over, *own)
+            own = [own[0] or given.over == "terminated", own[1] or given.over == "truncated"]
+            if all(own):
+                text = "over: terminated and truncated exclude each other, found both of the episode"
+                raise self._hooks.blame("update_batch", AuthorError(text))
+            flags = np.where(flags == 0, np.uint8(TERMINATED * own[0] | TRUNCATED * own[1]), flags)
+        return flags, own
+
+    def _retire(self, retired: Any, rows: Array, flags: Array) -> Array:
+        """Set the flags of bodies that are retired; return their rows."""
+        if not isinstance(retired, Mapping):
+            text = f"expected a map from (agent, b) to terminated or truncated, found {retired!r:.80}"
+            raise AuthorError(f"retired: {text}")
+        places = {self._rows[row]: place for place, row in enumerate(rows.tolist())}
+        for body, end in retired.items():
+            if end not in ENDS:
+                text = f"expected terminated or truncated, found {end!r:.60}"
+                raise AuthorError(f"retired: body {self._where(body)}: {text}")
+            if body not in places:
+                raise AuthorError(f"retired: body {self._where(body)} takes no part in this step")
+            flags[places[body]] |= TERMINATED if end == ENDS[0] else TRUNCATED
+            if flags[places[body]] == TERMINATED | TRUNCATED:
+                text = "terminated and truncated exclude each other: found both of body"
+                raise AuthorError(f"retired: {text} {self._where(body)}")
+        return rows[[places[body] for body in retired]]
 
     def _capped(self, rows: Array, flags: Array) -> Array:
         if self._each is None:
@@ -379,20 +450,89 @@ class Bodies:
 
     def renew(self, rows: Array, flags: Array) -> tuple[bytes | None, Field | None]:
         """Begin the episodes of bodies anew that have ended, with `each`; those whose budget is spent stay."""
-        if self._each is None or not flags.any():
+        if not flags.any():
             return None, None
         ended = rows[flags != 0]
+        if self._spare:
+            self._lives[ended] = False
+        if self._each is None:
+            return None, None
+        if len(self._retired):
+            ended = ended[~np.isin(ended, self._retired)]
         self.episodes[ended] += 1
         fresh = self._unspent(ended)
         if not len(fresh):
             return None, None
         self.steps[fresh] = 0
+        if self._spare:
+            self._lives[fresh[fresh >= self.count]] = True
         fresh.flags.writeable = False
-        readings = self._begin_batch(fresh, self._own_seeds(fresh))
+        readings = self._begin_batch(fresh, self._seeds(fresh))
         return fresh.astype(ROW_NUMBER).tobytes(), readings
 
     def _named(self, rows: Array) -> _Names:
         return _Names(self.names, rows)
+
+    # -- bodies that are spawned --------------------------------------------------------------------------------------
+    def spawn(self) -> tuple[list[list[int]] | None, Field | None]:
+        """Give rows to the bodies that come with this step; return rows and numbers, and their first readings."""
+        coming, self._coming = self._coming, ()
+        if not len(coming):
+            return None, None
+        batched, hooks = self._environment.batched, self._hooks
+        hook = "update_batch" if batched else "update"
+        bodies: list[tuple[str, int]] = list(coming)
+        rows = np.array([hooks(hook, self._settle, body) for body in bodies])
+        self.steps[rows] = self.made[rows] = self.episodes[rows] = 0
+        if batched:
+            rows.flags.writeable = False
+            readings = self._begin_batch(rows, self._seeds(rows))
+        else:
+            readings = self._first(rows, hooks(hook, self._firsts, coming))
+        return [[row, body[1]] for row, body in zip(rows.tolist(), bodies, strict=True)], readings
+
+    def _settle(self, body: Any) -> int:
+        """Return the row that a body gets: of the free ones of its agent that which was given away first."""
+        where = self._where(body)
+        mine = [row for row, spare in enumerate(self._spare, self.count) if spare.agent == body[0]]
+        if not mine:
+            text = f"the document has no bodies.dynamic of agent `{body[0]}` in `{self._start.uid}`"
+            raise AuthorError(f"spawned: body {where}: {text}")
+        if type(body[1]) is not int or body[1] <= self._used.get(body[0], -1):
+            text = f"expected a number above {self._used.get(body[0], -1)}, which none has had before in this run"
+            raise AuthorError(f"spawned: body {where}: {text}")
+        free = [row for row in mine if not self._lives[row]]
+        if not free:
+            raise AuthorError(f"spawned: body {where}: expected at most {len(mine)} at a time (max), and all are there")
+        row = min(free, key=lambda row: self._rows[row][1])
+        self._used[body[0]] = body[1]
+        self._lives[row] = True
+        self._name(row, replace(self._spare[row - self.count], b=body[1]))
+        shown = list(self._environment.bodies)
+        shown += self._spare[len(shown) - self.count : row + 1 - self.count]
+        shown[row] = replace(self._spare[row - self.count], b=body[1])
+        self._environment.bodies = tuple(shown)
+        return row
+
+    def _firsts(self, coming: Mapping[Any, Any]) -> Field:
+        if not isinstance(coming, Mapping):
+            raise AuthorError(f"spawned: expected a map from (agent, b) to sensors, found {type(coming).__name__}")
+        for body, informations in coming.items():
+            strange = {it.body for it in informations} - {None, body}
+            if strange:
+                raise AuthorError(f"spawned: body {self._where(body)}: found sensors of {min(strange)!r}")
+        return self._sensors.field([values_of("sensor", self._sensors, its) for its in coming.values()])
+
+    def _name(self, row: int, body: Body) -> None:
+        self._rows[row], self.names[row] = (body.agent, body.b), f"{body.agent}/{body.b}"
+        if self._judged is not None:
+            self._judged.rename(row, self._rows[row])
+
+    def _where(self, body: Any) -> str:
+        """Return how a body is named in errors; AuthorError if it is none."""
+        if not (isinstance(body, tuple) and len(body) == 2 and isinstance(body[0], str)):
+            raise AuthorError(f"expected a body as (agent, b), found {body!r:.60}")
+        return f"{body[0]}/{self._start.uid}/{body[1]}"
 
     # -- objects ------------------------------------------------------------------------------------------------------
     def hold(self, template: Template[Any], setpoints: Field, rows: Array) -> list[Any]:
@@ -419,7 +559,8 @@ class Bodies:
         readings = hooks("update", self._readings_of, state.sensor_information, rows)
         earned = hooks("update", self._values_of, "reward", self._rewards, state.rewards, rows)
         flags = hooks("update", self._flags, state, rows)
-        own = tuple(flag is True for flag in (state.terminated, state.truncated))
+        own = [flag is True for flag in (state.terminated, state.truncated)]
+        flags, own = self._ended(state, rows, flags, own)
         return Stepped(readings, earned, flags, state.simtime, (own[0], own[1]), state.world_state)
 
     def _readings_of(self, informations: Any, rows: Array) -> Field:
@@ -439,7 +580,7 @@ class Bodies:
             found.append(values)
         strange = groups.keys() - {self._rows[row] for row in rows.tolist()}
         if strange:
-            raise AuthorError(f"{what}s: body {_name(min(strange))} takes no part in this step")
+            raise AuthorError("{}s: body {}/{} takes no part in this step".format(what, *min(strange)))
         return layout.field(found)
 
     def _by_body(self, what: str, informations: Any) -> dict[tuple[str, int], list[Information]]:
@@ -448,7 +589,7 @@ class Bodies:
         found: dict[tuple[str, int], list[Information]] = {}
         for it in informations:
             body = getattr(it, "body", None)
-            if body is None and self.count == 1:
+            if body is None and len(self._rows) == 1:
                 body = self._rows[0]
             if body not in self._rows:
                 raise AuthorError(
@@ -473,11 +614,25 @@ class Bodies:
     # -- the journal --------------------------------------------------------------------------------------------------
     def state(self) -> list[Any]:
         """Return what a successor needs."""
-        return [self.steps.copy(), self.made.copy(), self.episodes.copy()]
+        counts = [self.steps.copy(), self.made.copy(), self.episodes.copy()]
+        if not self._spare:
+            return counts
+        numbers = [b for _, b in self._rows[self.count :]]
+        return [*counts, self._lives.copy(), numbers, dict(self._used), self._stream, len(self._environment.bodies)]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Go on where `state` was taken."""
-        self.steps, self.made, self.episodes = (np.array(one) for one in state)
+        self.steps, self.made, self.episodes = (np.array(one) for one in state[:3])
+        if not self._spare:
+            return
+        lives, numbers, used, self._stream, shown = state[3:]
+        self._lives = np.array(lives)
+        self._used.clear()
+        self._used.update(used)
+        bodies = [replace(body, b=b) for body, b in zip(self._spare, numbers, strict=True)]
+        for row, body in enumerate(bodies, self.count):
+            self._name(row, body)
+        self._environment.bodies = (*self._document, *bodies)[:shown]
 
 
 class _Names(Sequence[str]):
@@ -493,7 +648,3 @@ class _Names(Sequence[str]):
 
     def __getitem__(self, i: Any) -> Any:
         return self._names[int(self._rows[i])]
-
-
-def _name(body: tuple[str, int]) -> str:
-    return f"{body[0]}/{body[1]}"

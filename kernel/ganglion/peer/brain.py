@@ -107,13 +107,15 @@ class BrainHost(AgentHost):
         self._began, self._answered, self._brain, self._checkpoints = request, None, None, None
         self._notes = Notes(self._tolerated_errors)
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
+        known = list(self._bodies)
+        self._bodies += [(setup.agent, str(row[0]), -1) for row in setup.dynamic or ()]
         self._applied_layout = self._actuator_layout
         own, hooks = attributes["rng"], self._hooks
         self._memory = Memory(rng=own)
         self._models = Models(setup.models, setup.load)
         attributes |= {
             "memory": self._memory,
-            "bodies": self._bodies,
+            "bodies": known,
             "muscles": list(setup.muscles),
             "models": self._models,
             "phase": setup.phase,
@@ -613,7 +615,8 @@ class BrainHost(AgentHost):
         data: Any = chunk.data[part]
         applied = chunk.actions
         if think.proposed is not None:
-            applied = matrix(self._applied_layout, think.applied, len(chunk), "applied")
+            layout = self._applied_layout if self._filters is not None else self._parts[chunk.group].actuator_layout
+            applied = matrix(layout, think.applied, len(chunk), "applied")
         terminated, truncated = chunk.terminated[part], chunk.truncated[part]
         memory.extend(
             chunk.muscle[part],

@@ -12,6 +12,7 @@ from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, Re
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
 from ganglion.peer.conversation import Gone, Pending, Request, Told
 from ganglion.peer.episode import Episode
+from ganglion.peer.free import FreeTicks
 from ganglion.peer.lost import CommandHistory, Replayer, await_successor
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
@@ -129,7 +130,8 @@ class ControllerHost:
         places = (phase.places("sensors"), phase.places("actuators"))
         phase.begin(start, [self._actor(phase, agent, *places) for agent in start.agents])
         if phase.setup.bodies is not None:
-            phase.ticks = Ticks(phase, start.verdict)
+            free = phase.setup.free
+            phase.ticks = Ticks(phase, start.verdict) if free is None else FreeTicks(phase, start.verdict, **free)
         self._persist(phase, lambda: self._setup_muscles(phase, start))
         self._due = start.verdict
         return Done()
@@ -253,15 +255,20 @@ class ControllerHost:
         mend = None if not phase.setup.mends else Replayer(phase, phase.worlds, resets)
         for world in phase.worlds:
             seeds = (verdict.seeds or {}).get(world.uid, {})
-            message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), seeds.get("stream", b""))
+            stream = seeds.get("stream", b"")
+            topics = phase.topics.opening(world.peer, world.setup.get("topics"), stream)
+            message = EnvironmentReset(verdict.episode, int(seeds.get("seed", 0)), stream, topics=topics)
             resets.append(message)
             led = None if mend is None else mend.between(world, len(asked))
             asked.append(led or self._ask(phase, world.peer, "environment.reset", message))
-        reset = MuscleReset(verdict.episode, prepare)
-        asked += [self._ask(phase, a.peer, "muscle.reset", reset) for a in phase.actors]
+        for actor in phase.actors:
+            reset = MuscleReset(verdict.episode, prepare, self._topics_of(phase, actor, verdict.episode))
+            asked.append(self._ask(phase, actor.peer, "muscle.reset", reset))
         answers = self.participant.gather(asked, mend)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
             world.began(answer)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.reset", answer.topics)
             if world.history is not None:
                 world.history.began(replace(message, state=answer.state), digest(pending.answer))
 
@@ -374,14 +381,17 @@ class ControllerHost:
             e = world.setup
             own = {name: e[name] for name in _OF_ENVIRONMENTS}
             if setup.bodies is not None and any(body["environment"] == world.uid for body in setup.bodies):
-                own |= {**_bodies_of(setup.bodies, e), "index": i}
-            message = EnvironmentStart(**place, uid=world.uid, **own)
+                own |= {**_bodies_of(setup.bodies, setup.dynamic or (), e), "index": i}
+            topics = phase.topics.opening(world.peer, e.get("topics"), e["episode_stream"])
+            message = EnvironmentStart(**place, uid=world.uid, **own, topics=topics)
             messages.append(message)
             asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
         answers = self.participant.gather(asked)
         self._fresh.difference_update(world.peer for world in phase.worlds)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
             world.declare(answer)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.start", answer.topics)
             if setup.mends and world.setup.get("mends", True):
                 world.history = CommandHistory(message, episode, digest(pending.answer))
 
@@ -406,17 +416,27 @@ class ControllerHost:
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
+                dynamic=a.get("dynamic"),
                 **{name: a[name] for name in ("source", "follows", "pool") if name in a},
                 groups=a.get("groups"),
+                topics=self._topics_of(phase, actor, episode),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
         for actor, ready in zip(actors, self.participant.gather(asked), strict=True):
-            actor.blocks, count = ready.blocks, len(actor.setup.get("bodies") or [0])
+            a = actor.setup
+            actor.blocks, count = ready.blocks, len(a.get("bodies") or [0]) + len(a.get("dynamic") or ())
             if (ready.bodies or 1) != count:
                 text = f"agent {actor.name} has {count} bodies, its program {ready.bodies or 'knows of one'}"
                 raise wrong_answer(actor.peer, "muscle.setup", RemoteProtocolError(text))
+            if ready.topics is not None:
+                phase.topics.take(actor.peer, "muscle.setup", ready.topics)
         self._fresh.difference_update(actor.peer for actor in phase.actors)
+
+    def _topics_of(self, phase: Phase, actor: Actor, episode: int) -> list[Any] | None:
+        """Return what a muscle is told of its settings at the begin of an episode."""
+        stream = derive(actor.setup["stream"], "episode", episode)
+        return phase.topics.opening(actor.peer, actor.setup.get("topics"), stream)
 
     def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))
@@ -473,12 +493,20 @@ class ControllerHost:
         return self._phase
 
 
-def _bodies_of(bodies: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an environment is told of its bodies, in its own order: by agents and b."""
+def _bodies_of(
+    bodies: Sequence[Mapping[str, Any]], dynamic: Sequence[Mapping[str, Any]], setup: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what an environment is told of its bodies, in its own order: by agents and b, then those that may come."""
     agents = list(dict.fromkeys(body["agent"] for body in bodies))
     mine = [body for body in bodies if body["environment"] == setup["uid"]]
     rows = [[b["agent"], b.get("a", agents.index(b["agent"])), b["b"], b["role"], b["team"], b["group"]] for b in mine]
     for row, body in zip(rows, mine, strict=True):
         row += [] if body.get("reward") is None else [body["reward"]]
     each = {key: setup[key] for key in ("max_steps", "budget_steps", "budget_episodes")}
-    return {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}
+    told: dict[str, Any] = {"bodies": rows, "each": each if setup["episode_end"] == "each" else None}
+    pairs = [pair for pair in dynamic if pair["environment"] == setup["uid"]]
+    if pairs:
+        keys = ("agent", "a", "role", "team", "group", *(["reward"] if any(p.get("reward") for p in pairs) else []))
+        spare = [[pair[key] for key in keys] for pair in pairs for _ in range(pair["most"])]
+        told |= {"dynamic": spare, "used": {pair["agent"]: pair["used"] for pair in pairs}}
+    return told

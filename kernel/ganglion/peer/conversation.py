@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgpack
@@ -50,7 +51,12 @@ class Pending:
     span_s: float | None = None  # how long an answer may take
     accused: bool = False  # whether the supervisor has been told that it is late
     absent: bool = False  # whether nobody has been there to answer
+    carried: bool = False  # whether who asked can go on from it: a journal may begin anew meanwhile
     answer: tuple[bytes, ...] = ()  # its body and blobs, once it has come
+
+    def as_asked(self) -> list[Any]:
+        """Return what a successor needs to wait for the answer."""
+        return [self.peer, self.call, self.position, self.span_s, list(self.frames)]
 
     def describe(self, now_s: float) -> str:
         """Return the wait in words."""
@@ -105,6 +111,7 @@ class Leave:
 
 Incoming = Request | Answer | Told | Gone | Leave
 
+_CARRIED = attrgetter("carried")
 _CALL, _REPLY = Verb.CALL.value, Verb.REPLY.value
 _pack = msgpack.Packer().pack
 _ABSENT_MS = int(1000 * RETRY_S["call"])  # a CALL to a callee that is absent is said again so often
@@ -144,8 +151,8 @@ class Conversation:
 
     @property
     def idle(self) -> bool:
-        """Say whether nothing is asked, and nothing but one request to be answered."""
-        return not self._pending and len(self._doing) <= 1
+        """Say whether nothing is asked but what is carried, and nothing but one request to be answered."""
+        return len(self._doing) <= 1 and all(map(_CARRIED, self._pending.values()))
 
     @property
     def calm(self) -> bool:
@@ -196,6 +203,17 @@ class Conversation:
         pending = Pending(self.serial, peer, call, now_s, deadline_s, position, tuple(frames), span_s=span_s)
         self._pending[self.serial] = pending
         return pending, frames
+
+    def ask_again(self, serial: int, now_s: float, asked: Sequence[Any]) -> Pending:
+        """Wait for the answer to a call of a predecessor; `asked` is what `Pending.as_asked` returned."""
+        peer, call, position, span_s, frames = asked
+        deadline_s = None if span_s is None else now_s + span_s
+        if deadline_s is not None and deadline_s < self.nearest_s:
+            self.nearest_s = deadline_s
+        place = None if position is None else tuple(position)
+        pending = Pending(serial, peer, call, now_s, deadline_s, place, tuple(frames), span_s=span_s, carried=True)
+        self._pending[serial] = pending
+        return pending
 
     def reply(
         self, request: Request, body: bytes, blobs: Sequence[bytes] = (), verb: int = _REPLY

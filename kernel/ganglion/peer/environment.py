@@ -19,10 +19,18 @@ from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
 from ganglion.peer.step.layout import Field, Layout, declaration
 from ganglion.peer.values import plain
-from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest, StepBatch
+from ganglion.sdk.environment import (
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    ResetRequest,
+    StepBatch,
+    flags_of_end,
+)
 from ganglion.sdk.flow import Mode, SimTime
 from ganglion.sdk.information import RewardInformation, SensorInformation, Template, resolve_flags
 from ganglion.sdk.seed import derive, generator_from_words, integer_from_words
+from ganglion.sdk.topic import Topics
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     Done,
@@ -34,6 +42,7 @@ from ganglion.wire.messages import (
 )
 
 _JOURNAL_S = 5.0  # a shorter journal is replayed soon enough
+_NO_BODIES = "expected no bodies that come or go in a phase without bodies, found `spawned` or `retired`"
 _SPOKEN = "expected a map of names and arrays, or other plain values"
 
 
@@ -85,12 +94,16 @@ class EnvironmentHost(Host):
         else:  # there is none of the environment as a whole
             none = replace(start, reward=None, transformer=None)
             self._judgement = Judgement(loader, none, self._tolerated_errors, attributes)
-            if start.reward or start.transformer or any(len(row) > 6 for row in start.bodies):
+            paid = any(len(row) > 6 for row in start.bodies) or any(len(row) > 5 for row in start.dynamic or ())
+            if start.reward or start.transformer or paid:
                 judged = JudgedBodies(loader, start, self._tolerated_errors, attributes)
         self._judged = judged
         made = self._judgement.generators if judged is None else judged.generators
         self._generators = {"rng": attributes["rng"], **made}
         attributes["reward"] = self._judgement.once
+        own = getattr(loader.load("environment", str(plugin["name"])), "TOPICS", ())
+        self._topics = attributes["topics"] = self._hooks("TOPICS", Topics, own)
+        self._topics.hear(start.topics)
         environment = self._hooks("__init__", lambda: loader.make("environment", plugin, attributes, start.params))
         self._environment = environment
         self._bodies: Bodies | None = None
@@ -119,6 +132,8 @@ class EnvironmentHost(Host):
         environment = self._environment
         if environment is None or self._late is not None:
             environment = self._running()
+        if update.topics is not None or self._topics.heard:
+            self._topics.hear(update.topics)
         if self._bodies is not None:
             return self._update_bodies(self._bodies, update)
         if environment.done:
@@ -145,6 +160,8 @@ class EnvironmentHost(Host):
             # Its author may have set the flags since it was made.
             if type(state.terminated) is not bool or type(state.truncated) is not bool or state.terminated:
                 state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
+            if state.spawned or state.retired:
+                raise self._fault(_NO_BODIES)
         if not judgement.silent:
             rewards = self._rewards
             check = None if rewards is None else lambda found: field_set("reward", rewards, found)
@@ -168,6 +185,7 @@ class EnvironmentHost(Host):
             reward_ids=reward_ids,
             world_state=None if judgement.transformer is None else self._left(state.world_state),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
@@ -176,6 +194,7 @@ class EnvironmentHost(Host):
         if reset.state is not None:
             self._drawn.restore(reset.state)
         state = self._drawn.save() or None
+        self._topics.hear(reset.topics)
         self._begin_episode(environment, reset.episode)
         self._judgement.reset()
         ticks, timestamp, readings = self._reopen(environment, reset)
@@ -188,6 +207,7 @@ class EnvironmentHost(Host):
             timestamp=timestamp,
             state=state,
             excused=self._tolerated_errors.pop(),
+            topics=self._topics.pop(),
         )
 
     def _reopen(self, environment: Environment, reset: EnvironmentReset) -> tuple[int | None, str | None, Field]:
@@ -222,6 +242,7 @@ class EnvironmentHost(Host):
         readings, earned, flags, simtime, own, left = bodies.step(rows, update.setpoints)
         ticks, timestamp = self._pass_time(simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
+        spawned, spawned_readings = bodies.spawn()
         return EnvironmentUpdated(
             readings=readings,
             rewards=earned,
@@ -232,8 +253,11 @@ class EnvironmentHost(Host):
             flags=flags.tobytes(),
             first_rows=first_rows,
             first_readings=first_readings,
+            spawned=spawned,
+            spawned_readings=spawned_readings,
             world_state=None if left is None or self._judged is None else self._left(left),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def tick(self) -> None:
@@ -290,7 +314,7 @@ class EnvironmentHost(Host):
         """Return what takes all generators, reward and transformer; the environment says itself what it is."""
         made: dict[str, Any] = {"reward": self._judgement.reward, "transformer": self._judgement.transformer}
         made |= {} if self._judged is None else self._judged.parts
-        given = {"environment": environment, "environment.reward": environment.reward}
+        given = {"environment": environment, "environment.reward": environment.reward, **self._topics.parts()}
         streams = {f"stream {name}": stream for name, stream in self._generators.items()}
         return Snapshot({n: (one, ()) for n, one in made.items() if one is not None}, given=given | streams)
 
@@ -311,6 +335,7 @@ class EnvironmentHost(Host):
             "earlier": self._earlier,
             "rewards": self._reward_ids,
             "bodies": None if self._bodies is None else self._bodies.state(),
+            "topics": self._topics.state(),
         }
         try:
             books["state"] = self._saved(environment)
@@ -351,6 +376,7 @@ class EnvironmentHost(Host):
             self._rewards = Layout.of(self._reward_ids, missing=True)
         self._begin_episode(environment, books["episode"])
         self._steps, self._earlier, environment.done = books["steps"], books["earlier"], books["done"]
+        self._topics.restore(books["topics"])
         if self._bodies is not None:
             self._bodies.restore(books["bodies"])
         self._hooks.step = self._steps or None
@@ -414,6 +440,7 @@ class EnvironmentHost(Host):
             static_model=self._read(static_model, baseline.static_world_model),
             blocks=True,
             bodies=None if bodies is None else bodies.count,
+            topics=self._topics.pop(),
         )
 
     def _layout(self, what: str, informations: Any) -> Layout:
@@ -463,6 +490,8 @@ class EnvironmentHost(Host):
         batch = self._hooks("update_batch", environment.update_batch, layout.arrays(setpoints))
         if not isinstance(batch, StepBatch):
             raise self._wrong("expected a StepBatch", batch)
+        if batch.spawned or batch.retired:
+            raise self._fault(_NO_BODIES)
         return batch
 
     def _state_of(self, batch: StepBatch) -> EnvironmentState:
@@ -479,6 +508,8 @@ class EnvironmentHost(Host):
         readings = field_of("sensor", self._sensors, batch.readings)
         earned = field_of("reward", self._rewards, batch.rewards)
         flags = (flag_of("terminated", batch.terminated), flag_of("truncated", batch.truncated))
+        if batch.over is not None:
+            flags = flags_of_end(batch.over, *flags)
         return readings, earned, declared, resolve_flags(None, *flags)
 
     def _state(self, result: Any) -> EnvironmentState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -133,7 +134,7 @@ class Episode:
         passing = {} if self.participants is None else self._let_pass()
         worlds = phase.worlds
         ticks, position = worlds[0].ticks, (*self._place, self.step, 0)
-        actors = list(map(phase.by_name.__getitem__, agents))
+        actors, waiting = list(map(phase.by_name.__getitem__, agents)), phase.topics.waiting
         asked = []
         for actor in actors:
             rewards = actor.owed(worlds)
@@ -143,7 +144,10 @@ class Episode:
                 raise AuthorError(f"{text} when it was asked for the first time")
             reward_ids = None if actor.told_rewards else self._reward_ids(actor, rewards)
             readings, rewards = (actor.row, rewards) if actor.blocks else actor.tell(rewards)
-            message = Act(readings, rewards, round=self.round, workers=workers, ticks=ticks, reward_ids=reward_ids)
+            told = waiting.pop(actor.peer, None) if waiting else None
+            message = Act(
+                readings, rewards, round=self.round, workers=workers, ticks=ticks, reward_ids=reward_ids, topics=told
+            )
             asked.append(participant.ask(actor.peer, "muscle.act", message, actor.act_s, position))
         answers = participant.gather([*asked, *passing.values()])
         if phase.programs:
@@ -152,7 +156,7 @@ class Episode:
             self._wish(passing, answers[len(asked) :])
         setpoints: dict[str, Field] = {}
         for actor, answer in zip(actors, answers, strict=False):
-            if answer.signal is not None or answer.excused:
+            if answer.signal is not None or answer.excused or answer.topics is not None:
                 self._wish([actor.name], [answer])
             if actor.decision is not None and actor.decision.rewards is not None:
                 self._completed(actor, answer, False, False)
@@ -188,7 +192,7 @@ class Episode:
         self._turn.end()
         self.step += 1
         phase.hooks.step = self.step
-        worlds, position = phase.worlds, (*self._place, self.step, 0)
+        worlds, waiting, position = phase.worlds, phase.topics.waiting, (*self._place, self.step, 0)
         stepped: list[World] = []
         updates: list[EnvironmentUpdate] = []
         asked: list[Pending] = []
@@ -203,6 +207,8 @@ class Episode:
             field = cut(given) if whole is None else given[whole]
             blocks = world.blocks and (indices is None or world.noops is None)  # as nearly always
             message = EnvironmentUpdate(field, indices) if blocks else merged.message(field, world)
+            if waiting:
+                message = replace(message, topics=waiting.pop(world.peer, None))
             stepped.append(world)
             applied.append(field if indices is None else merged.recorded(field, len(world.actuators)))
             updates.append(message)
@@ -213,6 +219,8 @@ class Episode:
             declared |= world.updated(answer, self.step)
             if answer.excused:
                 self._note_tolerated(answer.excused)
+            if answer.topics is not None:
+                phase.topics.take(world.peer, "environment.update", answer.topics)
         if mend is not None:
             for world, pending, message in zip(stepped, asked, updates, strict=True):
                 if world.history is not None:
@@ -279,6 +287,8 @@ class Episode:
         """Take the signals of brains that came with answers of these agents."""
         for name, answer in zip(agents, answers, strict=True):
             self._note_tolerated(answer.excused)
+            if answer.topics is not None:
+                self.phase.topics.take(self.phase.by_name[name].peer, "muscle.act", answer.topics)
             if answer.signal is not None:
                 wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
                 self._wishes.append({**wish, "issuer": f"brain:{name}"})
@@ -438,6 +448,7 @@ class Episode:
     def _seal(self, terminated: bool, truncated: bool, reason: str) -> None:
         phase, setup = self.phase, self.phase.setup
         self._closed = True
+        phase.topics.flush()
         self._flush()
         if self._recorded or self._lost:
             record = ["episode", setup.phase, setup.mode, setup.worker, None, self.number, self._recorded]

@@ -221,6 +221,10 @@ class BodyFilters:
     def __len__(self) -> int:
         return len(self._stacks[0])
 
+    def rename(self, place: int, name: str) -> None:
+        """Name the body at a place, which another one had."""
+        self._names[place] = name
+
     def begin(self, places: Iterable[int]) -> None:
         """Begin an episode of these bodies."""
         for place in places:

@@ -134,7 +134,8 @@ class GovernorHost:
             self._ordinals.restore(resume.get("signals", []))
             for row in resume.get("rows", []):
                 self._models.take(row)
-            return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]])
+            used = [[bool(own), int(w), str(a), str(e), int(b)] for own, w, a, e, b in resume.get("used", ())]
+            return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]], used)
         except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
             raise RemoteProtocolError(f"governor.start: expected a cut as `resume`, found {what}") from error
@@ -359,6 +360,7 @@ class GovernorHost:
     def _cut(self, cut: Cut) -> None:
         """Note what the run needs to begin again with a phase; it counts when all before is durable."""
         place = {"run": self._run, "phase": cut.phase, "models": cut.models, "started": self._started}
+        place |= {"used": cut.used} if cut.used else {}
         self._cuts.take(self._records.mark(), {**place, "signals": self._ordinals.note(), "rows": self._models.note()})
 
     def _keep_cuts(self) -> None:

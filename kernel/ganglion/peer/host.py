@@ -97,12 +97,15 @@ class AgentHost(Host):
 
     def _groups(self, setup: Any) -> tuple[Group, ...]:
         """Return what authors are told of the groups of bodies, and keep the group of each body."""
-        of = [(setup.groups or {}).get(row[0], 0) for row in setup.bodies]
+        rows = [*setup.bodies, *(setup.dynamic or ())]
+        of = [(setup.groups or {}).get(row[0], 0) for row in rows]
         self._of_group = None if len(self._parts) == 1 else np.array(of)
         coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies]
         return tuple(
             Group(
-                part.sensors, part.actuators, [at for at, group in zip(coordinates, of, strict=True) if group == number]
+                part.sensors,
+                part.actuators,
+                [at for at, group in zip(coordinates, of, strict=False) if group == number],
             )
             for number, part in enumerate(self._parts)
         )

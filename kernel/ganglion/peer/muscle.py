@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -17,7 +18,7 @@ from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
 from ganglion.peer.filters import ActingFilters, BodyFilters
 from ganglion.peer.host import AgentHost
-from ganglion.peer.snapshot import Snapshot
+from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
 from ganglion.peer.step.layout import Array, Field, is_blocks
 from ganglion.peer.transitions import joined
@@ -29,6 +30,7 @@ from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.sdk.muscle import Batch, Muscle, Objective, objective_value, read_batch_proposal, read_proposal
 from ganglion.sdk.seed import derive
+from ganglion.sdk.topic import Topics
 from ganglion.wire.envelope import Position
 from ganglion.wire.messages import (
     Act,
@@ -52,7 +54,7 @@ _Read = tuple[list[Any], Any]
 _KEPT_MAX = 256  # decisions that go to the brain in one message
 _KEPT_BYTES_MAX = 256 * 1024  # a quarter of what a body may have
 _ACTUATORS = {ActuatorInformation}
-_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
+_OURS = ("memory", "topics", "bodies", "groups", "sensors", "actuators", "static_world_models", "model_reader")
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
@@ -82,8 +84,14 @@ class MuscleHost(AgentHost):
         self._memory.declare(sensors, actuators)
         self._told_rewards = False
         self._acting: Acting | ActingGroups | None = None
+        self._rows = [(str(row[0]), int(row[1])) for row in setup.bodies or ()]
+        self._rows += [(str(row[0]), -1 - i) for i, row in enumerate(setup.dynamic or ())]
         coordinates = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
+        own = getattr(self._loader.load("muscle", str(setup.plugin["name"])), "TOPICS", ())
+        self._topics: Topics = self._hooks("TOPICS", Topics, own)
+        self._topics.hear(setup.topics)
         attributes |= {"memory": self._memory, "model_reader": self._model_reader(setup), "bodies": coordinates}
+        attributes["topics"] = self._topics
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         self._judging = self._hooks_of("objective", setup.objective, f"objective of {where}")
@@ -118,6 +126,7 @@ class MuscleHost(AgentHost):
             hooks("setup", one.setup)
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
+        self._newest: Any = None  # the update for muscles that are made later: of bodies that are spawned
         self._kept: list[Think] = []  # what the brain is still to hear of, all of the open episode
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
@@ -131,7 +140,8 @@ class MuscleHost(AgentHost):
             self._learned |= thought.statistics or {}
         if setup.brain is None or not setup.follows:
             self._prepare(muscle)
-        return MuscleReady(blocks=True, bodies=None if setup.bodies is None else len(setup.bodies))
+        count = None if setup.bodies is None else len(self._rows)
+        return MuscleReady(blocks=True, bodies=count, topics=self._topics.pop())
 
     def swap(self, request: Request, swap: Swap) -> Swapped:
         """Decide by another model of the pool from now on, or by the current one."""
@@ -179,11 +189,20 @@ class MuscleHost(AgentHost):
                 shown = sensors, actuators = muscle.sensors, muscle.actuators
             informations, hooks = (Template(shown[0]), shown[1]), (self._hooks, self._judging)
             own_setup, acts_by = replace(setup, bodies=bodies), [muscle] if arrays else muscles
-            made = (own_setup, layouts, informations, hooks, acts_by, objectives, memories, noops, filters, number)
-            parts.append(Acting(*made))
-        self._acting = parts[0]
+            if setup.dynamic is not None:
+                mine = [row for row in setup.dynamic if not setup.groups or setup.groups[row[0]] == number]
+                own_setup = replace(own_setup, dynamic=mine)
+            comes = partial(self._come, number, None if together else attributes)
+            made = (own_setup, layouts, informations, hooks, acts_by, objectives, memories, noops, comes, filters)
+            parts.append(Acting(*made, number))
+        self._acting, self._actings = parts[0], parts
         if self._of_group is not None:
-            self._acting = ActingGroups(parts, self._of_group, [part.sensor_layout for part in self._parts])
+            self._acting = ActingGroups(
+                parts,
+                self._of_group,
+                [part.sensor_layout for part in self._parts],
+                [part.actuator_layout for part in self._parts],
+            )
         if self._rewards is not None:
             self._acting.declare(self._reward_layouts)
         return sensors, actuators
@@ -191,10 +210,10 @@ class MuscleHost(AgentHost):
     def _filters_of_bodies(self, muscles: Sequence[Muscle], sensors: Any, actuators: Any) -> BodyFilters:
         """Make the filters of each body, and show muscles what is declared behind them."""
         setup, stacks = self._setup, []
-        for i, row in enumerate(setup.bodies):
+        for i, row in enumerate(self._rows):
 
             def own(stream: bytes, row: Any = row) -> bytes:
-                return derive(stream, "body", row[0], row[1]) if row is not setup.bodies[0] else stream
+                return derive(stream, "body", *row) if row is not self._rows[0] else stream
 
             plugins = [{**plugin, "stream": own(plugin["stream"])} for plugin in setup.filters]
             stack = self._make_filters(ActingFilters, plugins)
@@ -202,8 +221,42 @@ class MuscleHost(AgentHost):
             seen, moved = stack.declare(muscle, sensors, actuators, own(setup.stream))
             muscle.sensors, muscle.actuators = (seen, moved) if i == 0 else (muscles[0].sensors, muscles[0].actuators)
             stacks.append(stack)
-        names = [f"{row[0]}/{row[1]}" for row in setup.bodies]
+        names = [f"{row[0]}/{row[1]}" for row in self._rows]
         return BodyFilters(stacks, names, (self._sensor_layout, self._actuator_layout))
+
+    def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
+        """Make what a body of a group has of its own that was spawned; who had its row before is gone.
+
+        `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
+        """
+        acting, part, setup, hooks = self._actings[number], self._parts[number], self._setup, self._hooks
+        if given is None:
+            return
+        snapshot = None if self._renewal is None else self._snapshot
+        if not acting.arrays and acting.muscles[place] is not None:
+            hooks("teardown", acting.muscles[place].teardown)
+        memory = acting.memories[place] = Memory()
+        memory.declare(part.sensors, part.actuators)
+        own = {**self._given, **identity(derive(setup.objective_stream, "body", environment, b))}
+        acting.objectives[place] = self._judging("__init__", self._loader.make, "objective", setup.objective, own)
+        acting.declare_at(place)
+        if snapshot is not None:
+            snapshot.add(f"objective of {environment}, row {place}", acting.objectives[place], ("reward_ids",))
+        if acting.arrays:
+            return
+        of_body = {"memory": memory, "sensors": part.sensors, "actuators": part.actuators}
+        attributes = given | identity(derive(setup.stream, "body", environment, b)) | of_body
+        muscle = acting.muscles[place] = hooks("__init__", self._loader.make, "muscle", setup.plugin, attributes)
+        if self._filters is not None:
+            assert self._muscle is not None
+            muscle.sensors, muscle.actuators = self._muscle.sensors, self._muscle.actuators
+        hooks("setup", muscle.setup)
+        if setup.brain is None or not setup.follows:
+            hooks("prepare_model", muscle.prepare_model)
+        elif self._newest is not None:
+            hooks.excused(None, "update", muscle.update, self._newest)
+        if snapshot is not None:
+            snapshot.add(f"muscle of {environment}, row {place}", muscle, _OURS)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
@@ -213,7 +266,7 @@ class MuscleHost(AgentHost):
     def _muscles(self) -> Sequence[Muscle]:
         """Return the objects that act: one, or one per body."""
         assert self._muscle is not None
-        return [self._muscle] if self._acting is None else self._acting.muscles
+        return [self._muscle] if self._acting is None else [one for one in self._acting.muscles if one is not None]
 
     def _prepare(self, muscle: Muscle) -> None:
         """Let the muscle take over the stored policy; what goes wrong is told with the model's folder."""
@@ -233,6 +286,7 @@ class MuscleHost(AgentHost):
         if self._kept:  # of an episode that was given up
             self._send_kept(None)
         self._stands = True
+        self._topics.hear(reset.topics)
         self._begin_episode(reset.episode)
         if reset.prepare:
             self._prepare(muscle)
@@ -284,10 +338,12 @@ class MuscleHost(AgentHost):
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         parts: dict[str, Any] = {"muscle": (self._muscle, _OURS), "objective": (self._objective, ()), **filters}
         if self._acting is not None:
-            parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i}
-            parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in enumerate(self._acting.objectives) if i}
+            parts |= {f"muscle {i}": (one, _OURS) for i, one in enumerate(self._acting.muscles) if i and one}
+            objectives = enumerate(self._acting.objectives)
+            parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in objectives if i and one}
         layouts = [layout for part in self._parts for layout in part[:2]] + [self._seen_layout, self._own_layout]
-        return Snapshot(parts, self._memory, [space for layout in layouts for space in layout.spaces])
+        spaces = [space for layout in layouts for space in layout.spaces]
+        return Snapshot(parts, self._memory, spaces, given=self._topics.parts())
 
     def _books(self) -> dict[str, Any]:
         """Return what this host knows that has been set up; nothing is decided and open."""
@@ -299,9 +355,11 @@ class MuscleHost(AgentHost):
             "due": due,
             "learned": self._learned,
             "together": self._together,
+            "topics": self._topics.state(),
             "acting": None if self._acting is None else self._acting.state(),
             "follows": [self._follows, self._version],
-            "memories": [] if self._acting is None else [memory.export() for memory in self._acting.memories[1:]],
+            "memories": [] if self._acting is None else [one and one.export() for one in self._acting.memories[1:]],
+            "newest": self._newest,
         }
 
     def _read_books(self, books: Mapping[str, Any]) -> None:
@@ -309,12 +367,20 @@ class MuscleHost(AgentHost):
         self._learned, self._together = dict(books["learned"]), books["together"]
         self._follows, self._version = books["follows"]
         self._begin_episode(books["episode"])
+        self._topics.restore(books["topics"])
         if self._acting is not None:
             self._acting.restore(books["acting"])
             for memory, rows in zip(self._acting.memories[1:], books["memories"], strict=True):
-                memory.restore(rows)
+                if memory is not None:
+                    memory.restore(rows)
+        self._newest = books["newest"]
         due = books["due"]
         self._due = None if due is None else Thought(due[0], True, due[1], filters=due[2], version=due[3])
+
+    def _go_on(self, state: State) -> None:
+        if self._acting is not None and self._setup.dynamic:
+            self._acting.come_back(self._snapshot.books(state)["acting"])
+        super()._go_on(state)
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _prepare_filters(self, filters: ActingFilters | BodyFilters) -> None:
@@ -361,6 +427,8 @@ class MuscleHost(AgentHost):
             raise NotSetUp("expected muscle.setup first")
         if act.passing:
             return self._pass(act, request.head.position)
+        if act.topics is not None or self._topics.heard:
+            self._topics.hear(act.topics)
         if self._acting is not None:
             return self._act_for(self._acting, act, request.head.position)
         readings = self._sensor_layout.values(act.readings, "act.readings")
@@ -384,7 +452,9 @@ class MuscleHost(AgentHost):
         if self._learned or (thought is not None and thought.statistics):
             learned = self._take_learned(open_decision, thought)
         if not act.decide:
-            return Acted(objective=objective, signal=signal, excused=self._excused(thought), learned=learned)
+            topics = self._topics.pop() if self._topics.due else None
+            excused = self._excused(thought)
+            return Acted(objective=objective, signal=signal, excused=excused, learned=learned, topics=topics)
         if self._due is not None:
             due, self._due = self._due, None
             if self._takes_updates:
@@ -407,6 +477,7 @@ class MuscleHost(AgentHost):
             statistics=muscle.pop_statistics() or None,
             excused=self._excused(thought) if self._tolerated_errors.due or (thought and thought.excused) else None,
             learned=learned,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def _act_for(self, acting: Acting | ActingGroups, act: Act, position: Position | None) -> Acted:
@@ -450,6 +521,7 @@ class MuscleHost(AgentHost):
             excused=self._excused(thought),
             learned=learned,
             version=self._version if versioned else None,
+            topics=self._topics.pop() if self._topics.due else None,
         )
 
     def _take_learned(self, completed: Decision | None, thought: Thought | None) -> dict[str, Any] | None:
@@ -624,6 +696,8 @@ class MuscleHost(AgentHost):
     def _update(self, thought: Thought) -> None:
         self._version = self._version if thought.version is None else thought.version
         if thought.fresh and self._muscle is not None:
+            if self._setup.dynamic:
+                self._newest = thought.update
             for one in self._muscles():
                 self._hooks.excused(None, "update", one.update, thought.update)
 

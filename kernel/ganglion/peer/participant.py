@@ -423,6 +423,30 @@ class Participant(Recorded):
             found.append((message, answer.blobs) if blobs else message)
         return found
 
+    def first(self, asked: Mapping[int, Pending]) -> list[int]:
+        """Wait until one of these calls, by serial, is answered; return those that are, in order of arrival.
+
+        `gather` returns their answers without waiting. What is told is heard at once; `asked` is not empty.
+        """
+        while True:
+            incoming = self._receive(_IDLE_S, asked.keys())
+            if not incoming:
+                self._tell_wait(next(iter(asked.values())).since_s, set(asked))
+            found: list[int] = []
+            for one in incoming:
+                if type(one) is Told or type(one) is Gone:
+                    self._hear(one)
+                    continue
+                self._inbox.append(one)
+                if type(one) is Answer and one.pending.serial in asked:
+                    found.append(one.pending.serial)
+            if found:
+                return found
+
+    def ask_again(self, serial: int, asked: Sequence[Any]) -> Pending:
+        """Wait for the answer to a call of the predecessor whose state we have, by `Pending.as_asked`."""
+        return self._conversation.ask_again(serial, self.clock(), asked)
+
     def call(self, peer: str, call: str, message: Any, span_s: float | None, position: Position | None = None) -> Any:
         """Send a CALL and wait for its answer."""
         return self.gather([self.ask(peer, call, message, span_s, position)])[0]

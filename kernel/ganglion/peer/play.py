@@ -38,8 +38,9 @@ class Play:
         self._k: dict[int, float] = {}
         self._ratings: dict[int, list[float]] = {}
         for environment, parts in sides.items():
-            pooled = next(agent.actor.setup for part in parts for agent, _ in part.members if agent in self.agents)
-            self._ratings[environment], self._k[environment] = [pooled["initial"]] * len(parts), pooled["k"]
+            found = [agent.actor.setup for part in parts for agent, _ in part.members if "k" in agent.actor.setup]
+            rated_by = next((one for one in found if "pool" in one), found[0])
+            self._ratings[environment], self._k[environment] = [rated_by["initial"]] * len(parts), rated_by["k"]
             for part in parts:
                 for agent, _ in part.members:
                     agent.returns = np.zeros(agent.count)
@@ -85,21 +86,27 @@ class Play:
 
 
 def play_of(agents: Sequence[_Agent], table: Sequence[Mapping[str, Any]], core: Timelines) -> Play:
-    """Return the play of a worker; sides are rated where there are two at least and one decides by a pool."""
+    """Return the play of a worker; two sides or more are rated where one does not play by the current model."""
     players = [agent for agent in agents if "pool" in agent.actor.setup]
     sides: dict[int, list[_Side]] = {}
-    for environment, rows in enumerate(core.rows):
+    for environment, rows in enumerate(core.static):
         teams: dict[Any, list[int]] = {}
         for row in rows.tolist():
             team = table[row]["team"]
             teams.setdefault(row if team is None else team, []).append(row)
-        parts = [_side(agents, members) for members in teams.values()]
-        pooled = any(agent in players for part in parts for agent, _ in part.members)
-        if pooled and len(parts) > 1 and core.clocks[environment].end != "each":
+        parts = [_side(agents, members, _spare(table, core, environment, team)) for team, members in teams.items()]
+        counts = any("k" in agent.actor.setup for part in parts for agent, _ in part.members)
+        if counts and len(parts) > 1 and core.clocks[environment].end != "each":
             sides[environment] = parts
     return Play(players, sides)
 
 
-def _side(agents: Sequence[_Agent], rows: list[int]) -> _Side:
-    members = [(agent, np.flatnonzero(np.isin(agent.rows, rows))) for agent in agents]
+def _spare(table: Sequence[Mapping[str, Any]], core: Timelines, environment: int, team: Any) -> list[int]:
+    """Return the rows of bodies of a team that an environment may spawn: what they get counts for their side."""
+    spare = core.rows[environment][len(core.static[environment]) :].tolist()
+    return [row for row in spare if table[row]["team"] is not None and table[row]["team"] == team]
+
+
+def _side(agents: Sequence[_Agent], rows: list[int], spare: list[int]) -> _Side:
+    members = [(agent, np.flatnonzero(np.isin(agent.rows, rows + spare))) for agent in agents]
     return _Side([(agent, places) for agent, places in members if len(places)], rows)

@@ -105,6 +105,7 @@ class Sealed:
     Attributes:
         episodes: (phase, mode, worker, environment or empty) -> number of the last that was sealed.
         evaluations: (phase, agent) -> number of the last.
+        topics: (phase, mode, worker) -> number of the last row.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -114,6 +115,9 @@ class Sealed:
         }
         self.evaluations: dict[tuple[int, str], int] = {
             (phase, agent): number for phase, agent, number in known["evaluations"]
+        }
+        self.topics: dict[tuple[int, str, int], int] = {
+            (phase, mode, worker): number for phase, mode, worker, number in known.get("topics", ())
         }
 
     def hear(self, record: Sequence[Any]) -> None:
@@ -125,12 +129,15 @@ class Sealed:
         elif kind == "evaluation" and len(record) > 3:
             _, phase, agent, number, *_ = record
             self.evaluations[phase, agent] = number
+        elif kind == "topic" and len(record) > 9:
+            self.topics[record[1], record[2], record[3]] = record[9]
 
     def state(self, phase: int) -> dict[str, Any]:
         """Return what is known of the phases from this one on, as plain values; earlier ones are over."""
         return {
             "episodes": [[*key, number] for key, number in self.episodes.items() if key[0] >= phase],
             "evaluations": [[*key, number] for key, number in self.evaluations.items() if key[0] >= phase],
+            "topics": [[*key, number] for key, number in self.topics.items() if key[0] >= phase],
         }
 
 

@@ -130,6 +130,7 @@ class WorkerRenewal:
             books = {name: getattr(phase, name) for name in _BOOKS}
             books |= {"verdict": verdict, "signals": list(phase.signals), "records": self._records.state()}
             books |= {"mine": mine(), "worlds": [_world(world) for world in phase.worlds]}
+            books["topics"] = phase.topics.state()
             books["actors"] = [[actor.told_rewards, actor.earned] for actor in phase.actors]
             return self._snapshot.take(books, self._participant.takes_attributes)
 
@@ -152,6 +153,7 @@ def _cross(phase: Phase, books: Mapping[str, Any]) -> None:
     for name in _BOOKS:
         setattr(phase, name, books[name])
     connected = all(world.rewards is not None for world in phase.worlds)
+    phase.topics.restore(books["topics"])
     for world, seen in zip(phase.worlds, books["worlds"], strict=True):
         _look(world, seen)
     if not connected and all(world.rewards is not None for world in phase.worlds):

@@ -268,6 +268,27 @@ class Snapshot:
                 self._refused = self._refused or error
         self._given |= fixed
 
+    def add(self, name: str, made: Any, ours: Iterable[str] = ()) -> None:
+        """Take an object that has just been made, in place of one of that name; a successor does so, too."""
+        for path in [path for path in self._given if path == name or path.startswith((f"{name}.", f"{name} ("))]:
+            del self._given[path]
+            self._generators.remove(path)
+        part = Snapshot({name: (made, ours)})
+        self._parts[name] = made
+        for path, one in part._given.items():
+            if path.startswith(name):
+                self._given[path] = one
+        self._generators.add(part._generators)
+        self._refused = self._refused or part._refused
+
+    def books(self, state: Any) -> Mapping[str, Any]:
+        """Return what the host knew where a state was taken, whatever objects there were; raises as `read`."""
+        try:
+            found: Mapping[str, Any] = Reader(self._given).read(state["books"])
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise RemoteProtocolError(f"expected a snapshot: {type(error).__name__}: {error}") from error
+        return found
+
     def check(self) -> None:
         """Raise NotPlain if an attribute of an object could not be taken when this was made, with its name.
 
@@ -377,6 +398,16 @@ class Generators:
     def __init__(self, own: Mapping[str, Generator]) -> None:
         self._own = dict(own)
         self._fresh = self._all()
+
+    def add(self, other: Generators) -> None:
+        """Take those of another object, too."""
+        self._own |= other._own
+        self._fresh |= {name: other._fresh[name] for name in other._own}
+
+    def remove(self, name: str) -> None:
+        """Take one no longer, if it was there."""
+        self._own.pop(name, None)
+        self._fresh.pop(name, None)
 
     def save(self) -> dict[str, Any]:
         """Return name -> state of every generator that has been used."""

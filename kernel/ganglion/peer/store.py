@@ -195,7 +195,7 @@ class StoreHost:
         if self._behind is not None and self.participant.played:
             behind, self._behind = self._behind, None
             known = self._sealed
-            self._guard(lambda: self._writer.withdraw_behind(behind, known.episodes, known.evaluations))
+            self._guard(lambda: self._writer.withdraw_behind(behind, known.episodes, known.evaluations, known.topics))
 
     def commit(self) -> None:
         """Make everything durable and acknowledge it; what cannot be written now is not acknowledged."""

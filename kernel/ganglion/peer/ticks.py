@@ -42,6 +42,7 @@ from ganglion.wire.messages import (
     TRUNCATED,
     Act,
     Acted,
+    ControllerSetup,
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
@@ -58,9 +59,12 @@ _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of
 _ROW_BYTES = 32  # of numbers and flags beside the values
 _NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
+_PAIR_BITS = 32  # of the number of a spawned body, behind that of its agent and environment
 
 Runs = list[Array]
 """The values of many bodies: one matrix `[bodies, columns]` for each block of a layout."""
+Sums = dict[str, list[Any]]
+"""What bodies got in an episode, per agent: decisions, sum and count of their objectives."""
 
 
 def _joined(runs: Iterable[Array]) -> bytes:
@@ -109,8 +113,10 @@ class _Columns:
 class _World:
     """One environment: its bodies, what is applied to them, its rows on their way to the store."""
 
-    def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array) -> None:
+    def __init__(self, number: int, world: World, rows: Array, clock: Clock, between: Array, first: Array) -> None:
         self.number, self.world, self.rows, self.clock = number, world, rows, clock
+        self.static = first  # rows of the bodies with which an episode begins
+        self.begin = None if len(first) == len(rows) else np.arange(len(first))  # their seats, None: all
         layouts = world.checks.layouts
         self.sensors, self.actuators, self.rewards = layouts["sensors"], layouts["actuators"], layouts["rewards"]
         self.count = len(rows)
@@ -154,12 +160,14 @@ class _Link:
         mine = np.isin(world.rows, agent.rows)
         self.seats = np.flatnonzero(mine)  # of its bodies among the rows of the environment
         self.places = np.searchsorted(agent.rows, world.rows[mine])  # and among those of the agent
-        self.whole = len(self.seats) == world.count
+        self.whole = len(self.seats) == world.count and not agent.dynamic
         sensors, rewards, actuators = agent.sensors, agent.rewards, agent.actuators
         self.sensors = _Columns(world.sensors, sensors.layouts[group], places["sensors"], to=sensors.firsts[group])
         self.rewards = _Columns(world.rewards, rewards.layouts[group], places["rewards"], to=rewards.firsts[group])
         setpoints = [(i, k) for k, i in places["actuators"]]
         self.actuators = _Columns(actuators.layouts[group], world.actuators, setpoints, actuators.firsts[group])
+        to = actuators.firsts[group]
+        self.applied = _Columns(world.actuators, actuators.layouts[group], places["actuators"], to=to)
 
 
 class _Agent:
@@ -169,9 +177,15 @@ class _Agent:
     """
 
     def __init__(
-        self, actor: Actor, rows: Array, table: Sequence[Mapping[str, Any]], rewards: Sequence[Layout]
+        self,
+        actor: Actor,
+        rows: Array,
+        table: Sequence[Mapping[str, Any]],
+        rewards: Sequence[Layout],
+        uids: Sequence[str],
     ) -> None:
         self.actor, self.rows, self.count = actor, rows, len(table)
+        self.dynamic = any(body["b"] < 0 for body in table)
         self._dense = len(rows) == rows[-1] - rows[0] + 1  # they lie together in the table of the worker
         self.numbers: Array | None = None  # of the bodies among all those of the agent
         if "places" in actor.setup:
@@ -191,6 +205,7 @@ class _Agent:
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
         self.setpoints = self.actuators.zeros(n)
+        self.applied: Runs = []  # what was applied last, where that may be something else than what was set
         self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
         self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
@@ -199,10 +214,14 @@ class _Agent:
         self.given = np.zeros(n)  # sum and count of the objectives of the episode
         self.counted = np.zeros(n, np.int64)
         self.returns: Array | None = None  # of the episode, where sides are rated
-        self.ends: list[tuple[Array, Array, Runs, Runs]] = []  # what is not told yet: places, flags, readings, rewards
+        # What is not told yet: places, flags, readings, rewards, what was applied.
+        self.ends: list[tuple[Array, Array, Runs, Runs, Runs]] = []
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
         self.links: list[_Link] = []
         self.changes = _transform(table)
+        # Where bodies may be spawned: the environment of each place, and the number of the body that decided last.
+        self.homes, self.whose = np.array([uids.index(body["environment"]) for body in table]), np.full(n, -1)
+        self.gone = np.zeros(len(uids), np.int64)  # decisions in the episode of an environment of bodies that are gone
         self.entries: list[list[Any]] = []
         self.weight = self.size_bytes = 0
         self.row_bytes = _ROW_BYTES + sum(
@@ -225,8 +244,9 @@ class _Agent:
         return found
 
     STATE = (
-        *("readings", "seen", "setpoints", "proposed", "earned", "ends", "decided"),
+        *("readings", "seen", "setpoints", "applied", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
+        *("whose", "gone"),
     )
 
 
@@ -248,6 +268,26 @@ class Sent(NamedTuple):
     pending: Pending
     places: Array | None
     setpoints: Runs
+
+
+class _Born(NamedTuple):
+    """Bodies that an environment spawns: their seats, numbers and first readings."""
+
+    seats: Array
+    b: Array
+    readings: Runs
+
+
+def _table(setup: ControllerSetup) -> list[dict[str, Any]]:
+    """Return the rows of all bodies by agents: those of the document, then those that may be spawned.
+
+    `position` is the place of a body in the list of all, or the first part of those of a `pair`, from 1 on.
+    """
+    known = [{**body, "position": i} for i, body in enumerate(setup.bodies or ())]
+    agents = list(dict.fromkeys(body["agent"] for body in known))
+    for i, body in enumerate(setup.dynamic or ()):
+        known += [{**body, "b": -1, "pair": i, "position": i + 1} for _ in range(body["most"])]
+    return sorted(known, key=lambda body: agents.index(body["agent"]))
 
 
 def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
@@ -311,16 +351,18 @@ class Ticks:
         self.phase, self.step, self.number = phase, 0, verdict.episode
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
-        table = setup.bodies or []
+        self.table = table = _table(setup)
+        self.position = np.array([body["position"] for body in table])  # in the list of all bodies
         uids = [world.uid for world in phase.worlds]
         environment = np.array([uids.index(body["environment"]) for body in table])
         clocks = [_clock(world, table) for world in phase.worlds]
         period, offset = (np.array([body[key] for body in table]) for key in ("period", "offset"))
-        self.core = Timelines(clocks, environment, period, offset, setup.end or "all")
+        numbers = np.array([body["b"] for body in table])
+        self.core = core = Timelines(clocks, environment, period, offset, setup.end or "all", numbers)
         between = np.array([BETWEEN[body["between"]] for body in table])
         self.worlds = [
-            _World(e, world, rows, clock, between[rows])
-            for e, (world, rows, clock) in enumerate(zip(phase.worlds, self.core.rows, clocks, strict=True))
+            _World(e, world, core.rows[e], clocks[e], between[core.rows[e]], core.static[e])
+            for e, world in enumerate(phase.worlds)
         ]
         self.agents: list[_Agent] = []
         owners = np.array([str(body["agent"]) for body in table])
@@ -329,7 +371,6 @@ class Ticks:
             rows = rows[actor.setup["places"]] if "places" in actor.setup else rows
             if len(rows):
                 self.agents.append(self._agent(actor, rows, [table[row] for row in rows.tolist()]))
-        self.table = [(str(body["agent"]), int(body["b"])) for body in table]
         self.owner = {row: agent for agent in self.agents for row in agent.rows.tolist()}
         self._boundaries = _Boundaries(phase, self)
         self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
@@ -347,9 +388,8 @@ class Ticks:
         learning = any(agent.brain is not None for agent in self.agents)
         self._at_once = phase.common and not (learning and self._several)
         self._base = (setup.phase, setup.worker, self.number, 0)
-        self._play = (
-            play_of(self.agents, table, self.core) if any("pool" in a.actor.setup for a in self.agents) else None
-        )
+        others = any("k" in agent.actor.setup for agent in self.agents)  # than the current model
+        self._play = play_of(self.agents, table, self.core) if others else None
         self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
         self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
 
@@ -385,22 +425,23 @@ class Ticks:
             layouts.append(Layout([f"{prefix}{uid}" for uid in rewards], boxes))
             own = {} if groups is None else {"group": number}
             actor.reward_declarations += [{**declaration(uid, space), **own} for uid, space in layouts[-1].pairs()]
-        found = _Agent(actor, rows, table, layouts)
+        found = _Agent(actor, rows, table, layouts, [world.world.uid for world in self.worlds])
         for world in worlds:
             group = 0 if groups is None else int(groups[world.world.uid])
             link = _Link(found, world, group, places[world.number])
             found.links.append(link)
             world.links.append(link)
+            found.applied = found.applied or (found.actuators.zeros(found.count) if world.sparse else [])
         return found
 
     def _check_zero(self) -> None:
-        for row, body in enumerate(self.phase.setup.bodies or []):
+        for row, body in enumerate(self.table):
             if body["between"] != "zero":
                 continue
             world = self.worlds[int(self.core.environment[row])]
             for uid, space in world.actuators.pairs():
                 if not space.contains(space.from_vector(np.zeros(space.size, space.dtype))):
-                    where = f"{body['agent']}/{body['environment']}/{body['b']}"
+                    where = f"{body['agent']}/{body['environment']}/{'*' if body['b'] < 0 else body['b']}"
                     text = f"body {where}: decision.between: zero is outside of {space} of {world.world.uid}.{uid}"
                     raise DocumentError(text)
 
@@ -409,10 +450,11 @@ class Ticks:
         records, setup = self.phase.records, self.phase.setup
         self.phase.declare_rewards(agent.actor for agent in self.agents)
         keys = ("agent", "environment", "b", "role", "team", "group", "learn")
-        each = [self.worlds[e].each for e in self.core.environment.tolist()]
-        table = zip(setup.bodies or [], each, strict=True)  # by every worker: whose rows come first is not known
-        rows = [[*(body[key] for key in keys), own, body["policy"]] for body, own in table]
-        records.add(["bodies", setup.phase, rows])
+        each = {world.world.uid: world.each for world in self.worlds}
+        rows = [
+            [*(body[key] for key in keys), each[body["environment"]], body["policy"]] for body in setup.bodies or ()
+        ]
+        records.add(["bodies", setup.phase, rows])  # by every worker: whose rows come first is not known
 
     @property
     def _parts(self) -> list[_World | _Agent]:
@@ -429,6 +471,7 @@ class Ticks:
             "begun": self._shown,
             "shown": [world.shown for world in self.worlds],
             "rows": [[part.entries, part.weight, part.size_bytes] for part in self._parts],
+            "used": [pair["used"] for pair in self.phase.setup.dynamic or ()],
             "over": [list(one) for one in self._over],
             "reports": self._reports,
             "wishes": self._wishes,
@@ -447,6 +490,8 @@ class Ticks:
         for part, rows in zip(self._parts, state["rows"], strict=True):
             part.entries, part.weight, part.size_bytes = list(rows[0]), rows[1], rows[2]
         self._shown = writable_copy(state["begun"])
+        for pair, used in zip(self.phase.setup.dynamic or (), state["used"], strict=True):
+            pair["used"] = used
         self._over = [Over(*one) for one in state["over"]]
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.number, self.round, self.participants, self._tolerated, self._wave = state["worker"]
@@ -466,6 +511,7 @@ class Ticks:
         self.step, self.number, self.round = 0, verdict.episode, verdict.round
         self._base = (*self._base[:2], self.number, 0)
         self._ending, self._closed = None, False
+        self.core.tick += 1  # the last one has been made
         self.core.grant()
         phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
         spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
@@ -514,6 +560,10 @@ class Ticks:
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
+        spawned = None
+        if agent.dynamic:
+            deciding = deciding[np.lexsort((self.core.b[agent.rows[deciding]], agent.homes[deciding]))]
+            spawned = self._newcomers(agent, deciding)
         if agent.several:
             deciding = deciding[agent.sensors.sorted(deciding)]
         places, fresh = deciding, self.core.fresh[agent.rows[deciding]]
@@ -522,25 +572,40 @@ class Ticks:
         if fresh.any():
             for run in earned:
                 run[fresh] = 0
-        readings = [run[places] for run in agent.readings]
+        readings, applied = ([run[places] for run in runs] for runs in (agent.readings, agent.applied))
         if agent.ends:
             ends, agent.ends = agent.ends, []
             places = np.concatenate([*(end[0] for end in ends), places])
             flags = np.concatenate([*(end[1] for end in ends), flags])
             order = np.argsort(places, kind="stable")  # in agent view; an end stands before what begins anew
+            if agent.dynamic:
+                told = places[: len(places) - len(deciding)]
+                numbers = np.concatenate([agent.whose[told], self.core.b[agent.rows[deciding]]])
+                order = np.lexsort((numbers, agent.homes[places]))
             if agent.several:
                 order = order[agent.sensors.sorted(places[order])]
             places, flags = places[order], flags[order]
-            readings, earned = (
+            readings, earned, applied = (
                 [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
-                for place, now in ((2, readings), (3, earned))
+                for place, now in ((2, readings), (3, earned), (4, applied))
             )
         workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
         as_rows = not agent.actor.blocks
         blocks, rewards = agent.sensors.blocks(readings, places, as_rows), agent.rewards.blocks(earned, places, as_rows)
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(agent.actor.peer, None) if waiting else None
         rows = places.astype(ROW_NUMBER).tobytes()
         message = Act(
-            blocks, rewards, round=self.round, workers=workers, ticks=self.core.tick, rows=rows, flags=flags.tobytes()
+            blocks,
+            rewards,
+            round=self.round,
+            workers=workers,
+            ticks=self.core.tick,
+            rows=rows,
+            flags=flags.tobytes(),
+            topics=topics,
+            applied=agent.actuators.blocks(applied, places, as_rows) if applied else None,
+            spawned=spawned,
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -548,6 +613,8 @@ class Ticks:
         """Record the decisions that a message completed."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, answer)
+        if answer.topics is not None:
+            self.phase.topics.take(agent.actor.peer, "muscle.act", answer.topics)
         done = (flags & FIRST) == 0
         count = int(done.sum())
         objectives = answer.objective or []
@@ -597,6 +664,7 @@ class Ticks:
                 noted[span] if any(noted[span]) else None,
                 agent.policy,
                 agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
+                *([None, self._positions(agent.rows[places], agent.whose[places])] if agent.dynamic else []),
             ]
         )
 
@@ -617,6 +685,10 @@ class Ticks:
             kept[places] = run[places]
         for run in agent.earned:
             run[places] = 0
+        if agent.dynamic:
+            begun = places[fresh]
+            np.add.at(agent.gone, agent.homes[begun], agent.decisions[begun])
+            agent.whose[places] = self.core.b[rows]
         agent.decisions[places[fresh]] = 0
         agent.number[places] = agent.decisions[places]
         agent.decisions[places] += 1
@@ -673,7 +745,9 @@ class Ticks:
         if not world.world.blocks:
             field = world.actuators.rows(field, len(living))
         rows = None if places is None else places.astype(ROW_NUMBER).tobytes()
-        message, span_s = EnvironmentUpdate(field, None, rows), world.world.update_s
+        waiting = self.phase.topics.waiting
+        topics = waiting.pop(world.world.peer, None) if waiting else None
+        message, span_s = EnvironmentUpdate(field, None, rows, topics), world.world.update_s
         ask = self.phase.participant.ask
         return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
 
@@ -688,35 +762,42 @@ class Ticks:
             earned = self._matrices(world, "rewards", answer.rewards, count)
             flags, own = _flags(answer, count)
             begun, first = self._first(world, answer)
+            born = self._born(world, answer, rows[flags != 0], world.rows[begun]) if answer.spawned else None
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
         told.ticks = now if answer.ticks is None else answer.ticks
         told.timestamp = answer.timestamp
         if answer.excused:
             self._note_tolerated(answer.excused)
+        if answer.topics is not None:
+            self.phase.topics.take(told.peer, "environment.update", answer.topics)
         episode: int | bytes = core.episodes[world.number]
         step: int | bytes = core.steps[world.number] + 1
         if world.each:
             episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
         for link in world.links:
-            self._deliver(link, places, readings, earned)
-        over = core.take(world.number, rows, flags, own, world.rows[begun])
+            self._deliver(link, places, readings, earned, setpoints)
+        where = [self._positions(rows, core.b[rows])] if core.dynamic else []
+        over = core.take(world.number, rows, flags, own, world.rows[begun], born and (world.rows[born.seats], born.b))
         effective = closed_flags(flags, rows, over) if over else flags
         met = not world.each and bool(over) and over[0].reason in ("terminated", "truncated: environment")
-        ended = rows[(effective & (TERMINATED | TRUNCATED)) != 0]
         if not over and not world.each:
             over = self._ask_conditions(world, rows, flags)
             effective = closed_flags(flags, rows, over)
-            ended = rows[effective != 0]
-        if len(ended):
-            self._end(ended, effective[np.searchsorted(rows, ended)])
+        ended = (effective & (TERMINATED | TRUNCATED)) != 0
+        if ended.any():
+            self._end(rows[ended], effective[ended])
         if over and self._play is not None:
             self._play.ended[world.number] = core.tick
         self._over += over
+        if over:
+            self.phase.topics.flush((told.peer,))
         if len(begun):
             self._began(world, first, begun)
             self._shown[world.rows[begun]] = core.episode[world.rows[begun]]
             self._show(world, first, begun, core.tick + 1)
+        if born is not None:
+            self._spawned(world, born)
         terminated = met and over[0].terminated
         world.entries.append(
             [
@@ -733,6 +814,7 @@ class Ticks:
                 terminated,
                 met and not terminated,
                 None if answer.world_state is None else pack(answer.world_state),
+                *where,
             ]
         )
         world.weight += count if world.each else 1
@@ -766,8 +848,8 @@ class Ticks:
     def _begin(self, world: _World) -> None:
         """Begin an episode of all bodies of an environment with the readings that it shows."""
         self.core.begin(world.number)
-        readings = world.sensors.matrices(world.world.readings, world.count)
-        self._began(world, readings)
+        readings = world.sensors.matrices(world.world.readings, len(world.static))
+        self._began(world, readings, world.begin)
         seats = self.core.living(world.number)
         rows = world.rows[seats]
         seats = seats[self._shown[rows] != self.core.episode[rows]]  # else an episode without a step begins once more
@@ -775,17 +857,76 @@ class Ticks:
         if len(seats):
             self._show(world, [run[seats] for run in readings], seats, self.core.tick)
 
-    def _show(self, world: _World, readings: Runs, seats: Array, tick: int) -> None:
-        """Record the first readings of these bodies, on which they decide from a tick on."""
+    def _show(self, world: _World, readings: Runs, seats: Array, tick: int, step: int = 0) -> None:
+        """Record the first readings of these bodies after so many steps, on which they decide from a tick on."""
         core, told = self.core, world.world
         rows = world.rows[seats]
         episode = core.episode[rows].astype("<i4").tobytes() if world.each else core.episodes[world.number]
         bodies = seats.astype(ROW_NUMBER).tobytes()
-        world.shown.append([episode, 0, tick, told.ticks, told.timestamp, bodies, _joined(readings)])
+        where = [self._positions(rows, core.b[rows])] if core.dynamic else []
+        world.shown.append([episode, step, tick, told.ticks, told.timestamp, bodies, _joined(readings), *where])
         world.size_bytes += len(seats) * world.row_bytes
 
-    def _deliver(self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None) -> None:
-        """Give an agent what bodies of an environment read, and what they earned."""
+    # -- bodies that are spawned --------------------------------------------------------------------------------------
+    def _born(self, world: _World, answer: EnvironmentUpdated, ended: Array, begun: Array) -> _Born:
+        """Return the bodies that an answer spawns, beside rows that ended and rows that began anew."""
+        free = set(self.core.free(world.number, ended, begun).tolist())
+        dynamic, uid = self.phase.setup.dynamic or [], world.world.uid
+        for one in answer.spawned or ():
+            if len(one) != 2 or not 0 <= one[0] < world.count or int(world.rows[one[0]]) not in free:
+                text = f"expected a free row of a body that may be spawned, and its number, found {one!r:.60}"
+                raise RemoteProtocolError(f"spawned: {text}")
+            row = int(world.rows[one[0]])
+            free.discard(row)
+            pair = dynamic[self.table[row]["pair"]]
+            if one[1] <= pair["used"]:
+                where = f"body {pair['agent']}/{uid}/{one[1]}"
+                raise RemoteProtocolError(f"spawned: {where}: expected a number above {pair['used']}")
+            pair["used"] = one[1]
+        seats, numbers = np.array(answer.spawned).T
+        readings = self._matrices(world, "sensors", answer.spawned_readings or [], len(seats))
+        order = np.argsort(seats)
+        return _Born(seats[order], numbers[order], [run[order] for run in readings])
+
+    def _spawned(self, world: _World, born: _Born) -> None:
+        """Record bodies that are spawned, and give their agents what they read."""
+        rows, phase = world.rows[born.seats], self.phase.setup.phase
+        keys = ("role", "team", "group", "learn")
+        numbers = np.frombuffer(self._positions(rows, born.b) or b"", "<i8").tolist()
+        told = []
+        for row, number, b in zip(rows.tolist(), numbers, born.b.tolist(), strict=True):
+            body = self.table[row]
+            shown = [world.world.uid, b, *(body[key] for key in keys), world.each, body["policy"]]
+            told.append([number, body["agent"], *shown])
+        self.phase.records.add(["spawned", phase, told], len(told))
+        if self.core.alive[rows].all():  # else the episode of their environment has ended with this step
+            self._began(world, born.readings, born.seats)
+            self._shown[rows] = self.core.episode[rows]
+            step = 0 if world.each else self.core.steps[world.number]
+            self._show(world, born.readings, born.seats, self.core.tick + 1, step)
+
+    def _newcomers(self, agent: _Agent, deciding: Array) -> list[list[int]] | None:
+        """Return place, number and episode of the bodies that decide for the first time."""
+        rows = agent.rows[deciding]
+        fresh = np.flatnonzero(self.core.spare[rows] & (self.core.b[rows] != agent.whose[deciding]))
+        if not len(fresh):
+            return None
+        found: list[list[int]] = np.stack([deciding, self.core.b[rows], self.core.episode[rows]], 1)[fresh].tolist()
+        return found
+
+    def _positions(self, rows: Array, numbers: Array) -> bytes | None:
+        """Return the positions of bodies in the list of all; None where none was spawned: then their rows say it."""
+        found = self.position[rows]
+        spare = self.core.spare[rows]
+        if not spare.any():
+            return None
+        positions: bytes = np.where(spare, found << _PAIR_BITS | numbers, found).astype("<i8").tobytes()
+        return positions
+
+    def _deliver(
+        self, link: _Link, seats: Array | None, readings: Runs, earned: Runs | None, applied: Runs | None = None
+    ) -> None:
+        """Give an agent what bodies of an environment read, and what they earned by what was applied."""
         agent = link.agent
         source: Array | None
         if seats is None:
@@ -799,6 +940,8 @@ class Ticks:
         link.sensors(readings, source, agent.readings, to)
         if earned is None:
             return
+        if agent.applied and applied is not None:
+            link.applied(applied, source, agent.applied, to)
         fresh = agent.rewards.zeros(len(places))
         link.rewards(earned, source, fresh, None)
         for run, more in zip(agent.earned, fresh, strict=True):
@@ -812,6 +955,9 @@ class Ticks:
 
     def _end(self, rows: Array, flags: Array) -> None:
         """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none."""
+        if self.core.dynamic:
+            order = np.argsort(rows)
+            rows, flags = rows[order], flags[order]
         for agent in self.agents:
             own = agent.among(rows)
             places = agent.places_of(rows[own])
@@ -821,8 +967,9 @@ class Ticks:
             places, mine = places[open_ones], flags[own][open_ones]
             if len(places):
                 ends = mine & np.uint8(TERMINATED | TRUNCATED)
-                readings, earned = ([run[places] for run in runs] for runs in (agent.readings, agent.earned))
-                agent.ends.append((places, ends, readings, earned))
+                kept = (agent.readings, agent.earned, agent.applied)
+                readings, earned, applied = ([run[places] for run in runs] for runs in kept)
+                agent.ends.append((places, ends, readings, earned, applied))
                 agent.decided[places] = False
 
     def _tell_ends(self) -> None:
@@ -846,16 +993,23 @@ class Ticks:
         due = play.due()
         if not due:
             return
-        asked = []
-        for place in due:
-            peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
-            position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
-            asked.append(self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position))
-        answers: list[Swapped] = self.phase.participant.gather(asked)
-        setup = self.phase.setup
+        answers = self.phase.participant.gather([self._ask_swap(play, place) for place in due])
         for place, answer in zip(due, answers, strict=True):
-            rows = [[self.core.tick, row, answer.version] for row in play.agents[place].rows.tolist()]
-            self.phase.records.add(["opponents", setup.phase, setup.worker, rows])
+            self._swapped(play.agents[place], answer)
+
+    def _ask_swap(self, play: Play, place: int) -> Pending:
+        peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
+        position, span_s = (*self._base, self.step, 1), self.phase.span_s("muscle.swap", peer)
+        return self.phase.participant.ask(peer, "muscle.swap", Swap(draws, learns), span_s, position)
+
+    def _swapped(self, agent: _Agent, answer: Swapped) -> None:
+        setup, rows = self.phase.setup, agent.rows.tolist()
+        found = [[self._tick_of(int(self.core.environment[row])), row, answer.version] for row in rows]
+        self.phase.records.add(["opponents", setup.phase, setup.worker, found])
+
+    def _tick_of(self, environment: int) -> int:
+        """Return the tick in which an environment is."""
+        return self.core.tick
 
     def _rate(self, play: Play, over: Over) -> None:
         """Rate the sides of an environment whose episode is over, and record how good they are."""
@@ -987,22 +1141,29 @@ class Ticks:
         if over and self._play is not None:
             self._play.ended[world.number] = self.core.tick
         self._over += over
+        self.phase.topics.flush((world.world.peer,))
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
         asked = [self._ask_reset(world) for world in due]
         for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
-            world.world.began(answer)
-            self._begin(world)
+            self._take_reset(world, answer)
+
+    def _take_reset(self, world: _World, answer: EnvironmentUpdated) -> None:
+        world.world.began(answer)
+        if answer.topics is not None:
+            self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
+        self._begin(world)
 
     def _ask_reset(self, world: _World) -> Pending:
         number = self.core.episodes[world.number]
         if world.each:
-            number = int(self.core.episode[world.rows].max())
+            number = int(self.core.episode[world.static].max())
         words = derive(world.world.setup["stream"], "episode", number)
         each = self.core.limits(world.number) if world.each else None
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each)
+        topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
+        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
@@ -1013,6 +1174,7 @@ class Ticks:
         for world in self.worlds:
             self._close(world, reason)
         self._tell_ends()
+        self.phase.topics.flush()
         self._ending, self._closed = ending, True
         self._tell_news(now=True)
         self.hand_on()
@@ -1046,8 +1208,9 @@ class Ticks:
             round=phase.tick,
             evaluation=phase.setup.evaluation,
             closed=self.take_reports() or [],
+            used=[[pair["agent"], pair["environment"], pair["used"]] for pair in phase.setup.dynamic or ()] or None,
         )
-        span = None if phase.common else phase.span_s("governor.episode")
+        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
         verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
         return verdict
 
@@ -1066,9 +1229,9 @@ class Ticks:
         if not self._over:
             return
         over, self._over = self._over, []
-        self._record_over(over, map(self._means, over))
+        self._record_over(over, map(self._sums, over))
 
-    def _record_over(self, over: Sequence[Over], means_of: Iterable[dict[str, Any]]) -> None:
+    def _record_over(self, over: Sequence[Over], sums_of: Iterable[Sums]) -> None:
         """Record these episodes, with what the bodies of each got."""
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
@@ -1078,9 +1241,11 @@ class Ticks:
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
-        for one, means in zip(over, means_of, strict=True):
+        self.phase.topics.flush(agent.actor.peer for agent in agents)
+        for one, sums in zip(over, sums_of, strict=True):
+            means = _means(sums)
             uid = self.worlds[one.environment].world.uid
-            body = None if one.row is None else "{}/{}".format(*self.table[one.row])
+            body = None if one.row is None else f"{self.table[one.row]['agent']}/{one.b}"
             label = uid if body is None else f"{uid}[{body}]"
             place = [setup.phase, setup.mode, setup.worker, label, one.episode, one.steps]
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
@@ -1108,9 +1273,9 @@ class Ticks:
             fields["mode"] = setup.mode
         self.phase.participant.tell_event("episode.ended", fields)
 
-    def _means(self, over: Over, whose: _Agent | None = None) -> dict[str, Any]:
-        """Return what the bodies of an episode got, per agent (None: of all), and count anew."""
-        sums: dict[str, list[Any]] = {}  # decisions, sum and count of the objectives
+    def _sums(self, over: Over, whose: _Agent | None = None) -> Sums:
+        """Return what the bodies of an episode got, of one agent (None: of all), and count anew."""
+        sums: Sums = {}
         for link in self.worlds[over.environment].links:
             agent = link.agent
             if whose is not None and agent is not whose:
@@ -1121,14 +1286,14 @@ class Ticks:
                     continue
                 places = agent.places_of(np.array([over.row]))
             decisions, counted = int(agent.decisions[places].sum()), int(agent.counted[places].sum())
+            if over.row is None:
+                decisions += int(agent.gone[over.environment])
+                agent.gone[over.environment] = 0
             if decisions:
                 mine = sums.setdefault(agent.actor.name, [0, 0.0, 0])
                 mine[:] = mine[0] + decisions, mine[1] + float(agent.given[places].sum()), mine[2] + counted
             agent.given[places], agent.counted[places], agent.decisions[places] = 0.0, 0, 0
-        return {
-            name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
-            for name, (n, total, counted) in sums.items()
-        }
+        return sums
 
     def hand_on(self) -> None:
         """Hand on all rows so far, so that a paused phase can be looked at in the store."""
@@ -1142,7 +1307,7 @@ class Ticks:
         if world.shown:
             setup = self.phase.setup
             record = ["resets", setup.phase, setup.mode, setup.worker, world.world.uid, world.shown]
-            self.phase.records.add(record, len(world.shown), sum(len(one[-1]) + _ROW_BYTES for one in world.shown))
+            self.phase.records.add(record, len(world.shown), sum(len(one[6]) + _ROW_BYTES for one in world.shown))
             world.shown = []
         self._hand_on(world, "body_steps", world.world.uid)
 
@@ -1156,6 +1321,13 @@ class Ticks:
         record = [kind, setup.phase, setup.mode, setup.worker, name, part.entries]
         self.phase.records.add(record, 1 + part.weight // _ROWS_PER_WEIGHT, part.size_bytes)
         part.entries, part.weight, part.size_bytes = [], 0, 0
+
+
+def _means(sums: Sums) -> dict[str, Any]:
+    return {
+        name: {"decisions": n, "sum": total if counted else None, "mean": total / counted if counted else None}
+        for name, (n, total, counted) in sums.items()
+    }
 
 
 def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:

@@ -176,6 +176,12 @@ class Stack:
             data = deserialize(think.data, blobs, "think.data")
             if not (isinstance(data, list | np.ndarray) and len(data) == count):
                 raise RemoteProtocolError(f"think.data: expected null or {count} values")
+        whose = [bodies[row] for row in rows.tolist()]
+        if think.numbers is not None:
+            if len(think.numbers) != 8 * count:
+                raise RemoteProtocolError(f"think.numbers: expected {8 * count} bytes, found {len(think.numbers)}")
+            numbers = np.frombuffer(think.numbers, "<i8").tolist()
+            whose = [(agent, uid, b) for (agent, uid, _), b in zip(whose, numbers, strict=True)]
         ended = flags & TERMINATED != 0
         objectives = [np.nan if value is None else value for value in think.objective]
         return Transitions(
@@ -190,7 +196,7 @@ class Stack:
             truncated=flags & TRUNCATED != 0,
             bootstrap=1.0 - ended,
             muscle=[f"{self._body[0]}/{think.worker}"] * count,
-            body=[bodies[row] for row in rows.tolist()],
+            body=whose,
             episode=episodes,
             step=decisions,
             data=data,
@@ -224,6 +230,7 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
     if (np.diff(sensors.of[places]) < 0).any() or type(think.data) is not list:
         raise RemoteProtocolError("think: expected rows of one group after those of another, and data of each")
     layouts = {"readings": sensors, "applied": actuators, "rewards": rewards, "next_readings": sensors}
+    layouts |= {} if think.proposed is None else {"proposed": actuators}
     fields = {name: groups.fields(getattr(think, name), places, f"think.{name}") for name, groups in layouts.items()}
     found: list[Think | None] = []
     for (_, _, span), data, *values in zip(sensors.parts(places), think.data, *fields.values(), strict=True):
@@ -232,6 +239,8 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
             for part, size in ((think.rows, 2), (think.flags, 1), (think.decisions, 8), (think.episodes, 8))
         ]
         own = dict(zip(("rows", "flags", "decisions", "episodes"), numbers, strict=True))
+        if think.numbers is not None:
+            own["numbers"] = think.numbers[span.start * 8 : span.stop * 8]
         given: dict[str, Any] = {**dict(zip(fields, values, strict=True)), **own}
         none = span.start == span.stop
         found.append(None if none else replace(think, objective=think.objective[span], data=data, **given))

@@ -18,6 +18,7 @@ from ganglion.peer.lost import CommandHistory
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows
 from ganglion.peer.step.layout import Cut, Field, Layout, of_group
+from ganglion.peer.topics import Board
 from ganglion.run.agents import full_ids
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
@@ -374,12 +375,15 @@ class Phase:
         self.programs = False  # whether any muscle is a program, whose answers are checked
         self.known: dict[tuple[str, ...], list[Given]] = {}  # what `given` has returned
         self._spans_s: dict[tuple[str, str], float | None] = {}
+        place = (setup.phase, setup.mode, setup.worker)
+        self.topics = Board(records, place, {world.peer: world.uid for world in worlds}, lambda: self.now)
         self._tables = {world.peer: world.setup.get("deadlines_s") for world in worlds}
 
     def begin(self, start: ControllerStart, actors: list[Actor]) -> None:
         """Take the agents of the phase."""
         self.start, self.actors = start, actors
         self.by_name = {actor.name: actor for actor in actors}
+        self.topics.join({actor.peer: actor.name for actor in actors})
         self.sensor_layouts = {actor.name: actor.sensors.layout for actor in actors}
         self.actuator_layouts = {actor.name: actor.actuators for actor in actors}
         self.reward_layouts = dict.fromkeys(self.by_name, _NOTHING)  # there are none before they are declared
@@ -445,6 +449,11 @@ class Phase:
         if setup.evaluation:
             fields["mode"] = setup.mode
         self.participant.tell_event("steps.taken", fields)
+
+    @property
+    def now(self) -> int:
+        """Return the tick of a row of now."""
+        return self.tick if self.ticks is None else self.ticks.core.tick
 
     @property
     def moment(self) -> tuple[int, int]:

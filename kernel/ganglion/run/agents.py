@@ -122,7 +122,7 @@ class _Search:
     def __init__(self, phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> None:
         self.faults: list[tuple[str, str]] = []
         self._declarations, self._unknown = declarations, unknown
-        self._bodies = phase.bodies or []
+        self._bodies = [*(phase.bodies or ()), *phase.dynamic]
         self._order = [environment.uid for environment in phase.environments]
         self._places = {e.uid: e.plugin.at for e in phase.environments if e.plugin is not None}
         self._sensors, self._actuators = self._full("sensors"), self._full("actuators")

@@ -128,10 +128,14 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Keep what the run needs to begin again with a phase: models are rows of (phase, agent, folder)."""
+    """Keep what the run needs to begin again with a phase: models are rows of (phase, agent, folder).
+
+    `used` are rows of (evaluation, worker, agent, environment, the greatest number that a spawned body has had).
+    """
 
     phase: int
     models: list[list[Any]]
+    used: list[list[Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

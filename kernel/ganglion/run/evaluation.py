@@ -86,7 +86,7 @@ class Evaluations(Stateful):
         cast = self._cast()
         effects: list[Effect] = [self.phase_record("running")]
         for worker in workers:
-            message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True)
+            message = self._setup.controller(self._phase, worker, cast.conditions, cast.contents, True, cast.used)
             effects.append(self._ask_controller("setup", worker, "controller.setup", message))
         return effects
 

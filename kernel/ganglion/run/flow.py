@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.plan import PhasePlan, Process
-from ganglion.run.setup import Setup
+from ganglion.run.setup import Setup, listens
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
@@ -391,7 +391,9 @@ class Flow(Stateful):
         return effects + self._next_in_queue()
 
     def boundary(self, token: Any, report: Boundary) -> list[Effect]:
-        """Take a worker's stand at the common boundary."""
+        """Take a worker's stand at the common boundary, or the ends of episodes where there is none."""
+        if not self.common:
+            return [Answer(token, Go()), *self._take_ends(report)]
         self._stood[report.worker] = (token, report)
         return self._gathered()
 
@@ -514,6 +516,27 @@ class Flow(Stateful):
             if go is not None or report.ending:
                 self._queue.append((worker, go or Go()))
         return self._next_in_queue() if self._queue or self._ended else self._release()
+
+    def _take_ends(self, report: Boundary) -> list[Effect]:
+        """Take episodes that ended in a worker that waits for nobody; what conditions say of them reaches it later."""
+        ended = {report.worker: report.ended or ()}
+        self.tally.count_timelines(report.worker, ended[report.worker])
+        self._last_round[report.worker] = report.round
+        if self._stopping:
+            return []
+        judged = self._judged  # what stops somebody is said once in the phase
+        judged.issued.clear()
+        self.tally.judge_timelines(ended, self.active, judged)
+        issued = [one for one in judged.issued if one[0] is None or one[0] in self.active]
+        judged.said = [one for one in judged.said if one[1].effect.stops]
+        judged.workers = {w: one for w, one in judged.workers.items() if one[0].effect.stops}
+        effects: list[Effect] = [self._record_signal(*one, report.round) for one in issued]
+        effects += [
+            self._steer(worker, FlowSignal(signal.name, _PHASE_END if signal.effect.stops else issuer, reason))
+            for worker, signal, issuer, reason in issued
+            if worker is not None and signal.effect.ends_episode
+        ]
+        return effects if self.evaluating else effects + self._hold_or_conclude(judged)
 
     def _judge_timelines(self, judgement: Judgement) -> list[Effect]:
         """Count the episodes that ended in this round within the parts of workers, and ask the conditions."""
@@ -807,7 +830,9 @@ def episode_ended(
 
 def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]]) -> bool:
     """Say whether the outcome could depend on which worker is faster, so that all must stand after each round."""
-    if phase.bodies is not None and (phase.evaluates or _asks_for_means(conditions)):
+    if phase.free:
+        return False
+    if phase.bodies is not None and listens(phase, conditions):
         return True  # whoever counts episodes has to hear of them
     if phase.workers == 1 or phase.sync == "async":
         return False
@@ -816,11 +841,6 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
     if phase.mode == "train" and any(agent.brain is not None for agent in phase.agents):
         return True
     return not all(place in condition.local for _, condition, place in conditions)
-
-
-def _asks_for_means(conditions: Sequence[tuple[str, TerminationCondition, str]]) -> bool:
-    """Say whether conditions of a phase are asked when episodes end."""
-    return any(condition.has_phase_part() and place == "phase" for _, condition, place in conditions)
 
 
 def _asks_for_pause(report: Boundary) -> bool:

@@ -87,6 +87,7 @@ class Governor(Stateful):
         self._ready: dict[str, Any] = {}  # what worker 0's environments declare
         self._replies: dict[str, dict[tuple[Any, ...], Any]] = {}  # by word, until the last has come
         self._places: dict[str, Process] = {}  # of this phase, by name
+        self._used: dict[tuple[bool, int, str, str], int] = {}  # see `Cut`
         self._joined: dict[str, str] = {}  # peer -> content type of its bodies
         self._returning: set[str] = set()  # lost peers; the supervisor limits how long their successors may take
         self._open: set[tuple[Any, ...]] = set()
@@ -106,6 +107,8 @@ class Governor(Stateful):
         record = Record(["run", {**head, "started": started or self._services.now()}])
         event = Event("run.started", {"run": self.run, "seed": plan.seed, "phases": len(plan.phases)})
         self._models.restore(cut.models if cut else ())
+        for *key, b in cut.used if cut else ():
+            self._used[bool(key[0]), int(key[1]), str(key[2]), str(key[3])] = int(b)
         return [record, event, *self._enter(cut.phase if cut else 0, now_s)]
 
     def joined(self, peer: str, content: str, now_s: float) -> list[Effect]:
@@ -202,6 +205,8 @@ class Governor(Stateful):
     def episode(self, token: Any, report: EpisodeEnded, now_s: float) -> list[Effect]:
         """Take the end of a worker's episode; the worker waits for the verdict."""
         self._stepped |= report.steps > 0
+        for agent, environment, b in report.used or ():
+            self._used[report.evaluation, report.worker, agent, environment] = b
         if report.evaluation:
             return self._evaluation_episode(token, report, now_s)
         if self.stage is not Stage.RUNNING:
@@ -356,7 +361,7 @@ class Governor(Stateful):
             self._models.enter(phase)
         except (DocumentError, StoreError) as error:
             return [record, event, *self.unprepared(error, now_s)]
-        cut = Cut(index, self._models.left())
+        cut = Cut(index, self._models.left(), [[*key, b] for key, b in sorted(self._used.items())])
         need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
         return [record, event, cut, *([Recall(phase)] if replaying(phase) else []), need]
 
@@ -385,7 +390,7 @@ class Governor(Stateful):
         self._conditions = conditions_of(self._phase, self._services.conditions(self._phase))
         self._flow = Flow(self.run, self._phase, self._conditions, self._setup)
         setups = [
-            self._setup.controller(self._phase, worker, self._conditions, self._joined)
+            self._setup.controller(self._phase, worker, self._conditions, self._joined, used=self._used)
             for worker in range(self._phase.workers)
         ]
         return [self._ask_controller("setup", m.worker, "controller.setup", m, now_s) for m in setups]
@@ -431,7 +436,7 @@ class Governor(Stateful):
 
     def _cast(self) -> Cast:
         settle = self._flow.settle
-        return Cast(self._conditions, self._joined, self._agents, self._models.first, self._static, settle)
+        return Cast(self._conditions, self._joined, self._agents, self._models.first, self._static, settle, self._used)
 
     def _start_worker(self, worker: int, now_s: float) -> Effect:
         verdict = self._flow.first_verdict(worker)

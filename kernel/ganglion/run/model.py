@@ -197,7 +197,7 @@ class Inheritance:
 
     def _freeze(self, agent: AgentPlan) -> None:
         """Look up the stored models by which bodies of an agent decide; DocumentError where there is none."""
-        for source in sources_of(self._phase.bodies, agent.name):
+        for source in sources_of(self._phase.seats, agent.name):
             policy, part = source.policy, source.part_of(agent.name)
             if policy.source != "frozen":
                 continue

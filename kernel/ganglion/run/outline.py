@@ -44,7 +44,7 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
     simulation = outline_plugin(phase.controller)
     simulation["conditions"] = [outline_plugin(c) for c in phase.episode_conditions]
-    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies)}
+    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies, phase.dynamic)}
     return {
         **bodies,
         "environments": [_entry(e, phase.bodies is not None) for e in phase.environments],
@@ -55,19 +55,26 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
 
 
-def _bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
+def _bodies(bodies: Sequence[BodyPlan], dynamic: Sequence[BodyPlan]) -> dict[str, Any]:
     """Return the section that gives exactly these bodies: a list, and a rule for each."""
     rules = []
-    for body in bodies:
+    for body in (*bodies, *dynamic):
         reward: dict[str, Any] = {"scale": body.scale, "offset": body.shift}
         if body.low is not None and body.high is not None:
             reward["clip"] = [body.low, body.high]
         reward |= {} if body.reward is None else outline_plugin(body.reward)
         decision = {"period": body.period, "phase": body.offset, "between": body.between}
-        match = {"agent": body.agent, "environment": body.environment, "body": body.b}
+        match: dict[str, Any] = {"agent": body.agent, "environment": body.environment}
+        match |= {"dynamic": True} if body.most else {"body": body.b}
         tags = {"learn": body.learn, "role": body.role, "team": body.team, "group": body.group}
         rules.append({"match": match, "reward": reward, "decision": decision, **tags, "policy": _policy(body.policy)})
-    return {"product": "custom", "num": [[body.agent, body.environment, body.b] for body in bodies], "rules": rules}
+    spawned = [{"agent": body.agent, "environment": body.environment, "max": body.most} for body in dynamic]
+    return {
+        "product": "custom",
+        "num": [[body.agent, body.environment, body.b] for body in bodies],
+        "rules": rules,
+        **({"dynamic": spawned} if spawned else {}),
+    }
 
 
 def _policy(policy: PolicyPlan) -> Any:
@@ -104,7 +111,8 @@ def _entry(environment: EnvironmentPlan, bodies: bool = False) -> dict[str, Any]
         entry["reward"] = outline_plugin(environment.reward)
     if environment.transformer is not None:
         entry["state_transformer"] = outline_plugin(environment.transformer)
-    return {**entry, **(_timeline(environment) if bodies else {}), **_own(environment.recovery)}
+    timeline = _timeline(environment) if bodies else {}
+    return {**entry, **timeline, **_own(environment)}
 
 
 def _agent(agent: AgentPlan) -> dict[str, Any]:
@@ -125,10 +133,11 @@ def _agent(agent: AgentPlan) -> dict[str, Any]:
         "models": agent.models,
         "load": agent.load,
         "replay": agent.replay or None,
-        **_own(agent.recovery),
+        **_own(agent),
     }
 
 
-def _own(recovery: Recovery | None) -> dict[str, Any]:
-    """Return the `recovery` of an entry; one that has none has that of its phase."""
-    return {} if recovery is None else {"recovery": outline_recovery(recovery)}
+def _own(part: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
+    """Return `recovery` and `topics` of an entry; one that has no recovery has that of its phase."""
+    recovery = {} if part.recovery is None else {"recovery": outline_recovery(part.recovery)}
+    return recovery | ({"topics": part.topics} if part.topics else {})

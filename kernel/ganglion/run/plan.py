@@ -23,6 +23,7 @@ RECOVER: Final = "recover"
 RESTART: Final = "restart"
 FAIL: Final = "fail"
 ON_LOSS: Final = RECOVER
+FREE: Final = "free"  # the mode in which environments with bodies go their own ways
 """What the loss of a process means where no document says it."""
 
 NO_BRAIN = "none"
@@ -131,7 +132,8 @@ class PluginPlan:
 class EnvironmentPlan:
     """Describe one environment of a phase; exactly one of `plugin`, `command`, `attach` is set.
 
-    `recovery` None: that of the phase. What follows it holds in a phase with bodies: the environment steps at ticks k
+    `recovery` None: that of the phase. `topics` maps `parameters` and `engine` to keys, and these to values or to how
+    they are drawn. What follows holds in a phase with bodies: the environment steps at ticks k
     with (k - offset) mod period = 0; a budget is per worker, with `each` per body, and without either it never ends by
     itself; `max_steps` is the cap of one episode; `episode_end` is `all`, `any`, `each`, `environment`, or the body
     `<agent>/<b>` whose end ends the episode.
@@ -149,6 +151,7 @@ class EnvironmentPlan:
     variables: dict[str, str] = field(default_factory=dict)
     speaks: str = "bus"
     recovery: Recovery | None = None
+    topics: dict[str, Any] = field(default_factory=dict)
     period: int = 1
     offset: int = 0
     budget_steps: int | None = None
@@ -178,7 +181,7 @@ class AgentPlan:
     never learns.
     `load` is None (continue), False (fresh) or a map; `load_at` and `models_at` are the places of these keys.
     `replay` are maps of recorded episodes, with their places in `replay_at`.
-    `recovery` None: that of the phase.
+    `recovery` None: that of the phase. `topics` is as of an environment.
     """
 
     name: str
@@ -199,6 +202,7 @@ class AgentPlan:
     models_at: str = ""
     rewards_at: list[str] = field(default_factory=list)
     recovery: Recovery | None = None
+    topics: dict[str, Any] = field(default_factory=dict)
     program: ProgramPlan | None = None  # in place of a muscle of ours
 
 
@@ -233,7 +237,8 @@ class BodyPlan:
     It decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0; between, its last
     setpoint is repeated, or `noop` or `zero` is applied. What `reward` pays, or else its environment, is multiplied by
     `scale`, `shift` is added, then it is cut off at `low` and `high`. With `learn` false its transitions are not told
-    to the brain.
+    to the brain. With `most` it stands for bodies that the environment may spawn, at most so many at a time, and `b`
+    says nothing.
     """
 
     agent: str
@@ -251,6 +256,7 @@ class BodyPlan:
     team: str | None = None
     group: str | None = None
     reward: PluginPlan | None = None
+    most: int = 0
     policy: PolicyPlan = PolicyPlan()
 
 
@@ -301,8 +307,10 @@ def sources_of(bodies: Sequence[BodyPlan] | None, agent: str) -> list[Source]:
 class PhasePlan(Recovery):
     """Describe one phase after the cascade, with what losses mean in it.
 
-    `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `end` says
-    which spent budgets end such a phase: `all`, `any`, or those of the environment of that uid.
+    `bodies` are in the order of agents, environments and `b`; None: a body per agent, over all environments. `dynamic`
+    are those that environments may spawn, an entry per agent and environment, in this order, too. `end` says which
+    spent budgets end such a phase: `all`, `any`, or those of the environment of that uid. `free` says that each
+    environment goes its own way, at most `lead` ticks ahead of the slowest unfinished one.
     """
 
     index: int
@@ -319,7 +327,17 @@ class PhasePlan(Recovery):
     evaluate_every: int | None = None
     evaluate_episodes: int = 1
     bodies: list[BodyPlan] | None = None
+    dynamic: list[BodyPlan] = field(default_factory=list)
     end: str = "all"
+    free: bool = False
+    lead: int | None = None
+
+    @property
+    def seats(self) -> list[BodyPlan] | None:
+        """Return a body for each row: those of `bodies`, then those that may be spawned; None: there are no bodies."""
+        if self.bodies is None:
+            return None
+        return [*self.bodies, *(body for body in self.dynamic for _ in range(body.most))]
 
     @property
     def evaluates(self) -> bool:
@@ -353,6 +371,13 @@ class PhasePlan(Recovery):
         elif process.role is Role.ENVIRONMENT:
             entries = {environment.uid: environment.recovery for environment in self.environments}
         return entries.get(process.uid or "") or self
+
+
+def budgets_end(budgets: Mapping[str, bool], end: str) -> bool:
+    """Say whether spent budgets end a phase with bodies, by its `end`; `budgets` says which environments have one."""
+    if end in ("all", "any"):
+        return all(budgets.values()) if end == "all" else any(budgets.values())
+    return budgets.get(end, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +480,6 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
         found += [
             process(Role.MUSCLE, a.name, a.recovery, *place, muscle=a.program, part=source.part_of(a.name), **more)
             for a in phase.agents
-            for source in sources_of(phase.bodies, a.name)
+            for source in sources_of(phase.seats, a.name)
         ]
     return found

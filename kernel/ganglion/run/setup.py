@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ganglion.run.agents import ResolvedAgent
@@ -28,6 +30,8 @@ from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart,
 from ganglion.wire.name import Role, peer_name
 
 EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
+Used = Mapping[tuple[bool, int, str, str], int]
+"""Whether it evaluates, worker, agent, environment -> the greatest number that a spawned body has had there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Cast:
     models: Mapping[str, str]
     static: Mapping[str, Any]
     settle: bool
+    used: Used = field(default_factory=dict)
 
 
 class Setup:
@@ -72,6 +77,7 @@ class Setup:
         conditions: Sequence[tuple[str, TerminationCondition, str]],
         contents: Mapping[str, str],
         evaluation: bool = False,
+        used: Used = MappingProxyType({}),
     ) -> ControllerSetup:
         """Return the message that begins a phase in a worker, or in a worker that evaluates it."""
         mode = EVALUATE if evaluation else phase.mode
@@ -96,7 +102,8 @@ class Setup:
             store=self._store,
             evaluation=evaluation,
             mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
-            **_with_bodies(phase, evaluation),
+            **_with_bodies(phase, used, (evaluation, worker)),
+            free={"lead": phase.lead, "listens": not evaluation and listens(phase, conditions)} if phase.free else None,
         )
 
     def _capped(self, phase: PhasePlan) -> Sequence[EnvironmentPlan]:
@@ -134,18 +141,19 @@ class Setup:
             static_models={uid: static[uid] for uid in agent.environments if uid in static} or None,
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
             filters=self._filters(agent.plan, path),
-            bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in _bodies(phase, name)],
+            bodies=_of_brain(_bodies(phase, name)) if phase.bodies is not None else None,
+            dynamic=_dynamic(_bodies(phase, name)),
             **self._opponents(phase, name),
             groups=agent.groups,
         )
 
     def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
         """Return what a brain is told of the sources of its agent's models, and of those who play by its snapshots."""
-        sources = sources_of(phase.bodies, name)
+        sources = sources_of(phase.seats, name)
         found: dict[str, Any] = {"sources": [one.places for one in sources]} if len(sources) > 1 else {}
         pools: list[list[int]] = []
         opponents: dict[str, list[Any]] = {}
-        players = [(a.name, one) for a in phase.agents for one in sources_of(phase.bodies, a.name)]
+        players = [(a.name, one) for a in phase.agents for one in sources_of(phase.seats, a.name)]
         for agent, one in players:
             policy = one.policy
             if policy.source != "pool" or (policy.agent or agent) != name:
@@ -176,7 +184,7 @@ class Setup:
             agents=[
                 self._agent(phase, agent, worker, cast, evaluation, source)
                 for agent in cast.agents
-                for source in enumerate(sources_of(phase.bodies, agent.plan.name))
+                for source in enumerate(sources_of(phase.seats, agent.plan.name))
             ],
             common=common,
             sync=phase.sync,
@@ -209,6 +217,7 @@ class Setup:
             **{f"episode_{key}": value for key, value in first.items()},
             "mends": phase.bodies is None and led(phase, environment),
             **_recovery(phase, environment),
+            **({"topics": environment.topics} if environment.topics else {}),
             **({} if phase.bodies is None else {key: getattr(environment, key) for key in _OF_TIMELINES}),
         }
 
@@ -248,6 +257,7 @@ class Setup:
             "models": cast.models.get(name if part is None or source.policy.load is None else part),
             "filters": self._filters(plan, path, "worker", worker),
             **_recovery(phase, plan),
+            **({"topics": plan.topics} if plan.topics else {}),
             **({} if phase.bodies is None else self._of_bodies(agent, [*path, "muscle", "worker", worker], source)),
             **self._of_source(phase, name, numbered, evaluation),
         }
@@ -255,7 +265,7 @@ class Setup:
     def _of_source(self, phase: PhasePlan, name: str, numbered: tuple[int, Source], evaluation: bool) -> dict[str, Any]:
         """Return what tells a muscle of one source of models from those of others; nothing without others."""
         number, source = numbered
-        policy, sources = source.policy, sources_of(phase.bodies, name)
+        policy, sources = source.policy, sources_of(phase.seats, name)
         if len(sources) == 1 and policy.source == "latest":
             return {}
         found = {
@@ -264,19 +274,23 @@ class Setup:
             "places": source.places,
             "follows": policy.source == "latest",
         }
-        if policy.source != "pool" or evaluation:
+        if policy.source == "latest" or evaluation:
             return found
-        keys = ("swap_every", "rotate_every", "initial", "k")
+        found |= {"initial": policy.initial, "k": policy.k}
+        if policy.source == "frozen":
+            return found
         pool = peer_name(self._run, Role.BRAIN, policy.agent or name)
-        return {**found, "pool": pool, "team": source.team, **{key: getattr(policy, key) for key in keys}}
+        turns = {"swap_every": policy.swap_every, "rotate_every": policy.rotate_every}
+        return {**found, "pool": pool, "team": source.team, **turns}
 
     def _of_bodies(self, agent: ResolvedAgent, path: Sequence[str | int], source: Source) -> dict[str, Any]:
         """Return the bodies of an agent that decide by one source, each with its own stream, and its local ids."""
         rows = [
             [b.environment, b.b, b.learn, self._services.words([*path, "body", b.environment, b.b])]
             for b in source.bodies
+            if not b.most
         ]
-        return {"locals": agent.locals, "bodies": rows, "groups": agent.groups}
+        return {"locals": agent.locals, "bodies": rows, "groups": agent.groups, "dynamic": _dynamic(source.bodies)}
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:
@@ -294,20 +308,37 @@ _OF_TIMELINES = ("period", "offset", "budget_steps", "budget_episodes", "max_ste
 
 
 def _bodies(phase: PhasePlan, agent: str) -> list[BodyPlan]:
-    """Return the bodies of an agent, by environments and numbers."""
-    return [body for body in phase.bodies or () if body.agent == agent]
+    """Return the bodies of an agent, by environments and numbers, then those that may be spawned."""
+    return [body for body in phase.seats or () if body.agent == agent]
 
 
-def _with_bodies(phase: PhasePlan, evaluation: bool) -> dict[str, Any]:
+def _of_brain(bodies: Sequence[BodyPlan]) -> list[list[Any]]:
+    """Return what a brain is told of its bodies that are there from the begin."""
+    return [[body.environment, body.b, body.learn] for body in bodies if not body.most]
+
+
+def _dynamic(bodies: Sequence[BodyPlan]) -> list[list[Any]] | None:
+    """Return the rows for those among bodies that may be spawned; None if there are none."""
+    return [[body.environment, body.learn] for body in bodies if body.most] or None
+
+
+def _with_bodies(phase: PhasePlan, used: Used, place: tuple[bool, int]) -> dict[str, Any]:
     """Return what a controller is told of the bodies of a phase, with the places of their agents."""
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    bodies = [
+    told = [
         {**asdict(b), "a": places.index(b.agent), "policy": b.policy.source, "reward": _optional(b.reward)}
-        for b in phase.bodies
+        for b in (*phase.bodies, *phase.dynamic)
     ]
-    return {"bodies": bodies, "end": "all" if evaluation else phase.end}
+    bodies, dynamic = told[: len(phase.bodies)], told[len(phase.bodies) :]
+    for body in bodies:
+        del body["most"]
+    least = Counter((b.agent, b.environment) for b in phase.bodies)
+    for body in dynamic:
+        pair = (body["agent"], body["environment"])
+        body["used"] = max(used.get((*place, *pair), -1), least[pair] - 1)
+    return {"bodies": bodies, "dynamic": dynamic or None, "end": "all" if place[0] else phase.end}
 
 
 Conditions = list[tuple[str, TerminationCondition, str]]
@@ -330,6 +361,11 @@ def _is_replaced(condition: TerminationCondition, place: str) -> bool:
     if place == "phase" and condition.has_phase_part():
         return False
     return "ended" in condition.reads or cap_of(condition) is not None
+
+
+def listens(phase: PhasePlan, conditions: Iterable[tuple[str, TerminationCondition, str]]) -> bool:
+    """Say whether somebody counts the episodes of a phase with bodies: evaluations, or a condition of the phase."""
+    return phase.evaluates or any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
 
 
 def cap_of(condition: TerminationCondition) -> int | None:

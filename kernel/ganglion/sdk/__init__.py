@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.store import StoreWriter as StoreWriter
     from ganglion.sdk.table import Table as Table
     from ganglion.sdk.table import TableRow as TableRow
+    from ganglion.sdk.topic import Topics as Topics
 
 _HOMES = {
     "ganglion.errors": "AuthorError GanglionError LaunchError LimitExceeded Nondeterministic "
@@ -124,6 +125,7 @@ _HOMES = {
     "ganglion.sdk.spaces": "Box Dict Discrete MultiBinary MultiDiscrete Space Tuple parse_space space_from_wire",
     "ganglion.sdk.store": "Observer Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",
+    "ganglion.sdk.topic": "Topics",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME)  # noqa: PLE0605 - the names that a type checker sees above

@@ -5,20 +5,32 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import isawaitable
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.flow import SimTime
-from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation, resolve_flags
+from ganglion.sdk.information import (
+    ActuatorInformation,
+    Coordinate,
+    RewardInformation,
+    SensorInformation,
+    resolve_flags,
+)
 from ganglion.sdk.part import Part
+from ganglion.sdk.topic import Topics
 
 Array = NDArray[Any]
 Started = tuple[list[SensorInformation], list[ActuatorInformation]]
 Stepped = tuple[list[SensorInformation], list[RewardInformation], bool]
+End = Literal["terminated", "truncated"]
+ENDS: tuple[str, ...] = get_args(End)
+"""The two words for how something ends."""
 
 
 @dataclass(slots=True)
@@ -53,12 +65,22 @@ class EnvironmentState:
         terminated: No future exists; None is not given. In a phase with bodies a map (agent, b) -> boolean, or one for
             all.
         truncated: Cut off from outside; None is not given; likewise.
+        over: `terminated` or `truncated`: the episode of the environment has ended, for all bodies without a flag of
+            their own. None: it goes on, as far as the flags of bodies let it.
+        retired: Of a phase with bodies: (agent, b) -> `terminated` or `truncated`, for each body that is gone with this
+            step; it takes part in it for the last time. A body of the document is back with the next reset, one that
+            was spawned never.
+        spawned: Likewise: (agent, b) -> the sensors of each body that takes part from the next step on. The document
+            says how many of which agents there may be (`dynamic`); b is greater than `used` of the environment.
 
     Raises:
-        AuthorError: Terminated and truncated are both true, or `done` contradicts them.
+        AuthorError: Terminated and truncated are both true, or `done` contradicts them; `over` is another word.
     """
 
-    __slots__ = ("rewards", "sensor_information", "simtime", "terminated", "truncated", "world_state")
+    __slots__ = (
+        *("over", "retired", "rewards", "sensor_information", "simtime", "spawned", "terminated", "truncated"),
+        "world_state",
+    )
 
     def __init__(
         self,
@@ -69,13 +91,19 @@ class EnvironmentState:
         simtime: SimTime | None = None,
         terminated: bool | dict[Any, bool] | None = None,
         truncated: bool | dict[Any, bool] | None = None,
+        over: End | None = None,
+        retired: Mapping[Coordinate, End] | None = None,
+        spawned: Mapping[Coordinate, Sequence[SensorInformation]] | None = None,
     ) -> None:
         self.sensor_information = sensor_information
         self.rewards = rewards
         self.world_state = world_state
         self.simtime = simtime
+        self.over, self.retired, self.spawned = over, retired, spawned
         self.terminated: Any
         self.truncated: Any
+        if over is not None:
+            terminated, truncated = flags_of_end(over, terminated, truncated)
         if type(terminated) is dict or type(truncated) is dict:
             self.terminated, self.truncated = terminated or False, truncated or False
         else:
@@ -92,6 +120,15 @@ class EnvironmentState:
             f"EnvironmentState({self.sensor_information!r}, {self.rewards!r}, terminated={self.terminated}, "
             f"truncated={self.truncated}, simtime={self.simtime!r})"
         )
+
+
+def flags_of_end(over: Any, terminated: Any, truncated: Any) -> tuple[Any, Any]:
+    """Return the flags of an episode that is over; those of bodies, in maps or arrays, stay as they are."""
+    if over not in ENDS:
+        raise AuthorError(f"over: expected one of {', '.join(ENDS)} or None, found {over!r:.60}")
+    if isinstance(terminated, Mapping) or isinstance(truncated, Mapping):
+        return terminated, truncated
+    return terminated or over == ENDS[0], truncated or over == ENDS[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +168,10 @@ class StepBatch:
         terminated: One boolean, or one per body; with several bodies one alone is the environment's own, and means all.
         truncated: Likewise.
         simtime: None counts the updates of this episode as ticks.
+        over: As of EnvironmentState, likewise `retired`.
+        retired: (agent, b) -> `terminated` or `truncated`.
+        spawned: (agent, b) of each body that takes part from the next step on, as of EnvironmentState; `begin_batch` is
+            asked for its first readings behind this step.
     """
 
     readings: Mapping[str, Array]
@@ -138,6 +179,9 @@ class StepBatch:
     terminated: Array | bool = False
     truncated: Array | bool = False
     simtime: SimTime | None = None
+    over: End | None = None
+    retired: Mapping[Coordinate, End] | None = None
+    spawned: Sequence[Coordinate] = ()
 
 
 class Reward(Part, ABC):
@@ -228,13 +272,24 @@ class Environment(Part, ABC):
         actuators: The declared actuators, likewise.
         done: Whether the running episode has ended.
         batched: Whether `update_batch` is called instead of `update`.
-        bodies: The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty.
+        bodies: The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty. Behind those
+            of the document stand rows of bodies that were spawned in this episode: one that is gone keeps its row until
+            the row is needed again, and b is -1 where nobody has been yet.
+        used: Agent -> the greatest number that a body of it has had here in this run; who is spawned has a greater one.
+        each: Whether each body has episodes of its own, in which it begins anew by itself.
         rows: In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
         index: The place of the environment in the phase, from 0.
+        TOPICS: Names of topics of its own.
+        topics: What it tells and is told beside the steps: `self.topics["parameters"].get("gravity", 9.8)`,
+            `self.topics["stats"].add("height", 1.5)`; see `Topics`. They are there in `__init__`; what is said in
+            `shutdown` is not heard.
     """
 
     batched: ClassVar[bool] = False
+    TOPICS: ClassVar[Sequence[str]] = ()
     bodies: Sequence[Body] = ()
+    used: Mapping[str, int] = MappingProxyType({})
+    each: bool = False
     rows: Array = np.zeros(0, np.int64)
     index: int = 0
     episode: int = 0
@@ -242,6 +297,11 @@ class Environment(Part, ABC):
     sensors: Sequence[SensorInformation] = ()
     actuators: Sequence[ActuatorInformation] = ()
     done: bool = False
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Return those of an object that is made by hand; the bus sets its own."""
+        return Topics(type(self).TOPICS)
 
     @abstractmethod
     def start_environment(self) -> EnvironmentBaseline | Started | Awaitable[EnvironmentBaseline | Started]:
@@ -283,10 +343,11 @@ class Environment(Part, ABC):
         """Begin an episode of each of these bodies; called in a phase with bodies if `batched` is true.
 
         Behind `start_environment`, whose readings are not looked at then, for all bodies; in place of `reset` for all,
-        and with `episode_end: each` within the step in which bodies ended, for these.
+        and with `episode_end: each` within the step in which bodies ended, for these. For bodies that a step has
+        spawned, behind that step: `bodies` names them, and arrays of the object may have to grow.
 
         Args:
-            rows: Which bodies begin, (k,) int64 ascending.
+            rows: Which bodies begin, (k,) int64 ascending; of spawned ones in the order in which they were named.
             seeds: One per row, in [0, 2**63): an episode is a function of the parameters and its seed.
 
         Returns:

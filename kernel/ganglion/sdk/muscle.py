@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import iscoroutine
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -18,6 +19,7 @@ from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Group, Information, SensorInformation, Statistics, Template
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.part import Part
+from ganglion.sdk.topic import Topics
 
 if TYPE_CHECKING:
     from ganglion.sdk.brain import Transitions
@@ -49,6 +51,8 @@ class Batch:
         masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
         first: Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
         group: Which of `Muscle.groups` the bodies are of.
+        applied: What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a
+            begin the no-op; None where that is what was set, as always without periods of decisions.
     """
 
     observations: Array
@@ -60,6 +64,7 @@ class Batch:
     masks: Mapping[str, Array] = field(default_factory=dict)
     first: Array | None = None
     group: int = 0
+    applied: Array | None = None
 
 
 class Muscle(Part, Statistics, ABC):
@@ -82,9 +87,12 @@ class Muscle(Part, Statistics, ABC):
             muscle does not. One object per body has the declarations of its own body, and is never asked.
         bodies: The coordinates (agent, environment, b) of the bodies in a phase with bodies; without: empty.
         groups: The bodies in groups of equal local ids and spaces, in the order of their first bodies; without: empty.
+        TOPICS: Names of topics of its own.
+        topics: What it tells and is told beside the steps; see `Topics`. Objects of one agent's bodies share them.
     """
 
     batched: ClassVar[bool] = False
+    TOPICS: ClassVar[Sequence[str]] = ()
     takes_groups: ClassVar[bool] = False
     bodies: Sequence[Any] = ()
     groups: Sequence[Group] = ()
@@ -93,6 +101,11 @@ class Muscle(Part, Statistics, ABC):
     actuators: Sequence[ActuatorInformation] = ()
     static_world_models: Mapping[str, Any] = {}
     model_reader: ModelReader | None = None  # where `load` reads; set by the bus, None if there is no model
+
+    @cached_property
+    def topics(self) -> Topics:
+        """Return those of an object that is made by hand; the bus sets its own."""
+        return Topics(type(self).TOPICS)
 
     def setup(self) -> Awaitable[None] | None:
         """Prepare; the bus and the declarations are there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 from ganglion.errors import DiskError as DiskError
@@ -74,20 +75,25 @@ class StoreWriter(_Opened):
         bodies   phase, [[agent, environment, b, role|nil, team|nil, group|nil, learn, each, policy?], ...]
                  the bodies of a phase that has some, in the order of agents, environments, b, before their rows; each:
                  they have episodes of their own, of the environment `<environment>[<agent>/<b>]`; a repeat is harmless
+        spawned  phase, [[position, agent, environment, b, role|nil, team|nil, group|nil, learn, each, policy?], ...]
+                 bodies that an environment has spawned, before their rows; position: of agent and environment among
+                 those that may be, from 1 on, times 2^32, plus b; a repeat is harmless
         opponents  phase, worker, [[tick, number of the body, version], ...]
                  by which model it decides from that tick on: the number of its update; a repeat is harmless
         ratings  phase, worker, [[tick, number of the body, rating], ...]
                  how good its side is after an episode that ended at that tick; a repeat is harmless
         body_steps  phase, mode, worker, environment, entries
                  entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies, readings, setpoints, rewards,
-                 flags, terminated, truncated, world_state|nil   episode, step: integers, or `<i4` of each body
+                 flags, terminated, truncated, world_state|nil, positions?|nil
+                 episode, step: integers, or `<i4` of each body; positions: `<i8`, if a body was spawned
         body_actions  phase, mode, worker, agent, entries
                  entry: bodies, episodes, steps, ticks, readings, setpoints, proposed|nil, rewards, objectives, flags,
-                 [statistics|nil, ...]|nil, policy?, policy_version?
+                 [statistics|nil, ...]|nil, policy?, policy_version?, late_rewards?, positions?|nil
                  bodies: `<u2`; episodes, steps, ticks: `<i4`; objectives: `<f8`, NaN is nil; policy: text, or one of
-                 each body, where the model comes from by which it decided; policy_version: `<i8`, its update
+                 each body, where the model comes from by which it decided; policy_version: `<i8`, its update;
+                 late_rewards: `<f8`, what fell due after the end of the body, at its last row; NaN is nil
         resets   phase, mode, worker, environment, entries
-                 entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies|nil, readings
+                 entry: episode, step, tick, simtime_ticks, simtime_timestamp, bodies|nil, readings, positions?|nil
                  first readings: those of a begin or reset at step 0, those of a body that came later at the last
                  step before; episode: an integer, or `<i4` of each body; before the rows of the episode
         episode  phase, mode, worker, environment|nil, episode, steps, terminated, truncated, reason, round, inner?
@@ -95,6 +101,9 @@ class StoreWriter(_Opened):
         signal   phase, worker|nil, episode|nil, step|nil, signal, issuer, reason, data|nil, round, inner?, ordinal?|nil
                  ordinal: its number in the run, or, negative, that of a tolerated error in its episode (and `data`
                  names the mode); a repeat is harmless
+        topic    phase, mode, worker, tick, peer, topic, key, value, number
+                 number: of the row in its worker, from 1; what comes again with a known number takes its place, and
+                 where it differs all behind it go
         evaluation  phase, agent, number, episode|nil, metrics, brain|nil, completed      a repeat is harmless
         brain    phase, agent, tag, episode, updates, created, bytes, sha256, path      a repeat is harmless
         incident  time, name, incarnation, kind, position|nil, detail|nil         a repeat is harmless
@@ -144,17 +153,22 @@ class StoreWriter(_Opened):
         raise StoreError(_AS_THEY_ENDED)
 
     def withdraw_behind(
-        self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
+        self,
+        phase: int,
+        episodes: Mapping[tuple[int, str, int, str], int],
+        evaluations: Mapping[tuple[int, str], int],
+        topics: Mapping[tuple[int, str, int], int] = MappingProxyType({}),
     ) -> int:
         """Withdraw, durably, what was written behind the place where a run goes on; return how many episodes.
 
-        In one transaction go, from this phase on, the episodes and evaluations that come behind those named: they
-        are told again, and need not be the same ones. All that was applied is made durable too.
+        In one transaction go, from this phase on, the episodes, evaluations and rows of topics that come behind those
+        named: they are told again, and need not be the same ones. All that was applied is made durable too.
 
         Args:
             phase: In which the run goes on.
             episodes: (phase, mode, worker, environment or empty) -> number of the last that stays; without, all go.
             evaluations: (phase, agent) -> number of the last that stays.
+            topics: (phase, mode, worker) -> number of the last row that stays.
 
         Raises:
             StoreError: It cannot be written; nothing was withdrawn.

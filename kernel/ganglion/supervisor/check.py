@@ -14,7 +14,8 @@ import msgpack
 from ganglion import registry
 from ganglion.errors import PluginInvalid
 from ganglion.run.outline import outline
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end
+from ganglion.run.setup import conditions_of
 from ganglion.supervisor.connection import write_private
 
 VARIABLE = "GANGLION_CHECK"  # the private folder through which plan and faults go
@@ -86,9 +87,22 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             yield plugin.at, text, "warning"
         else:
             yield from _warnings(plugin, condition, {**document, "part": part})
-    if not enders or None in enders or phase.bodies is not None:
+    if not enders or None in enders:
         return
     at = phase.phase_conditions[0].at
+    if phase.bodies is not None:
+        seen = {body.environment for body in phase.bodies}
+        budgets = {
+            e.uid: (e.budget_steps or e.budget_episodes) is not None for e in phase.environments if e.uid in seen
+        }
+        conditions = [(plugin.name, condition, part) for part, plugin, condition, _ in made if condition is not None]
+        if not budgets_end(budgets, phase.end) and not conditions_of(phase, conditions):
+            names = ", ".join(f"`{plugin.name}`" for plugin in phase.phase_conditions)
+            text = (
+                f"nothing can end phase `{phase.name}`: with bodies {names} say no more than budgets, which are missing"
+            )
+            yield at, text, "error"
+        return
     if phase.episodes is None and all("episodes" in condition.reads for condition in enders):
         yield at, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition", "warning"
     elif phase.episodes is not None and not limits:

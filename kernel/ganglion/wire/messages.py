@@ -316,6 +316,7 @@ class EpisodeEnded(Message):
     evaluation: bool = False  # by a worker that evaluates
     lost: bool = False  # given up since a participant was lost: it does not count as an episode
     closed: list[dict[str, Any]] | None = None  # of a phase with bodies, whose part ends: see Boundary.ended
+    used: list[list[Any]] | None = None  # likewise: [agent, environment, the greatest number of a spawned body]
 
 
 class WorkerFailed(Message):
@@ -363,7 +364,7 @@ class Stands(Message):
 
 
 class Boundary(Message):
-    """Report that a worker stands at the common boundary after a round.
+    """Report that a worker stands at the common boundary after a round, or that episodes ended where there is none.
 
     `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
     of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
@@ -427,7 +428,11 @@ class ControllerSetup(_InWorker):
     episode_stream}; `controller` and each of `conditions` are {plugin, params, name}. In a phase with bodies these have
     {period, offset, budget_steps, budget_episodes, max_steps, episode_end} too, and `bodies` are maps {agent,
     environment, b, period, offset, between, learn, scale, shift, low, high, role, team, group} in the order of agents,
-    environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase.
+    environments and b; `end` is `all`, `any`, or the uid of the environment whose spent budget ends the phase. `free`
+    lets each environment go its own way: a map {lead, listens} of how many ticks one may be ahead of the slowest
+    unfinished one, and whether the governor is to be told of episodes. `dynamic` are such maps of the bodies that
+    environments may spawn, one for each agent and environment: `most` is how many there may be at a time, `used` the
+    greatest number that a body has had there in this run.
     """
 
     controller: dict[str, Any]
@@ -442,6 +447,8 @@ class ControllerSetup(_InWorker):
     mends: bool = False  # a lost environment is started anew, and replayed to where it stood
     bodies: list[dict[str, Any]] | None = None
     end: str | None = None
+    free: dict[str, Any] | None = None
+    dynamic: list[dict[str, Any]] | None = None
 
 
 class ControllerReady(Message):
@@ -490,7 +497,9 @@ class EnvironmentStart(_InWorker):
     `each` says that every body has episodes of its own: a map {max_steps, budget_steps, budget_episodes} of integers or
     null. Where the object is made anew within the phase it has {episodes, made} too, lists with a number for each body:
     that of its next episode, and how many steps it has made; `budget_episodes` is such a list then. `index` is the
-    place of the environment in the phase.
+    place of the environment in the phase. `dynamic` are the rows behind those of `bodies`, which are free until the
+    environment spawns a body: lists [agent, a, role, team, group]; `used` maps an agent to the greatest number that a
+    body of it has had here in this run.
     """
 
     uid: str
@@ -506,6 +515,9 @@ class EnvironmentStart(_InWorker):
     bodies: list[list[Any]] | None = None
     each: dict[str, Any] | None = None
     index: int | None = None
+    topics: list[list[Any]] | None = None  # what it is told beside the step: lists [topic, key, value, sender]
+    dynamic: list[list[Any]] | None = None
+    used: dict[str, int] | None = None
 
 
 class EnvironmentDeclared(Message):
@@ -525,6 +537,7 @@ class EnvironmentDeclared(Message):
     static_model: dict[str, Any] | None = None
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # what it tells beside the step: lists [topic, key, value, addressee or how]
 
 
 class EnvironmentUpdate(Message):
@@ -538,6 +551,7 @@ class EnvironmentUpdate(Message):
     setpoints: list[Any]
     actuators: list[int] | None = None
     rows: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
 
 
 class EnvironmentUpdated(Message):
@@ -545,7 +559,10 @@ class EnvironmentUpdated(Message):
 
     With bodies, `readings` and `rewards` have those of the update, and `flags` has one byte for each (`TERMINATED`,
     `TRUNCATED`); `terminated` and `truncated` are the environment's own then. `first_rows` are the bodies that began an
-    episode of their own within this step, with `first_readings`.
+    episode of their own within this step, with `first_readings`. A body that is retired has its flag; with episodes of
+    its own it is not among these. `spawned` are lists [row, b] of bodies that take part from the next step on, with
+    `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this step, and b is
+    greater than any before.
     """
 
     readings: list[Any]
@@ -561,6 +578,9 @@ class EnvironmentUpdated(Message):
     flags: bytes | None = None
     first_rows: bytes | None = None
     first_readings: list[Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
+    spawned: list[list[int]] | None = None
+    spawned_readings: list[Any] | None = None
 
 
 class EnvironmentReset(Message):
@@ -574,6 +594,7 @@ class EnvironmentReset(Message):
     stream: bytes = b""
     state: dict[str, Any] | None = None
     each: dict[str, Any] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class MuscleSetup(_InWorker):
@@ -586,6 +607,7 @@ class MuscleSetup(_InWorker):
     rows of all fields of values; the declarations are those of one body. Where bodies of different environments have
     unequal ones they are several groups: `groups` is a map from environments to the numbers of their groups, a
     declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have those of each.
+    `dynamic` are the rows behind those of `bodies`, for bodies that may be spawned: lists [environment, learn].
 
     An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
     that does not follow the current model (`follows`) is given no updates; it has the model in `models`, or by
@@ -612,17 +634,20 @@ class MuscleSetup(_InWorker):
     follows: bool = True
     pool: str | None = None
     groups: dict[str, int] | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
+    dynamic: list[list[Any]] | None = None
 
 
 class MuscleReady(Message):
     """Answer that the muscle is set up.
 
-    `blocks` says that readings and rewards may come as blocks, `bodies` for how many it acts; a program that leaves it
-    out acts for one.
+    `blocks` says that readings and rewards may come as blocks, `bodies` for how many it acts, the rows of `dynamic`
+    included; a program that leaves it out acts for one.
     """
 
     blocks: bool = False
     bodies: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Act(Message):
@@ -636,10 +661,12 @@ class Act(Message):
     With bodies, `rows` names those that the values belong to, as row numbers of two bytes, and `flags` has one byte for
     each: `TERMINATED` and `TRUNCATED` end its episode, `DECIDE` asks for its next decision, `FIRST` says that its
     episode begins with these readings; without `FIRST` its open decision is completed by them. A body that has ended
-    and begun anew has two entries, the end before. Entries are in the order of rows. `decide`, `terminated`,
-    `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those of another,
-    and fields of values have the blocks of one behind those of another, each with the entries of its group alone; so
-    do the answer and `brain.think`.
+    and begun anew has two entries, the end before. Entries are in the order of environments and b. `decide`,
+    `terminated`, `truncated` and `closing` say nothing then. With several groups the entries of one stand behind those
+    of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
+    alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
+    was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
+    decide for the first time: who had the row before is gone, its end was told in this message or before.
     """
 
     readings: list[Any]
@@ -656,6 +683,9 @@ class Act(Message):
     passing: bool = False
     rows: bytes | None = None
     flags: bytes | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart
+    applied: list[Any] | None = None
+    spawned: list[list[int]] | None = None
 
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
@@ -680,6 +710,7 @@ class Acted(Message):
     excused: list[dict[str, Any]] | None = None
     learned: dict[str, Any] | None = None
     version: int | None = None
+    topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
 
 
 class Swap(Message):
@@ -703,6 +734,7 @@ class MuscleReset(Message):
 
     episode: int
     prepare: bool = False
+    topics: list[list[Any]] | None = None  # as of EnvironmentStart: all settings that hold
 
 
 class BrainSetup(_InPhase):
@@ -728,6 +760,7 @@ class BrainSetup(_InPhase):
     pools: list[list[int]] | None = None  # of snapshots: [how many, learned transitions between two]
     opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
     groups: dict[str, int] | None = None  # as of MuscleSetup
+    dynamic: list[list[Any]] | None = None  # as of MuscleSetup
 
 
 class BrainPretrain(Message):
@@ -772,10 +805,11 @@ class Think(Message):
     episode that the muscle has kept until now, oldest first, as six lists: numbers, blocks of all readings, of all
     applied, of all rewards, objectives, data. What came of one are the readings of the next.
 
-    With bodies one message has k completed decisions, in the order of rows: `rows` are their row numbers of two bytes,
-    `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as integers of eight
-    bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list of k. `decision`
-    and `episode` are those of the first then. With several groups `data` is a list with that of each group.
+    With bodies one message has k completed decisions, in the order of environments and b: `rows` are their row numbers
+    of two bytes, `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as
+    integers of eight bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list
+    of k. `decision` and `episode` are those of the first then. With several groups `data` is a list with that of each
+    group. Where bodies may be spawned, `numbers` are the b of each, as integers of eight bytes.
     """
 
     worker: int
@@ -802,6 +836,7 @@ class Think(Message):
     episodes: bytes | None = None
     source: int = 0
     follows: bool = True
+    numbers: bytes | None = None
 
 
 class UpdateAsked(Message):

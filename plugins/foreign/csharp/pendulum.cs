@@ -110,16 +110,11 @@ static class Msgpack {
 class Pendulum {
     long x;
     double c, s, w;
-    int steps;
-    bool running;
+    int steps = -1; // no episode was begun
 
-    double Draw() {
-        x = 16807 * x % 2147483647;
-        return 2.0 * x / 2147483647 - 1.0;
-    }
+    double Draw() { return 2.0 * (x = 16807 * x % 2147483647) / 2147483647 - 1.0; }
 
     void Begin(object seed) {
-        if (!(seed is long) || (long)seed < 0) throw new ArgumentException("seed: expected an integer from 0");
         x = 1 + (long)seed % 2147483646;
         Draw();
         double t = Draw(), q = 1.0 + t * t;
@@ -127,7 +122,6 @@ class Pendulum {
         s = 2.0 * t / q;
         w = Draw();
         steps = 0;
-        running = true;
     }
 
     double Advance(double torque) {
@@ -136,57 +130,27 @@ class Pendulum {
         double k = w * 0.025, q = 1.0 + k * k, p = 1.0 - k * k, before = c;
         c = (p * before - 2.0 * k * s) / q;
         s = (p * s + 2.0 * k * before) / q;
-        running = ++steps < 200;
+        ++steps;
         return -(2.0 * (1.0 - c) + 0.1 * w * w + 0.001 * u * u);
     }
 
     static List<object> List(params object[] elements) { return elements.ToList(); }
 
-    static Dictionary<string, object> Box(string id, double low, double high) {
-        var space = new Dictionary<string, object> {
-            {"type", "box"}, {"dtype", "<f8"}, {"shape", List()}, {"low", low}, {"high", high}
-        };
-        return new Dictionary<string, object> {{"id", id}, {"space", space}};
-    }
-
-    static double TorqueOf(Dictionary<string, object> body) {
-        object found, chosen;
-        body.TryGetValue("setpoints", out found);
-        body.TryGetValue("actuators", out chosen);
-        var rows = found as List<object>;
-        var row = rows != null && rows.Count == 1 ? rows[0] as List<object> : null;
-        if (row != null && row.Count == 0 && chosen is List<object> && ((List<object>)chosen).Count == 0) return 0.0; // none
-        object u = row != null && row.Count == 1 ? row[0] : null;
-        if (!(u is long || u is double) || double.IsNaN(Convert.ToDouble(u)))
-            throw new ArgumentException("torque: expected one number");
-        return Convert.ToDouble(u);
-    }
-
-    // Return the body of the answer, null for a call that there is not; what is thrown becomes an ERROR.
+    // Return the body of the answer; what is thrown becomes an ERROR.
     public Dictionary<string, object> Answer(string call, Dictionary<string, object> body) {
         var rewards = List();
-        object seed;
-        body.TryGetValue("seed", out seed);
-        switch (call) {
-            case "environment.start": case "environment.reset": Begin(seed); break;
-            case "environment.update":
-                if (!running) throw new ArgumentException("expected environment.start or .reset before it");
-                rewards.Add(List(Advance(TorqueOf(body))));
-                break;
-            case "environment.shutdown": running = false; return new Dictionary<string, object>();
-            default: return null;
-        }
-        var readings = List(List(c, s, w));
-        if (call != "environment.start")
-            return new Dictionary<string, object> {
-                {"readings", readings}, {"rewards", rewards}, {"ticks", steps}, {"truncated", !running}
-            };
-        var torque = Box("torque", -2.0, 2.0);
-        torque["value"] = 0.0;
-        return new Dictionary<string, object> {
-            {"sensors", List(Box("cos", -1.01, 1.01), Box("sin", -1.01, 1.01), Box("speed", -8.0, 8.0))},
-            {"actuators", List(torque)}, {"rewards", List(Box("balance", -11.0, 1.0))}, {"readings", readings}
+        if (call == "environment.shutdown") return new Dictionary<string, object>();
+        if (call == "environment.start" || call == "environment.reset") Begin(body["seed"]);
+        else if (call != "environment.update" || steps < 0) throw new ArgumentException("unknown, or not to be expected");
+        else rewards.Add(List(Advance(Convert.ToDouble(((List<object>)((List<object>)body["setpoints"])[0])[0]))));
+        var state = new Dictionary<string, object> {
+            {"readings", List(List(c, s, w))}, {"rewards", rewards}, {"ticks", steps}, {"truncated", steps == 200}
         };
+        if (call != "environment.start") return state;
+        state["sensors"] = List("cos: Box(-1.01, 1.01)", "sin: Box(-1.01, 1.01)", "speed: Box(-8, 8)");
+        state["actuators"] = List("torque: Box(-2, 2)");
+        state["rewards"] = List("balance: Box(-11, 1)");
+        return state;
     }
 }
 
@@ -269,17 +233,13 @@ static class Program {
     static byte[] Key(string key) { return Encoding.ASCII.GetBytes(Variable(key) + "\0"); }
 
     static Tuple<byte[], byte[]> Reply(Pendulum pendulum, object serial, string call, byte[] frame) {
-        string kind = "protocol", message;
         try {
             var body = pendulum.Answer(call, (Dictionary<string, object>)Msgpack.Unpack(frame));
-            if (body != null) return Tuple.Create(Head(REPLY, serial), Msgpack.Pack(body));
-            kind = "unknown_call";
-            message = "expected start, reset, update or shutdown of environment";
+            return Tuple.Create(Head(REPLY, serial), Msgpack.Pack(body));
         } catch (Exception error) { // also what the codec makes of broken bytes
-            message = error.Message;
+            var failure = new Dictionary<string, object> {{"kind", "protocol"}, {"message", call + ": " + error.Message}};
+            return Tuple.Create(Head(ERROR, serial), Msgpack.Pack(failure));
         }
-        var failure = new Dictionary<string, object> {{"kind", kind}, {"message", call + ": " + message}};
-        return Tuple.Create(Head(ERROR, serial), Msgpack.Pack(failure));
     }
 
     static void Serve(Dealer dealer) {
@@ -306,12 +266,10 @@ static class Program {
                     }
                     dealer.Send(frames[0], kept.Item1, kept.Item2);
                     break;
-                case BEAT:
-                    if (call == null) dealer.Send(Nothing, Head(BEAT, serial, "here"), Nothing);
+                case BEAT: case BYE: // what it got, sent back
+                    dealer.Send(frames[0], frames[1], body);
+                    if ((long)head[0] == BYE) return;
                     break;
-                case BYE:
-                    dealer.Send(Nothing, Head(BYE, serial), Nothing);
-                    return;
                 case ERROR:
                     var why = (Dictionary<string, object>)Msgpack.Unpack(body);
                     throw new IOException("the kernel ends the connection: " + why["message"]);

@@ -26,11 +26,11 @@ serve(Socket, Silence, {Asked, Kept}, World) ->
             {Answer, Next} = answered(Call, Serial, Rest, World),
             say(Socket, From, Answer),
             serve(Socket, Silence, {Frames, Answer}, Next);
-        ?BEAT when Call =:= <<>> ->
-            say(Socket, <<>>, [?BEAT, Serial, <<"here">>], #{}),
+        ?BEAT ->  % what it got, sent back, as with BYE
+            say(Socket, From, [?BEAT, Serial], #{}),
             serve(Socket, Silence, {Asked, Kept}, World);
         ?BYE ->
-            say(Socket, <<>>, [?BYE, Serial], #{}),
+            say(Socket, From, [?BYE, Serial], #{}),
             gen_tcp:close(Socket);
         ?ERROR ->
             {#{<<"message">> := Text}, _} = unpack(hd(Rest)),
@@ -45,24 +45,19 @@ answered(Call, Serial, Rest, World) ->
         {{[?REPLY, Serial], Answer}, Next}
     catch
         _:Why ->
-            Kind = case Why of unknown -> <<"unknown_call">>; _ -> <<"protocol">> end,
             Text = unicode:characters_to_binary(io_lib:format("~ts: ~0p", [Call, Why])),
-            {{[?ERROR, Serial], #{<<"kind">> => Kind, <<"message">> => Text}}, World}
+            {{[?ERROR, Serial], #{<<"kind">> => <<"protocol">>, <<"message">> => Text}}, World}
     end.
 
 %% -- the pendulum: + - * / only, each line evaluated as written, so that every language gets the same bits
 answer(<<"environment.start">>, Body, _) ->
     World = begun(Body),
-    Sensors = [box(<<"cos">>, -1.01, 1.01), box(<<"sin">>, -1.01, 1.01), box(<<"speed">>, -8.0, 8.0)],
-    {#{<<"sensors">> => Sensors, <<"actuators">> => [(box(<<"torque">>, -2.0, 2.0))#{<<"value">> => 0.0}],
-       <<"rewards">> => [box(<<"balance">>, -11.0, 1.0)], <<"readings">> => readings(World)}, World};
+    Sensors = [<<"cos: Box(-1.01, 1.01)">>, <<"sin: Box(-1.01, 1.01)">>, <<"speed: Box(-8, 8)">>],
+    {(state(World, [<<"balance: Box(-11, 1)">>]))#{<<"sensors">> => Sensors, <<"actuators">> => [<<"torque: Box(-2, 2)">>]}, World};
 answer(<<"environment.reset">>, Body, _) ->
     World = begun(Body),
-    {state(World, [], false), World};
-answer(<<"environment.update">>, _, stopped) -> throw("expected environment.start or .reset before it");
-answer(<<"environment.update">>, Body = #{<<"setpoints">> := [Row]}, {C, S, Before, Steps}) ->
-    [Torque] = case {Row, Body} of {[], #{<<"actuators">> := []}} -> [0.0]; _ -> Row end,  % a step may give none
-    is_number(Torque) orelse throw("torque: expected a number"),
+    {state(World, []), World};
+answer(<<"environment.update">>, #{<<"setpoints">> := [[Torque]]}, {C, S, Before, Steps}) ->
     U = min(max(Torque, -2.0), 2.0),
     Faster = Before + (15.0 * S + 3.0 * U) * 0.05,
     W = min(max(Faster, -8.0), 8.0),
@@ -71,11 +66,8 @@ answer(<<"environment.update">>, Body = #{<<"setpoints">> := [Row]}, {C, S, Befo
     P = 1.0 - K * K,
     Next = {(P * C - 2.0 * K * S) / Q, (P * S + 2.0 * K * C) / Q, W, Steps + 1},
     Reward = -(2.0 * (1.0 - element(1, Next)) + 0.1 * W * W + 0.001 * U * U),
-    Over = Steps + 1 >= 200,
-    {state(Next, [[Reward]], Over), case Over of true -> stopped; false -> Next end};
-answer(<<"environment.shutdown">>, _, _) -> {#{}, stopped};
-answer(<<"environment.update">>, _, _) -> throw("setpoints: expected one row");
-answer(_, _, _) -> throw(unknown).
+    {state(Next, [[Reward]]), Next};
+answer(<<"environment.shutdown">>, _, _) -> {#{}, stopped}.
 
 begun(#{<<"seed">> := Seed}) when is_integer(Seed) ->
     First = draw(1 + Seed rem 2147483646),
@@ -86,12 +78,8 @@ begun(#{<<"seed">> := Seed}) when is_integer(Seed) ->
 
 draw(X) -> 16807 * X rem 2147483647.
 value(X) -> 2.0 * X / 2147483647 - 1.0.
-readings({C, S, W, _}) -> [[C, S, W]].
-state(World, Rewards, Over) ->
-    #{<<"readings">> => readings(World), <<"rewards">> => Rewards, <<"ticks">> => element(4, World), <<"truncated">> => Over}.
-box(Id, Low, High) ->
-    #{<<"id">> => Id, <<"space">> => #{<<"type">> => <<"box">>, <<"shape">> => [], <<"dtype">> => <<"<f8">>,
-                                       <<"low">> => Low, <<"high">> => High}}.
+state({C, S, W, Steps}, Rewards) ->
+    #{<<"readings">> => [[C, S, W]], <<"rewards">> => Rewards, <<"ticks">> => Steps, <<"truncated">> => Steps =:= 200}.
 
 %% -- ZMTP: every frame but the last has the flag 1, a frame above 255 bytes the flag 2, a command the flag 4
 connect("ipc://" ++ Path) -> connected(gen_tcp:connect({local, Path}, 0, [binary, {active, false}]));

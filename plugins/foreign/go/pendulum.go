@@ -23,299 +23,185 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-const (
-	hello = 1
-	call  = 3
-	reply = 4
-	fault = 5
-	beat  = 8
-	bye   = 10
-)
+const hello, call, reply, fault, beat, bye = 1, 3, 4, 5, 8, 10
 
 // The world: + - * / only, each line evaluated as written, so that every language gets the same bits. A conversion
 // around a product keeps the compiler from fusing it with a sum, as it may on ARM.
-type pendulum struct {
+var (
 	x       uint64
 	c, s, w float64
-	steps   int
-	running bool
+	steps   = -1 // no episode was begun
+)
+
+func draw() float64 {
+	x = 16807 * x % 2147483647
+	return float64(2.0*float64(x))/2147483647 - 1.0
 }
 
-func (p *pendulum) draw() float64 {
-	p.x = 16807 * p.x % 2147483647
-	return float64(2.0*float64(p.x))/2147483647 - 1.0
-}
-
-func (p *pendulum) begin(seed uint64) {
-	p.x = 1 + seed%2147483646
-	p.draw()
-	t := p.draw()
+func begin(seed uint64) {
+	x = 1 + seed%2147483646
+	draw()
+	t := draw()
 	square := float64(t * t)
 	q := 1.0 + square
-	p.c, p.s, p.w = (square-1.0)/q, 2.0*t/q, p.draw()
-	p.steps, p.running = 0, true
+	c, s, w, steps = (square-1.0)/q, 2.0*t/q, draw(), 0
 }
 
-func (p *pendulum) advance(torque float64) float64 {
+func advance(torque float64) []float64 {
 	u := math.Min(math.Max(torque, -2.0), 2.0)
-	pull := float64(15.0*p.s) + float64(3.0*u)
-	w := math.Min(math.Max(p.w+float64(pull*0.05), -8.0), 8.0)
+	pull := float64(15.0*s) + float64(3.0*u)
+	w = math.Min(math.Max(w+float64(pull*0.05), -8.0), 8.0)
 	k := w * 0.025
 	square := float64(k * k)
-	q, r := 1.0+square, 1.0-square
-	twice := float64(2.0 * k)
-	c := (float64(r*p.c) - float64(twice*p.s)) / q
-	s := (float64(r*p.s) + float64(twice*p.c)) / q
-	p.c, p.s, p.w = c, s, w
-	p.steps++
-	p.running = p.steps < 200
-	return -(float64(2.0*(1.0-c)) + float64(float64(0.1*w)*w) + float64(float64(0.001*u)*u))
-}
-
-// -- what travels -----------------------------------------------------------------------------------------------------
-type object = map[string]any
-
-type asked struct {
-	Seed      *uint64      `msgpack:"seed"`
-	Setpoints [][]*float64 `msgpack:"setpoints"` // an integer is as good; nil is none
-	Actuators []int        `msgpack:"actuators"`
-	Message   string       `msgpack:"message"`
-}
-
-func box(id string, low, high float64) object {
-	return object{"id": id, "space": object{"type": "box", "dtype": "<f8", "shape": []int{}, "low": low, "high": high}}
-}
-
-func unpack(frame []byte, into any) error { // an empty frame is as good as an empty map
-	if len(frame) == 0 {
-		return nil
-	}
-	return msgpack.Unmarshal(frame, into)
+	q, r, twice := 1.0+square, 1.0-square, float64(2.0*k)
+	c, s, steps = (float64(r*c)-float64(twice*s))/q, (float64(r*s)+float64(twice*c))/q, steps+1
+	return []float64{-(float64(2.0*(1.0-c)) + float64(float64(0.1*w)*w) + float64(float64(0.001*u)*u))}
 }
 
 // -- the calls: what is returned is the body of the REPLY, an error becomes an ERROR ----------------------------------
-var unknown = errors.New("expected start, reset, update or shutdown of environment")
+type object = map[string]any
 
-func (p *pendulum) answer(name string, frame []byte) (object, error) {
-	body := asked{}
-	if err := unpack(frame, &body); err != nil {
-		return nil, err
-	}
-	rewards := [][]float64{}
-	switch name {
-	case "environment.start", "environment.reset":
-		if body.Seed == nil {
-			return nil, errors.New("seed: expected an integer from 0")
-		}
-		p.begin(*body.Seed)
-	case "environment.update":
-		if !p.running {
-			return nil, errors.New("expected environment.start or .reset before it")
-		}
-		torque, err := torqueOf(body)
-		if err != nil {
-			return nil, err
-		}
-		rewards = append(rewards, []float64{p.advance(torque)})
-	case "environment.shutdown":
-		p.running = false
-		return object{}, nil
-	default:
-		return nil, unknown
-	}
-	readings := [][]float64{{p.c, p.s, p.w}}
-	if name != "environment.start" {
-		return object{"readings": readings, "rewards": rewards, "ticks": p.steps, "truncated": !p.running}, nil
-	}
-	torque := box("torque", -2.0, 2.0)
-	torque["value"] = 0.0
-	return object{
-		"sensors":   []object{box("cos", -1.01, 1.01), box("sin", -1.01, 1.01), box("speed", -8.0, 8.0)},
-		"actuators": []object{torque},
-		"rewards":   []object{box("balance", -11.0, 1.0)},
-		"readings":  readings,
-	}, nil
+type asked struct {
+	Seed      uint64      `msgpack:"seed"`
+	Setpoints [][]float64 `msgpack:"setpoints"` // an integer is as good
+	Message   string      `msgpack:"message"`
 }
 
-func torqueOf(body asked) (float64, error) {
-	rows := body.Setpoints
-	if len(rows) == 1 && len(rows[0]) == 0 && body.Actuators != nil && len(body.Actuators) == 0 {
-		return 0.0, nil // a step may give none
+func answer(name string, frame []byte) (object, error) {
+	body, rewards := asked{}, [][]float64{}
+	if err := msgpack.Unmarshal(frame, &body); err != nil && len(frame) > 0 { // an empty frame is an empty map
+		return nil, err
 	}
-	if len(rows) != 1 || len(rows[0]) != 1 || rows[0][0] == nil || math.IsNaN(*rows[0][0]) {
-		return 0.0, fmt.Errorf("torque: expected one number, found %d rows or something else", len(rows))
+	switch {
+	case name == "environment.start" || name == "environment.reset":
+		begin(body.Seed)
+	case name == "environment.update" && steps >= 0 && len(body.Setpoints) == 1:
+		rewards = append(rewards, advance(body.Setpoints[0][0]))
+	case name == "environment.shutdown":
+		return object{}, nil
+	default:
+		return nil, errors.New("a call that is unknown, or not to be expected")
 	}
-	return *rows[0][0], nil
+	state := object{"readings": [][]float64{{c, s, w}}, "rewards": rewards, "ticks": steps, "truncated": steps == 200}
+	if name == "environment.start" {
+		state["sensors"] = []string{"cos: Box(-1.01, 1.01)", "sin: Box(-1.01, 1.01)", "speed: Box(-8, 8)"}
+		state["actuators"], state["rewards"] = []string{"torque: Box(-2, 2)"}, []string{"balance: Box(-11, 1)"}
+	}
+	return state, nil
 }
 
 // -- libzmq: every return code is looked at, and what a signal interrupted is called again (Go preempts by signals) ----
-const interrupted, silent = syscall.EINTR, syscall.EAGAIN
+var dealer unsafe.Pointer
 
-type dealer struct{ context, socket unsafe.Pointer }
-
-func check(what string, code C.int, err error) error {
+func must(code C.int, err error) { // the socket is not to be used any more where something fails
 	if code < 0 {
-		return fmt.Errorf("%s: %w", what, err)
+		fail(err)
 	}
-	return nil
 }
 
-func (d dealer) set(option C.int, value unsafe.Pointer, size int) error {
-	code, err := C.zmq_setsockopt(d.socket, option, value, C.size_t(size))
-	return check("cannot set an option", code, err)
+func fail(err error) {
+	if errors.Is(err, syscall.EAGAIN) {
+		err = errors.New("the kernel has been silent for too long")
+	}
+	fmt.Fprintln(os.Stderr, "pendulum:", err)
+	os.Exit(1)
 }
 
-func (d dealer) send(to, head, body []byte) error {
-	for i, frame := range [][]byte{to, head, body} {
-		flags, data := C.int(C.ZMQ_SNDMORE), unsafe.Pointer(nil)
-		if i == 2 {
+func set(option C.int, value unsafe.Pointer, size int) {
+	code, err := C.zmq_setsockopt(dealer, option, value, C.size_t(size))
+	must(code, err)
+}
+
+func send(frames ...[]byte) {
+	for i, frame := range frames {
+		flags, code, err := C.int(C.ZMQ_SNDMORE), C.int(-1), error(syscall.EINTR)
+		if i == len(frames)-1 {
 			flags = 0
 		}
-		if len(frame) > 0 {
-			data = unsafe.Pointer(&frame[0])
+		data := append([]byte{}, append(frame, 0)...) // there is a first byte, also of an empty frame
+		for code < 0 && errors.Is(err, syscall.EINTR) {
+			code, err = C.zmq_send(dealer, unsafe.Pointer(&data[0]), C.size_t(len(frame)), flags)
 		}
-		for {
-			code, err := C.zmq_send(d.socket, data, C.size_t(len(frame)), flags)
-			if err := check("cannot send", code, err); err == nil {
-				break
-			} else if !errors.Is(err, interrupted) {
-				return err
-			}
-		}
+		must(code, err)
 	}
-	return nil
 }
 
-func (d dealer) receive() (frames [][]byte, err error) {
+func receive() (frames [][]byte) {
 	var message C.zmq_msg_t
 	for more := true; more; {
 		C.zmq_msg_init(&message)
-		code, err := C.zmq_msg_recv(&message, d.socket, 0)
-		if code < 0 && errors.Is(err, interrupted) {
+		code, err := C.zmq_msg_recv(&message, dealer, 0)
+		if code < 0 && errors.Is(err, syscall.EINTR) {
 			continue
-		} else if code < 0 {
-			return nil, check("cannot receive", code, err)
 		}
+		must(code, err)
 		frames = append(frames, C.GoBytes(C.zmq_msg_data(&message), C.int(C.zmq_msg_size(&message))))
 		more = C.zmq_msg_more(&message) != 0
 		C.zmq_msg_close(&message)
 	}
-	return frames, nil
+	return append(frames, nil) // a message without a body has an empty one
 }
 
 // -- the bus: receive, answer, repeat ---------------------------------------------------------------------------------
 func pack(value any) []byte {
 	packed, err := msgpack.Marshal(value)
 	if err != nil {
-		panic(err) // we pack nothing that could not be
+		fail(err)
 	}
 	return packed
 }
 
-func replyTo(p *pendulum, serial any, name string, frame []byte) (head, body []byte) {
-	found, err := p.answer(name, frame)
-	if err == nil {
-		return pack([]any{reply, serial}), pack(found)
+func connect() {
+	silence, err := strconv.Atoi(os.Getenv("GANGLION_SILENCE_MS"))
+	if err != nil {
+		silence = 10000 // ms; the kernel says something every half second
 	}
-	kind := "protocol"
-	if errors.Is(err, unknown) {
-		kind = "unknown_call"
-	}
-	return pack([]any{fault, serial}), pack(object{"kind": kind, "message": name + ": " + err.Error()})
-}
-
-func serve(d dealer, name, token string) error {
-	greeting := object{"version": 1, "role": "environment", "name": name, "token": token, "language": "go"}
-	if err := d.send(nil, pack([]any{hello, 1}), pack(greeting)); err != nil {
-		return err
-	}
-	world, before, head, body := pendulum{}, []byte(nil), []byte(nil), []byte(nil)
-	for {
-		frames, err := d.receive()
-		if err != nil {
-			return err
-		}
-		message := []any{}
-		if len(frames) < 2 || msgpack.Unmarshal(frames[1], &message) != nil || len(message) == 0 {
-			return errors.New("expected a head in msgpack")
-		}
-		message = append(message, nil, nil)
-		frames = append(frames, nil)
-		name, named := message[2].(string)
-		switch verb := fmt.Sprint(message[0]); {
-		case verb == strconv.Itoa(call):
-			if whole := pack(frames); !bytes.Equal(whole, before) { // else it comes again: the same answer, no step
-				before = whole
-				head, body = replyTo(&world, message[1], name, frames[2])
-			}
-			err = d.send(frames[0], head, body)
-		case verb == strconv.Itoa(beat) && !named:
-			err = d.send(nil, pack([]any{beat, message[1], "here"}), nil)
-		case verb == strconv.Itoa(bye):
-			return d.send(nil, pack([]any{bye, message[1]}), nil)
-		case verb == strconv.Itoa(fault):
-			why := asked{}
-			if err = unpack(frames[2], &why); err == nil {
-				err = fmt.Errorf("the kernel ends the connection: %s", why.Message)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func play() error {
-	endpoint, name, token := os.Getenv("GANGLION_ENDPOINT"), os.Getenv("GANGLION_NAME"), os.Getenv("GANGLION_TOKEN")
-	if endpoint == "" || name == "" || token == "" {
-		return errors.New("expected GANGLION_ENDPOINT, GANGLION_NAME and GANGLION_TOKEN")
-	}
-	silence := 10000 // ms; the kernel says something every half second
-	if text := os.Getenv("GANGLION_SILENCE_MS"); text != "" {
-		silence, _ = strconv.Atoi(text)
-	}
-	context := C.zmq_ctx_new()
-	d := dealer{context, C.zmq_socket(context, C.ZMQ_DEALER)}
 	linger, timeout := C.int(500), C.int(silence) // ms for the last answer to leave
-	options := []error{d.set(C.ZMQ_LINGER, unsafe.Pointer(&linger), 4), d.set(C.ZMQ_RCVTIMEO, unsafe.Pointer(&timeout), 4)}
-	if os.Getenv("GANGLION_SERVER_KEY") != "" { // of a kernel on another machine
-		for key, option := range map[string]C.int{
-			"SERVER_KEY": C.ZMQ_CURVE_SERVERKEY, "PUBLIC_KEY": C.ZMQ_CURVE_PUBLICKEY, "SECRET_KEY": C.ZMQ_CURVE_SECRETKEY,
-		} {
-			text := C.CString(os.Getenv("GANGLION_" + key))
-			options = append(options, d.set(option, unsafe.Pointer(text), 41))
-			C.free(unsafe.Pointer(text))
+	set(C.ZMQ_LINGER, unsafe.Pointer(&linger), 4)
+	set(C.ZMQ_RCVTIMEO, unsafe.Pointer(&timeout), 4)
+	curve := map[string]C.int{"SERVER": C.ZMQ_CURVE_SERVERKEY, "PUBLIC": C.ZMQ_CURVE_PUBLICKEY, "SECRET": C.ZMQ_CURVE_SECRETKEY}
+	for key, option := range curve { // of a kernel on another machine
+		if text := os.Getenv("GANGLION_" + key + "_KEY"); text != "" {
+			set(option, unsafe.Pointer(C.CString(text)), 41)
 		}
 	}
-	address := C.CString(endpoint)
-	code, err := C.zmq_connect(d.socket, address)
-	C.free(unsafe.Pointer(address))
-	for _, err := range append(options, check(endpoint, code, err)) {
-		if err != nil {
-			return err
-		}
-	}
-	if err := serve(d, name, token); err != nil {
-		if errors.Is(err, silent) {
-			return fmt.Errorf("the kernel has been silent for %d ms", silence)
-		}
-		return err
-	}
-	code, err = C.zmq_close(d.socket)
-	if err := check("cannot end", code, err); err != nil {
-		return err
-	}
-	for {
-		if code, err = C.zmq_ctx_term(d.context); code == 0 || !errors.Is(err, interrupted) {
-			return check("cannot end", code, err)
-		}
-	}
+	code, err := C.zmq_connect(dealer, C.CString(os.Getenv("GANGLION_ENDPOINT")))
+	must(code, err)
 }
 
 func main() {
 	runtime.LockOSThread() // a socket belongs to one thread
-	if err := play(); err != nil {
-		fmt.Fprintln(os.Stderr, "pendulum:", err)
-		os.Exit(1)
+	context := C.zmq_ctx_new()
+	dealer = C.zmq_socket(context, C.ZMQ_DEALER)
+	connect()
+	who := object{"name": os.Getenv("GANGLION_NAME"), "token": os.Getenv("GANGLION_TOKEN"), "language": "go"}
+	who["version"], who["role"] = 1, "environment"
+	send(nil, pack([]any{hello, 1}), pack(who))
+	verb, before, kept := 0, []byte(nil), [][]byte(nil)
+	for verb != bye {
+		frames, message := receive(), []any{}
+		if err := msgpack.Unmarshal(frames[1], &message); err != nil {
+			fail(err)
+		}
+		verb, _ = strconv.Atoi(fmt.Sprint(message[0])) // of whatever integer type it was decoded to
+		body := asked{}
+		if verb == fault && msgpack.Unmarshal(frames[2], &body) == nil {
+			fail(fmt.Errorf("the kernel ends the connection: %s", body.Message))
+		}
+		if whole := pack(frames); verb == call && !bytes.Equal(whole, before) { // else it comes again: the same answer
+			head, name := []any{reply, message[1]}, fmt.Sprint(message[2])
+			found, err := answer(name, frames[2])
+			if err != nil {
+				head[0], found = fault, object{"kind": "protocol", "message": name + ": " + err.Error()}
+			}
+			before, kept = whole, [][]byte{frames[0], pack(head), pack(found)}
+		}
+		if verb == call {
+			send(kept...)
+		} else if verb == beat || verb == bye {
+			send(frames[:3]...)
+		}
 	}
+	C.zmq_close(dealer)
+	C.zmq_ctx_term(context)
 }

@@ -10,8 +10,11 @@ let seed0, each, ticks, bodies = [];
 const fraction = (x) => ((16807 * x) % 2147483647) / 2147483647;
 
 class Pendulum {
-  made = 0; // steps and episodes in all
-  over = 0;
+  constructor(row) {
+    [this.over, this.made] = [each?.episodes?.[row] ?? 0, each?.made?.[row] ?? 0]; // episodes and steps in all
+    const bound = each?.budget_episodes;
+    [this.episodes, this.moves] = [(Array.isArray(bound) ? bound[row] : bound) ?? Infinity, each?.budget_steps ?? Infinity];
+  }
 
   begin(seed, row) {
     const number = each ? this.over : 0; // else the seed of a reset is that of the episode
@@ -24,15 +27,14 @@ class Pendulum {
     this.speed = Math.min(Math.max(this.speed + (15 * Math.sin(this.angle) + 3 * torque) * 0.05, -8), 8);
     this.angle += this.speed * 0.05;
     [this.made, this.steps] = [this.made + 1, this.steps + 1];
-    const { max_steps = null, budget_steps = null } = each ?? {};
     this.flag = Math.abs(this.angle) > 20 ? TERMINATED : 0;
-    if (!this.flag && (this.steps === (max_steps ?? 200) || this.made === budget_steps)) this.flag = TRUNCATED;
+    if (!this.flag && (this.steps === (each?.max_steps ?? 200) || this.made === this.moves)) this.flag = TRUNCATED;
     if (this.flag) this.over += 1;
     return this.reading;
   }
 
   get reading() { return [Math.cos(this.angle), Math.sin(this.angle), this.speed]; }
-  get spent() { return this.over === (each?.budget_episodes ?? null) || this.made === (each?.budget_steps ?? null); }
+  get spent() { return this.over >= this.episodes || this.made >= this.moves; }
 }
 
 // -- the calls: rows of bytes are numbers of bodies, two bytes each ---------------------------------------------------
@@ -43,14 +45,14 @@ const sensors = ["cos: Box(-1, 1)", "sin: Box(-1, 1)", "speed: Box(-8, 8)"];
 const calls = {
   "environment.start": (asked) => {
     [seed0, each, ticks] = [asked.seed, asked.each ?? null, 0];
-    bodies = Array.from({ length: asked.bodies?.length ?? 1 }, () => new Pendulum());
+    bodies = Array.from({ length: asked.bodies?.length ?? 1 }, (_, row) => new Pendulum(row));
     const readings = bodies.map((body, row) => body.begin(seed0, row));
     return { sensors, actuators: ["torque: Box(-2, 2)"], rewards: ["balance: Box(-1, 1)"], readings, bodies: bodies.length };
   },
-  "environment.reset": ({ seed }) => {
-    for (const body of bodies) body.over += Number(!body.spent); // with `each` the open episodes are over
-    ticks = 0;
-    return { readings: bodies.map((body, row) => body.begin(each ? seed0 : seed, row)), rewards: [] };
+  "environment.reset": (asked) => {
+    [each, ticks] = [asked.each ?? null, 0]; // with it all that bodies have behind them
+    bodies = bodies.map((_, row) => new Pendulum(row));
+    return { readings: bodies.map((body, row) => body.begin(each ? seed0 : asked.seed, row)), rewards: [] };
   },
   "environment.update": ({ setpoints, rows }) => {
     if (!bodies.length) throw new Error("expected environment.start before it");

@@ -2,7 +2,6 @@
 type value = Nil | Bool of bool | Int of int | Float of float | Text of string | List of value list | Map of (value * value) list
 
 exception Wrong of string
-exception Unknown
 
 let stop text = prerr_endline ("pendulum: " ^ text); exit 1
 let env name = try Sys.getenv name with Not_found -> stop (name ^ " is not set")
@@ -104,7 +103,7 @@ let rec message socket =
   if flags land 4 <> 0 then message socket else if flags land 1 <> 0 then data :: message socket else [data]
 
 (* -- the pendulum: + - * / only, each line evaluated as written, so that every language gets the same bits *)
-let c = ref 1.0 and s = ref 0.0 and w = ref 0.0 and steps = ref 0 and running = ref false and x = ref 1
+let c = ref 1.0 and s = ref 0.0 and w = ref 0.0 and steps = ref (-1) and x = ref 1
 
 let draw () = x := 16807 * !x mod 2147483647; 2.0 *. float_of_int !x /. 2147483647.0 -. 1.0
 
@@ -113,7 +112,7 @@ let start body =
   ignore (draw ());
   let t = draw () in
   let q = 1.0 +. t *. t in
-  c := (t *. t -. 1.0) /. q; s := 2.0 *. t /. q; w := draw (); steps := 0; running := true
+  c := (t *. t -. 1.0) /. q; s := 2.0 *. t /. q; w := draw (); steps := 0
 
 let advance torque =
   let u = Float.min (Float.max torque (-2.0)) 2.0 in
@@ -122,42 +121,36 @@ let advance torque =
   let k = !w *. 0.025 in
   let q = 1.0 +. k *. k and p = 1.0 -. k *. k in
   let c', s' = ((p *. !c -. 2.0 *. k *. !s) /. q, (p *. !s +. 2.0 *. k *. !c) /. q) in
-  c := c'; s := s'; incr steps; running := !steps < 200;
+  c := c'; s := s'; incr steps;
   -.(2.0 *. (1.0 -. !c) +. 0.1 *. !w *. !w +. 0.001 *. u *. u)
 
 let map fields = Map (List.map (fun (name, value) -> (Text name, value)) fields)
-let box id low high more =
-  let space = ["type", Text "box"; "shape", List []; "dtype", Text "<f8"; "low", Float low; "high", Float high] in
-  map (["id", Text id; "space", map space] @ more)
-let readings () = "readings", List [List [Float !c; Float !s; Float !w]]
-let state rewards = map [readings (); "rewards", List rewards; "ticks", Int !steps; "truncated", Bool (not !running)]
+let texts all = List (List.map (fun text -> Text text) all)
+let state rewards more =
+  map (["readings", List [List [Float !c; Float !s; Float !w]]; "rewards", rewards; "ticks", Int !steps; "truncated", Bool (!steps = 200)] @ more)
 
-let torque body = match field "setpoints" body, field "actuators" body with
-  | Some (List [List []]), Some (List []) -> 0.0 (* a step may give none *)
-  | Some (List [List [Int n]]), _ -> float_of_int n
-  | Some (List [List [Float f]]), _ when not (Float.is_nan f) -> f
+let torque body = match field "setpoints" body with
+  | Some (List [List [Int n]]) -> float_of_int n
+  | Some (List [List [Float f]]) -> f
   | _ -> raise (Wrong "setpoints: expected one row of one number")
 
 let answer call body = match call with
   | "environment.start" ->
     start body;
-    map ["sensors", List [box "cos" (-1.01) 1.01 []; box "sin" (-1.01) 1.01 []; box "speed" (-8.0) 8.0 []];
-         "actuators", List [box "torque" (-2.0) 2.0 ["value", Float 0.0]];
-         "rewards", List [box "balance" (-11.0) 1.0 []]; readings ()]
-  | "environment.reset" -> start body; state []
-  | "environment.update" ->
-    if not !running then raise (Wrong "expected environment.start or .reset before it");
+    let sensors = texts ["cos: Box(-1.01, 1.01)"; "sin: Box(-1.01, 1.01)"; "speed: Box(-8, 8)"] in
+    state (texts ["balance: Box(-11, 1)"]) ["sensors", sensors; "actuators", texts ["torque: Box(-2, 2)"]]
+  | "environment.reset" -> start body; state (List []) []
+  | "environment.update" when !steps >= 0 ->
     let reward = advance (torque body) in
-    state [List [Float reward]]
-  | "environment.shutdown" -> running := false; Map []
-  | _ -> raise Unknown
+    state (List [List [Float reward]]) []
+  | "environment.shutdown" -> Map []
+  | _ -> raise (Wrong "a call that is unknown, or not to be expected")
 
 let answered call serial rest =
-  let error kind text = [packed (List [Int 5; Int serial]); packed (map ["kind", Text kind; "message", Text (String.escaped (call ^ ": " ^ text))])] in
+  let error text = [packed (List [Int 5; Int serial]); packed (map ["kind", Text "protocol"; "message", Text (String.escaped (call ^ ": " ^ text))])] in
   match answer call (match rest with data :: _ when data <> "" -> unpack data | _ -> Map []) with
   | body -> [packed (List [Int 4; Int serial]); packed body]
-  | exception Unknown -> error "unknown_call" "expected start, reset, update or shutdown of environment"
-  | exception Wrong text -> error "protocol" text
+  | exception Wrong text -> error text
 
 let () =
   if Sys.getenv_opt "GANGLION_SERVER_KEY" <> None then stop "CURVE is not spoken here";
@@ -178,8 +171,8 @@ let () =
     | 3 ->
       let kept = if frames = asked then kept else answered call serial rest in (* it comes again: the same answer *)
       say socket (from :: kept); serve frames kept
-    | 8 when call = "" -> say socket [""; packed (List [Int 8; Int serial; Text "here"]); ""]; serve asked kept
-    | 10 -> say socket [""; packed (List [Int 10; Int serial]); ""]; Unix.close socket
+    | 8 -> say socket frames; serve asked kept (* what it got, sent back, as with BYE *)
+    | 10 -> say socket frames; Unix.close socket
     | 5 -> stop ("the kernel ends the connection: " ^ match rest with body :: _ -> (match field "message" (unpack body) with Some (Text t) -> t | _ -> "") | [] -> "")
     | _ -> serve asked kept in
   serve [] []

@@ -39,7 +39,8 @@ class Actor:
     def decide(self, row: list[Any]) -> list[float]:
         """Return the setpoints of one body."""
         push = self.gain * sum(sum(numbers(value)) for value in row)
-        return [min(max(push, float(space["low"])), float(space["high"])) for space in self.spaces]
+        bounds = [(0, it["n"] - 1) if "n" in it else (float(it["low"]), float(it["high"])) for it in self.spaces]
+        return [min(max(round(push) if type(high) is int else push, low), high) for low, high in bounds]
 
 
 actor = Actor()

@@ -532,6 +532,10 @@ def each(world: World) -> None:
         expect(begun == wanted, f"{world.where}: first_rows: expected {wanted!r}, found {begun!r:.60}")
         if begins:
             world.readings_of(answer.fields, "first_readings", begins)
+    more = {"max_steps": 2, "budget_steps": None, "budget_episodes": [3, 3], "episodes": [2, 2], "made": [4, 4]}
+    world.readings_of(world.open({**world.reset_body(5), "each": more}).fields, "readings", _BODIES)
+    _, flags = world.update_bodies()
+    expect(not any(flags), f"{world.where}, after a reset with a larger budget: flags: expected none, found {flags!r}")
 
 
 # == large, state, speed ==============================================================================================

@@ -17,21 +17,20 @@ class AEB(Controller):
     ended begins anew. The bus carries out the ticks; this class says how they are meant.
 
     Params:
-        mode: `barrier`, the default: one tick for all; each waits for all that were asked.
+        mode: `barrier`, the default: one tick for all; each waits for all that were asked. `free`: each environment
+            makes its own ticks and waits for nobody but the muscles of its bodies; needs `sync: async`.
         end: Which spent budgets end the phase: `all` (default), `any`, or `{environment: <uid>}`.
-        lead: Of the mode `free`, which is not built yet: no number is taken (default None).
+        lead: In `free`, an environment that is so many ticks ahead of the slowest unfinished one waits (default None).
     """
 
     multiplicity: ClassVar[bool] = True
 
     def __init__(self, mode: str = "barrier", end: str | Mapping[str, Any] = "all", lead: int | None = None) -> None:
         super().__init__()
-        if mode == "free":
-            raise ValueError("mode: free is not built yet, expected barrier")
-        if mode != "barrier":
-            raise ValueError(f"mode: expected barrier, found {mode!r}")
-        if lead is not None:
-            raise ValueError(f"lead: not built yet: it belongs to mode free, found {lead!r}")
+        if mode not in ("barrier", "free"):
+            raise ValueError(f"mode: expected barrier or free, found {mode!r}")
+        if lead is not None and (mode != "free" or type(lead) is not int or lead < 1):
+            raise ValueError(f"lead: expected a number of ticks of at least 1, in mode free, found {lead!r}")
         uid = end.get("environment") if isinstance(end, Mapping) and len(end) == 1 else None
         named = isinstance(uid, str) and bool(uid)
         if end not in ("all", "any") and not named:

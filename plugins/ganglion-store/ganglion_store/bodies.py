@@ -15,6 +15,9 @@ from ganglion.sdk.store import StoreError
 from ganglion_store.values import Declared, lists_of_matrix, value_lists
 
 Row = tuple[Any, ...]
+PAIR_BITS = 32  # of a position, for the number of a body that was spawned
+SPAWNED = b"\xff\xff"
+"""What stands before positions of eight bytes, the highest first, where the numbers of bodies that took part would."""
 _FLAGS = (1, 2)  # terminated, truncated
 
 
@@ -22,25 +25,45 @@ _FLAGS = (1, 2)  # terminated, truncated
 class BodyTable:
     """Know the bodies of a phase, in the order of agents, environments and numbers.
 
+    A body has a position: those of the document their place among `rows`; one that was spawned has the place of its
+    agent and environment among those that may be, from 1 on, and behind it 32 bits of its number.
+
     Attributes:
-        rows: Agent, environment and number of each.
+        rows: Agent, environment and number of each that is there from the begin.
         each: The environments in which each body has episodes of its own.
+        pairs: Agent and environment of bodies that were spawned, by the first part of their positions.
     """
 
     rows: list[tuple[str, str, int]] = field(default_factory=list)
     each: set[str] = field(default_factory=set)
+    pairs: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def body(self, position: int) -> tuple[str, str, int]:
+        """Return agent, environment and number of the body at a position; StoreError if there is none."""
+        pair = self.pairs.get(position >> PAIR_BITS)
+        if pair is not None:
+            return (*pair, position & (1 << PAIR_BITS) - 1)
+        if not 0 <= position < len(self.rows):
+            raise StoreError(f"expected the position of a body, found {position}")
+        return self.rows[position]
+
+    def view(self, positions: Sequence[int]) -> list[int]:
+        """Return the places of these positions in the order of agents and numbers."""
+        agents = list(dict.fromkeys(row[0] for row in self.rows))
+        keys = [(agents.index(agent), b) for agent, _, b in map(self.body, positions)]
+        return sorted(range(len(keys)), key=keys.__getitem__)
 
     def timeline(self, agent: str, environment: str, b: int) -> str:
         """Return whose episodes those of a body are: the environment's, or `<environment>[<agent>/<b>]`."""
         return f"{environment}[{agent}/{b}]" if environment in self.each else environment
 
-    def seats(self, environment: str) -> list[str]:
-        """Return the bodies of an environment in its own order: `<agent>/<b>`."""
-        return [f"{agent}/{b}" for agent, uid, b in self.rows if uid == environment]
+    def seats(self, environment: str) -> list[tuple[str, str, int]]:
+        """Return the bodies of an environment in its own order."""
+        return [row for row in self.rows if row[1] == environment]
 
-    def places(self, agent: str) -> list[tuple[str, int]]:
-        """Return environment and number of the bodies of an agent, in its own order."""
-        return [(uid, b) for name, uid, b in self.rows if name == agent]
+    def places(self, agent: str) -> list[tuple[str, str, int]]:
+        """Return the bodies of an agent in its own order."""
+        return [row for row in self.rows if row[0] == agent]
 
 
 def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
@@ -61,6 +84,14 @@ def table_of(rows: Sequence[Any]) -> tuple[BodyTable, list[Row]]:
         found.append((*row[:8], policy))
     each = {row[1] for row in found if row[7]}
     return BodyTable([(row[0], row[1], row[2]) for row in found], each), found
+
+
+def spawned_of(rows: Sequence[Any]) -> list[Row]:
+    """Return the rows of a record `spawned`: a position, then what a record `bodies` has."""
+    for row in rows:
+        if type(row) not in (list, tuple) or not row or type(row[0]) is not int or row[0] >> PAIR_BITS < 1:
+            raise StoreError(f"record spawned: expected rows that begin with a position, found {row!r:.100}")
+    return [(row[0], *known) for row, known in zip(rows, table_of([row[1:] for row in rows])[1], strict=True)]
 
 
 class Columns:
@@ -155,23 +186,62 @@ def step_rows(
     for entry, count in zip(entries, counts, strict=True):
         episode, step, tick, ticks, timestamp, bodies, *_, flags, terminated, truncated, state = entry[:13]
         taken = [[next(one) for _ in range(count)] for one in lists]
-        each = _seats(bodies, count, len(seats), "record body_steps", environment)
+        whose, positions = _whose(entry, 5, 13, count, table, seats, ("record body_steps", environment))
         own = environment in table.each
         if type(episode) is not (bytes if own else int):
             what = "an episode of each body" if own else "one episode"
             raise StoreError(f"record body_steps: expected {what} of {environment}, found {episode!r:.40}")
         marks = _numbers(flags, "u1", count, "record body_steps, flags")
         if type(episode) is int:
+            if positions is not None:
+                order = table.view(positions)
+                taken = [[found[i] for i in order] for found in taken]
+                bodies = _written([positions[i] for i in order])
             values = [one.joined(found) for one, found in zip(columns, taken, strict=True)]
             yield (episode, environment, (step, tick, ticks, timestamp, *values, terminated, truncated, state, bodies))
             continue
         episodes = _numbers(episode, "<i4", count, "record body_steps, episode")
         steps = _numbers(step, "<i4", count, "record body_steps, step")
-        for i, seat in enumerate(each):
+        for i, (name, _, b) in enumerate(whose):
             over = [bool(marks[i] & flag) for flag in _FLAGS]
             values = [found[i] for found in taken]
-            row = (steps[i], tick, ticks, timestamp, *values, *over, state, bodies[2 * i : 2 * i + 2])
-            yield episodes[i], f"{environment}[{seats[seat]}]", row
+            row = (steps[i], tick, ticks, timestamp, *values, *over, state, _one(bodies, positions, i))
+            yield episodes[i], f"{environment}[{name}/{b}]", row
+
+
+def _whose(
+    entry: Sequence[Any],
+    at: int,
+    behind: int,
+    count: int,
+    table: BodyTable,
+    known: Sequence[tuple[str, str, int]],
+    who: tuple[str, str],
+) -> tuple[list[tuple[str, str, int]], list[int] | None]:
+    """Return the bodies of an entry, and their positions if it has these, as one of a spawned body has."""
+    if len(entry) > behind and entry[behind] is not None:
+        positions = _numbers(entry[behind], "<i8", count, f"{who[0]}, positions")
+        return [table.body(position) for position in positions], positions
+    return [known[seat] for seat in _seats(entry[at], count, len(known), *who)], None
+
+
+def _written(positions: Sequence[int]) -> bytes:
+    """Return positions as they rest."""
+    return SPAWNED + b"".join(position.to_bytes(8, "big") for position in positions)
+
+
+def _one(bodies: bytes, positions: Sequence[int] | None, i: int) -> bytes:
+    """Return one body of several as it rests."""
+    if positions is not None and positions[i] >> PAIR_BITS:
+        return _written([positions[i]])
+    return bodies[2 * i : 2 * i + 2]
+
+
+def read(bodies: bytes) -> tuple[list[int], bool]:
+    """Return the bodies of a step as they rest, and whether they are positions: else seats in their environment."""
+    if bodies[:2] == SPAWNED and len(bodies) % 8 == 2:
+        return [int.from_bytes(bodies[at : at + 8], "big") for at in range(2, len(bodies), 8)], True
+    return [int.from_bytes(bodies[at : at + 2], "little") for at in range(0, len(bodies), 2)], False
 
 
 def reset_rows(
@@ -190,16 +260,19 @@ def reset_rows(
         if table is None:
             raise StoreError("record resets: expected a record `bodies` of the phase before")
         (count,), seats = _counts([entry], 7, "record resets", 5), table.seats(environment)
-        each = _seats(bodies, count, len(seats), "record resets", environment)
+        whose, positions = _whose(entry, 5, 7, count, table, seats, ("record resets", environment))
         columns = Columns(declared)
         lists = columns.lists([readings], [count], "record resets, sensors")
         if environment not in table.each:
+            if positions is not None:
+                order = table.view(positions)
+                lists, bodies = [lists[i] for i in order], _written([positions[i] for i in order])
             yield episode, environment, (step, tick, ticks, timestamp, columns.joined(lists), bodies)
             continue
         episodes = _numbers(episode, "<i4", count, "record resets, episode")
-        for i, seat in enumerate(each):
-            row = (step, tick, ticks, timestamp, lists[i], bodies[2 * i : 2 * i + 2])
-            yield episodes[i], f"{environment}[{seats[seat]}]", row
+        for i, (name, _, b) in enumerate(whose):
+            row = (step, tick, ticks, timestamp, lists[i], _one(bodies, positions, i))
+            yield episodes[i], f"{environment}[{name}/{b}]", row
 
 
 def action_rows(
@@ -211,7 +284,7 @@ def action_rows(
     """
     places, first = table.places(agent), 0
     counts = _counts(entries, 11, "record body_actions")
-    uids = [_place(entry[0], places) for entry in entries]
+    uids = [_place(entry, places, table) for entry in entries]
     known = {uid: declared(uid) for uid in {*uids}}
     for kinds, group in groupby(uids, known.__getitem__):  # equal ones of several environments together
         end = first + len(list(group))
@@ -219,10 +292,12 @@ def action_rows(
         first = end
 
 
-def _place(numbers: bytes, places: Sequence[tuple[str, int]]) -> str:
-    """Return the environment of the first of some bodies; empty if there is none."""
-    number = int.from_bytes(numbers[:2], "little")
-    return places[number][0] if numbers and number < len(places) else ""
+def _place(entry: Sequence[Any], places: Sequence[tuple[str, str, int]], table: BodyTable) -> str:
+    """Return the environment of the first body of an entry; empty if there is none."""
+    if len(entry) > 14 and type(entry[14]) is bytes and entry[14]:
+        return table.body(int.from_bytes(entry[14][:8], "little"))[1]
+    numbers, number = entry[0], int.from_bytes(entry[0][:2], "little")
+    return places[number][1] if numbers and number < len(places) else ""
 
 
 def _action_rows(
@@ -239,7 +314,7 @@ def _action_rows(
         for name, place, kind in columns
     }
     for entry, count in zip(entries, counts, strict=True):
-        bodies = _seats(entry[0], count, len(places), "record body_actions", agent)
+        whose, _ = _whose(entry, 0, 14, count, table, places, ("record body_actions", agent))
         episodes, steps, ticks = (
             _numbers(column, "<i4", count, f"record body_actions, {name}")
             for column, name in zip(entry[1:4], ("episodes", "steps", "ticks"), strict=True)
@@ -253,13 +328,17 @@ def _action_rows(
         if type(noted) not in (list, tuple) or len(noted) != count:
             raise StoreError(f"record body_actions, statistics: expected {count} entries, found {noted!r:.60}")
         policies, versions = _policies(entry, count)
-        for i, place in enumerate(bodies):
-            environment, body = places[place]
+        late: list[Any] = [None] * count
+        if len(entry) > 13 and entry[13] is not None:
+            given = _numbers(entry[13], "<f8", count, "record body_actions, late rewards")
+            late = [None if value != value else value for value in given]
+        for i, (_, environment, body) in enumerate(whose):
             objective = None if objectives[i] != objectives[i] else objectives[i]
             statistics = None if not noted[i] else msgpack.packb(noted[i])
             values = (next(found["sensors"]), next(found["setpoints"]), proposed[i], next(found["rewards"]))
             over = [bool(marks[i] & flag) for flag in _FLAGS]
-            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, policies[i], versions[i])
+            by = (policies[i], versions[i], late[i])
+            row = (body, steps[i], ticks[i], *values, objective, *over, statistics, *by)
             yield episodes[i], table.timeline(agent, environment, body), body, row
 
 
@@ -280,15 +359,12 @@ def timelines_of(kind: str, entries: Sequence[Any], table: BodyTable | None, nam
         return {("", entry[0]) for entry in entries}
     if kind != "body_actions" and name not in table.each:
         return {(name, entry[0]) for entry in entries}
-    if kind != "body_actions":
-        whose = [f"{name}[{seat}]" for seat in table.seats(name)]
-        pairs = ((entry[5], entry[0]) for entry in entries)
-    else:
-        whose = [table.timeline(name, environment, b) for environment, b in table.places(name)]
-        pairs = ((entry[0], entry[1]) for entry in entries)
+    known = table.seats(name) if kind != "body_actions" else table.places(name)
+    at, of, behind = (5, 0, 13 if kind == "body_steps" else 7) if kind != "body_actions" else (0, 1, 14)
     found: set[tuple[str, int]] = set()
-    for bodies, episodes in pairs:
-        count = len(bodies) // 2
-        numbers = zip(_numbers(bodies, "<u2", count, kind), _numbers(episodes, "<i4", count, kind), strict=True)
-        found.update((whose[body], episode) for body, episode in numbers)
+    for entry in entries:
+        count = len(entry[at]) // 2
+        whose, _ = _whose(entry, at, behind, count, table, known, (kind, name))
+        timelines = [table.timeline(*body) for body in whose]
+        found.update(zip(timelines, _numbers(entry[of], "<i4", count, kind), strict=True))
     return found

@@ -300,19 +300,19 @@ def withdraw_behind(
     cursor: sqlite3.Cursor,
     books: Books,
     phase: int,
-    episodes: Mapping[tuple[int, str, int, str], int],
-    evaluations: Mapping[tuple[int, str], int],
+    stays: tuple[Mapping[tuple[int, str, int, str], int], Mapping[tuple[int, str], int], Mapping[Chain, int]],
 ) -> int:
-    """Take back, from a phase on, what comes behind those named last; return how many episodes that were.
+    """Take back, from a phase on, what comes behind the episodes, evaluations and topics that stay.
 
-    Of each chain go the last episodes, up to the first that stays.
+    Of each chain go the last episodes, up to the first that stays. Return how many episodes that were.
     """
+    episodes, evaluations, topics = stays
     taken, whole = 0, set[tuple[Any, ...]]()
     for row in cursor.execute(sql.SELECT_LATER, (books.run, phase)).fetchall():
         number, of, mode, worker, environment, episode, digest, predecessor = row
         links = (of, mode, worker)
-        stays = episode <= episodes.get((*links, environment), -1)
-        if stays or links in whole or books.heads.get(links) != digest:
+        kept = episode <= episodes.get((*links, environment), -1)
+        if kept or links in whole or books.heads.get(links) != digest:
             whole.add(links)
             continue
         _take_back(cursor, books, number, (*links, environment), predecessor)
@@ -320,6 +320,9 @@ def withdraw_behind(
     for of, agent, number in cursor.execute(sql.SELECT_EVALUATIONS, (books.run, phase)).fetchall():
         if number > evaluations.get((of, agent), -1):
             cursor.execute(sql.DELETE_EVALUATION, (books.run, of, agent, number))
+    for of, mode, worker, last in cursor.execute(sql.SELECT_LAST_TOPICS, (books.run, phase)).fetchall():
+        if last > topics.get((of, mode, worker), 0):
+            cursor.execute(sql.DELETE_TOPICS, (books.run, of, mode, worker, topics.get((of, mode, worker), 0)))
     return taken
 
 

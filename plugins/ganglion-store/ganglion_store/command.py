@@ -220,8 +220,9 @@ def _migrate(settings: Settings) -> None:
 # What counts as a result, in the order in which it is digested, and the columns that do not count: wall-clock times
 # and places of files; the run's id never does. Of a model the digest of its arrays stands in place of the file.
 _TABLES = ("phases", "episodes", "steps", "actions", "signals", "evaluations", "brains", "bodies", "opponents",
-           "ratings")  # fmt: skip
-_LATER = ("bodies", "opponents", "ratings")  # a run without such rows has the digest from before there were any
+           "ratings", "topics")  # fmt: skip
+# A run without rows of these has the digest from before there were any.
+_LATER = ("bodies", "opponents", "ratings", "topics")
 _IGNORED = {"evaluations": {"run", "completed", "brain"}, "brains": {"run", "created", "path", "bytes"}}
 
 

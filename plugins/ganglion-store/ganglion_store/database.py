@@ -158,7 +158,7 @@ def _prepare_reading(path: Path, connection: sqlite3.Connection) -> None:
     connection.set_authorizer(_authorize)
 
 
-_WIDER = {"stored_steps": ("bodies",), "stored_actions": ("policy", "policy_version")}
+_WIDER = {"stored_steps": ("bodies",), "stored_actions": ("policy", "policy_version", "late_reward")}
 """Tables that had fewer columns in earlier revisions."""
 _LATER = ("stored_bodies", "stored_resets", "stored_opponents", "stored_ratings")
 """Tables that earlier revisions did not have."""

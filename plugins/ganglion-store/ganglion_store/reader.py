@@ -16,6 +16,7 @@ from sqlalchemy.types import Boolean
 from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
 from ganglion_store import schema
 from ganglion_store import statements as sql
+from ganglion_store.bodies import read
 from ganglion_store.database import connect_reading, path_of, told
 from ganglion_store.schema import SHOWN, Shown
 from ganglion_store.values import Declared, Key, declared_lists, named, unpack_plain
@@ -35,6 +36,8 @@ class SqlReader(StoreReader):
         self._connection = connect_reading(self._path)
         self._declared: dict[int, dict[Key, list[Declared]]] = {}  # of a run, read when the first of its lists is
         self._tables: dict[int, list[Any]] = {}  # the bodies of a run, likewise
+        # Those of an environment in a phase of a run: name by seat, and by position.
+        self._seats: dict[tuple[int, int, str], tuple[dict[int, str], dict[int, str]]] = {}
         self._file_verified = False
 
     def close(self) -> None:
@@ -137,11 +140,16 @@ class SqlReader(StoreReader):
         if run not in self._tables:
             with self._readable():
                 self._tables[run] = self._connection.execute(sql.SELECT_BODIES, (run,)).fetchall()
-        seats = [f"{row[1]}/{row[3]}" for row in self._tables[run] if row[0] == phase and row[2] == environment]
-        numbers = [int.from_bytes(bodies[at : at + 2], "little") for at in range(0, len(bodies), 2)]
-        if max(numbers, default=0) >= len(seats):
+        if (run, phase, environment) not in self._seats:
+            mine = [row for row in self._tables[run] if row[0] == phase and row[2] == environment]
+            names = {row[9]: f"{row[1]}/{row[3]}" for row in mine}
+            seats = [names[row[9]] for row in mine if not row[10]]
+            self._seats[run, phase, environment] = dict(enumerate(seats)), names
+        numbers, positions = read(bodies)
+        known = self._seats[run, phase, environment][positions]
+        if any(number not in known for number in numbers):
             raise StoreError(f"{self._path}: steps of environment {environment}, phase {phase}: unknown bodies")
-        return [one._replace(id=f"{one.id}[{seats[number]}]") for number in numbers for one in declared]
+        return [one._replace(id=f"{one.id}[{known[number]}]") for number in numbers for one in declared]
 
     def _keys(
         self, shown: Shown, table: str, runs: Sequence[str], columns: Sequence[str] | None, wide: bool

@@ -44,6 +44,7 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "steps": _typed(f"{_EPISODE} environment:text episode:count rows:rows blocks:flag"),
     "actions": _typed(f"{_EPISODE} agent:text episode:count rows:rows blocks:flag"),
     "bodies": _typed("phase:count rows:rows"),
+    "spawned": _typed("phase:count rows:rows"),
     "opponents": _typed("phase:count worker:count rows:rows"),
     "ratings": _typed("phase:count worker:count rows:rows"),
     "resets": _typed(f"{_EPISODE} environment:text entries:rows"),
@@ -56,6 +57,9 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "signal": _typed(
         "phase:count? worker:count? episode:count? step:count? signal:text issuer:text reason:text? data:plain "
         "round:count inner:count ordinal:count?"
+    ),
+    "topic": _typed(
+        "phase:count mode:text worker:count tick:count peer:text topic:text key:text value:plain number:count"
     ),
     "evaluation": _typed("phase:count agent:text number:count episode:count? metrics:map brain:text? completed:text?"),
     "brain": _typed(
@@ -152,12 +156,12 @@ ACTIONS = _row_kind(
     "body:count step:count tick:count? sensors:blob setpoints:blob proposed:blob? rewards:blob objective:number? "
     "terminated:flag truncated:flag statistics:blob?",
 )
-BODY_ACTIONS = _row_kind(  # of bodies: by which model they decided
+BODY_ACTIONS = _row_kind(  # of bodies: by which model they decided, and what fell due after their ends
     "actions",
     "agent",
     13,
     "body:count step:count tick:count? sensors:blob setpoints:blob proposed:blob? rewards:blob objective:number? "
-    "terminated:flag truncated:flag statistics:blob? policy:text policy_version:count?",
+    "terminated:flag truncated:flag statistics:blob? policy:text policy_version:count? late_reward:number?",
 )
 RESETS = _row_kind(
     "resets",
@@ -165,7 +169,7 @@ RESETS = _row_kind(
     6,
     "step:count tick:count? simtime_ticks:count? simtime_timestamp:text? sensors:blob bodies:blob?",
 )
-WIDTHS = {"steps": 11, "actions": 13, "resets": 6}
+WIDTHS = {"steps": 11, "actions": 14, "resets": 6}
 """How many columns the rows of a table have where they rest; those that a kind of rows does not have are NULL."""
 
 

@@ -104,7 +104,8 @@ segments = _table(
 
 # Rows are clustered by segment: reading an episode reads neighbouring pages, and no second index is written.
 # `world_state` is what a state transformer left in place; `bodies` are the numbers of those that took part, each of two
-# bytes, in a phase with bodies: then a value list has the values of each, one behind the other.
+# bytes, in a phase with bodies: then a value list has the values of each, one behind the other. If one of them was
+# spawned they are positions of eight bytes, the highest first, behind ff ff.
 steps = _table(
     "stored_steps",
     "segment:>segments* step:int* tick:big? simtime_ticks:big? simtime_timestamp:text? sensors:blob setpoints:blob "
@@ -120,11 +121,13 @@ resets = _table(
 )
 
 # The columns stand as in the records, the key as in the order of rows. `policy` is where the model comes from by which
-# a body decided, `policy_version` the number of its update, in a phase with bodies.
+# a body decided, `policy_version` the number of its update, in a phase with bodies. `late_reward` is what fell due for
+# its group after it had ended, at its last row.
 actions = _table(
     "stored_actions",
     "segment:>segments body:int step:int tick:big? sensors:blob setpoints:blob proposed:blob? rewards:blob "
-    "objective:real? terminated:flag truncated:flag statistics:blob? policy:text? policy_version:big?",
+    "objective:real? terminated:flag truncated:flag statistics:blob? policy:text? policy_version:big? "
+    "late_reward:real?",
     sa.PrimaryKeyConstraint("segment", "step", "body"),
     sqlite_with_rowid=False,
 )
@@ -165,10 +168,20 @@ incidents = _table(
 )
 
 # The bodies of a phase, in the order of agents, environments and numbers; `each`: they have episodes of their own.
+# Behind those of the document stand those that environments spawned (`dynamic`), for whose numbers 32 bits of the
+# position are.
 bodies = _table(
     "stored_bodies",
     "run:>runs* phase:int* position:int* agent:text environment:text body:int role:text? team:text? group:text? "
     "learn:flag policy:text dynamic:flag each:flag",
+    sqlite_with_rowid=False,
+)
+
+# What environments and agents told beside the steps, and what was set: `peer` is a uid; `value` is JSON. Numbers are
+# counted within a worker: what a run that went back says again has the same ones.
+topics = _table(
+    "stored_topics",
+    "run:>runs* phase:int* mode:text* worker:int* number:int* tick:big peer:text topic:text key:text value:text?",
     sqlite_with_rowid=False,
 )
 
@@ -200,7 +213,7 @@ points = _table(
 SEALED = ("runs", "phases", "declarations", "members", "signals", "brains", "evaluations", "incidents")
 """The tables whose rows are sealed when a run ends, in this order; episodes seal their own rows."""
 
-SEALED_OF_BODIES = ("bodies", "opponents", "ratings")
+SEALED_LATER = ("bodies", "opponents", "ratings", "topics")
 """Those that are sealed behind them where they have rows of a run."""
 
 
@@ -287,9 +300,10 @@ _EPISODE_ORDER = (
 )
 
 
-# Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first.
+# Bodies with episodes of their own are at the same step of equal ones: the first number, of two bytes, the lower first;
+# behind them those that were spawned, by their positions.
 def _body_order(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
-    return sa.func.substr(table.c.bodies, 2, 1), sa.func.substr(table.c.bodies, 1, 1)
+    return tuple(sa.func.substr(table.c.bodies, *part) for part in ((2, 1), (1, 1), (3, 8)))
 
 
 SHOWN: dict[str, Shown] = {
@@ -346,7 +360,7 @@ SHOWN: dict[str, Shown] = {
         | _columns(actions, "step tick sensors setpoints proposed rewards objective terminated truncated statistics")
         # Proposals are kept where filters changed them; elsewhere what was proposed is what was applied.
         | {"proposed": sa.func.coalesce(actions.c.proposed, actions.c.setpoints)}
-        | _columns(actions, "policy policy_version"),
+        | _columns(actions, "policy policy_version late_reward"),
         (*_EPISODE_ORDER, actions.c.step, actions.c.body, episodes.c.environment),
         decoded=VALUES | {"proposed": "actuator"},
         packed=frozenset({"statistics"}),
@@ -400,6 +414,12 @@ SHOWN: dict[str, Shown] = {
         (runs.c.number, bodies.c.phase, bodies.c.position),
     ),
     **{name: _of_play(table) for name, table in (("opponents", opponents), ("ratings", ratings))},
+    "topics": Shown(
+        _of_runs(topics),
+        RUN | _columns(topics, "phase mode worker tick peer topic key value"),
+        (runs.c.number, topics.c.phase, _evaluate_last(topics.c.mode), topics.c.worker, topics.c.number),
+        json=frozenset({"value"}),
+    ),
     "returns": Shown(
         _of_segments(returns),
         _agents(returns) | _columns(returns, "steps return objective"),

@@ -188,8 +188,8 @@ SEALED: Mapping[str, str] = sql.SELECT_ALL
 
 
 def sealed_of(connection: sqlite3.Connection | sqlite3.Cursor, run: int) -> Mapping[str, str]:
-    """Return the queries for what is sealed of a run: where it has bodies, these too, with how they played."""
-    more = sql.SEALED_OF_BODIES
+    """Return the queries for what is sealed of a run: where it has bodies or rows of topics, these too."""
+    more = sql.SEALED_LATER
     there = {name: query for name, query in more.items() if connection.execute(query, (run,)).fetchone() is not None}
     return {**SEALED, **there} if there else SEALED
 

@@ -83,7 +83,7 @@ def _sealed(name: str) -> str:
     left_out = {
         run,
         *([table.c.head] if name == "runs" else []),
-        *(keys if name not in ("phases", *schema.SEALED_OF_BODIES) else []),
+        *(keys if name not in ("phases", *schema.SEALED_LATER) else []),
     }
     columns = [column for column in table.columns if column not in left_out]
     return _sql(sa.select(*columns).where(run == sa.bindparam("run_")).order_by(*keys))
@@ -108,18 +108,28 @@ INSERT_STEP = _insert(schema.steps)
 INSERT_ACTION = _insert(schema.actions)
 INSERT_RESET = _insert(schema.resets)
 INSERT_BODY = _insert(schema.bodies)
+INSERT_SPAWNED = _sql(sqlite.insert(schema.bodies).values(_values(schema.bodies)).on_conflict_do_nothing())
 SELECT_BODIES = _select(
     schema.bodies,
-    "phase agent environment body role team group learn each",
+    "phase agent environment body role team group learn each position dynamic",
     *_equal(schema.bodies, "run"),
     order="phase position",
 )
-SEALED_OF_BODIES = {name: _sealed(name) for name in schema.SEALED_OF_BODIES}
+SEALED_LATER = {name: _sealed(name) for name in schema.SEALED_LATER}
 _play = {"opponents": schema.opponents, "ratings": schema.ratings}
 _PLACE = "run phase worker tick position"
 UPSERT_PLAY = {name: _upsert(table, _PLACE, table.columns.keys()[-1]) for name, table in _play.items()}
 SELECT_PLAY = {name: _select(table, table.columns.keys()[-1], *_equal(table, _PLACE)) for name, table in _play.items()}
 DELETE_PLAY = [_delete(t, *_equal(t, "run"), t.c.phase >= sa.bindparam("first")) for t in _play.values()]
+_t = schema.topics
+INSERT_TOPIC = _insert(_t)
+SELECT_TOPIC = _select(_t, "tick peer topic key value", *_equal(_t, "run phase mode worker number"))
+SELECT_LAST_TOPICS = _sql(
+    sa.select(_t.c.phase, _t.c.mode, _t.c.worker, sa.func.max(_t.c.number).label("last"))
+    .where(*_equal(_t, "run"), _t.c.phase >= sa.bindparam("first"))
+    .group_by(_t.c.phase, _t.c.mode, _t.c.worker)
+)
+DELETE_TOPICS = _delete(_t, *_equal(_t, "run phase mode worker"), _t.c.number > sa.bindparam("last"))
 INSERT_RETURN = _insert(schema.returns)
 INSERT_SIGNAL = _insert(_g, "number")
 INSERT_BRAIN = _insert(_b, "number")

@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ganglion.sdk.store import (
@@ -25,7 +26,17 @@ from ganglion.sdk.store import (
     StoreWriter,
 )
 from ganglion_store import statements as sql
-from ganglion_store.bodies import BodyTable, Row, action_rows, reset_rows, step_rows, table_of, timelines_of
+from ganglion_store.bodies import (
+    PAIR_BITS,
+    BodyTable,
+    Row,
+    action_rows,
+    reset_rows,
+    spawned_of,
+    step_rows,
+    table_of,
+    timelines_of,
+)
 from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
 from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS, RowKind, fields_of, to_json
@@ -142,9 +153,12 @@ class SqlWriter(StoreWriter):
         rows = self._connection.execute(sql.SELECT_DECLARATIONS, found)
         for key, declared in declared_lists(rows).items():
             self._declarations.add(key, declared)
-        for phase, *row, each in self._connection.execute(sql.SELECT_BODIES, found):
+        for phase, *row, each, position, dynamic in self._connection.execute(sql.SELECT_BODIES, found):
             table = self._bodies.setdefault(phase, BodyTable())
-            table.rows.append((row[0], row[1], row[2]))
+            if dynamic:
+                table.pairs[position >> PAIR_BITS] = (row[0], row[1])
+            else:
+                table.rows.append((row[0], row[1], row[2]))
             table.each |= {row[1]} if each else set()
         self._connection.execute(sql.DELETE_OPEN, found)
 
@@ -208,7 +222,7 @@ class SqlWriter(StoreWriter):
             for number, timeline, body, row in action_rows(entries, table, name, declared):
                 found.setdefault((Episode(phase, mode, worker, number, timeline), body), []).append(row)
         for (episode, whose), rows in found.items():
-            known = rows[0][-2] is not None
+            known = rows[0][-3] is not None
             rows_of = BODY_STEPS if kind == "body_steps" else BODY_ACTIONS if known else ACTIONS
             self._segment(writer, rows_of, name, episode, whose).take(rows)
 
@@ -231,6 +245,20 @@ class SqlWriter(StoreWriter):
             if phase not in there:
                 made = ((books.run, phase, i, *row[:7], row[8], False, row[7]) for i, row in enumerate(rows))
                 cursor.executemany(sql.INSERT_BODY, made)
+
+        self._pending.append(write)
+
+    def _on_spawned(self, fields: Sequence[Any]) -> None:
+        phase, given = fields
+        table = self._bodies.get(phase)
+        if table is None:
+            raise StoreError(f"record spawned: expected a record `bodies` of phase {phase} before")
+        rows = spawned_of(given)
+        table.pairs |= {row[0] >> PAIR_BITS: (row[1], row[2]) for row in rows}
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:  # another worker may have spawned its like
+            made = ((books.run, phase, *row[:8], row[9], True, row[8]) for row in rows)
+            cursor.executemany(sql.INSERT_SPAWNED, made)
 
         self._pending.append(write)
 
@@ -327,6 +355,20 @@ class SqlWriter(StoreWriter):
                     _compare(f"signal {ordinal}", found, row)
                     return
             cursor.execute(sql.INSERT_SIGNAL, (books.run, *row, ordinal))
+
+        self._pending.append(write)
+
+    def _on_topic(self, fields: Sequence[Any]) -> None:
+        phase, mode, worker, *row, value, number = fields
+
+        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+            key = (books.run, phase, mode, worker)
+            found = cursor.execute(sql.SELECT_TOPIC, (*key, number)).fetchone()
+            told = (*row, to_json(value))
+            if found is not None and tuple(found) != told:  # the run went back, and says something else from here on
+                cursor.execute(sql.DELETE_TOPICS, (*key, number - 1))
+            if found is None or tuple(found) != told:
+                cursor.execute(sql.INSERT_TOPIC, (*key, number, *told))
 
         self._pending.append(write)
 
@@ -507,10 +549,14 @@ class SqlWriter(StoreWriter):
         return self._take_back(lambda cursor, books: withdraw(cursor, books, phase))
 
     def withdraw_behind(
-        self, phase: int, episodes: Mapping[tuple[int, str, int, str], int], evaluations: Mapping[tuple[int, str], int]
+        self,
+        phase: int,
+        episodes: Mapping[tuple[int, str, int, str], int],
+        evaluations: Mapping[tuple[int, str], int],
+        topics: Mapping[tuple[int, str, int], int] = MappingProxyType({}),
     ) -> int:
         """Withdraw, from a phase on, what comes behind those named; see `StoreWriter.withdraw_behind`."""
-        return self._take_back(lambda cursor, books: withdraw_behind(cursor, books, phase, episodes, evaluations))
+        return self._take_back(partial(withdraw_behind, phase=phase, stays=(episodes, evaluations, topics)))
 
     def _take_back(self, work: Callable[[sqlite3.Cursor, Books], int]) -> int:
         if self._books.run is None:

@@ -44,8 +44,12 @@ class CountingEnvironment(Environment):
         truncate_at: It is truncated at t = truncate_at; default None, never. At both it terminates. Likewise.
         anonymous: True hides e, a, b: observation [0, episode, t, 0], reward t / 1000. Default False.
         verify: True raises ValueError where `answer` is not the checksum of the observation before. Default False.
-        crash_at: {episode, step}: end the process with exit status 3 in this step, before it is made; for tests of
-            lost processes. Default None.
+        events: [{after, spawn, retire}, ..]: with bodies, in each episode after that step of it, >= 1: the youngest
+            body of the agent `retire` that was spawned is gone, terminated, then one of the agent `spawn` comes, with
+            the next number, the greatest length, and readings as of this step. With episodes of each body those of the
+            first body that takes part count, and one that comes counts from 0. Default none.
+        crash_at: {episode, step}: end the process with exit status 3 in this step, before it is made; once per run: its
+            successor goes on. For tests of lost processes. Default None.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class CountingEnvironment(Environment):
         truncate_at: int | list[int | None] | None = None,
         anonymous: bool = False,
         verify: bool = False,
+        events: Sequence[Mapping[str, Any]] = (),
         crash_at: dict[str, int] | None = None,
     ) -> None:
         super().__init__()
@@ -63,10 +68,15 @@ class CountingEnvironment(Environment):
         self.length, self.truncate_at = self.lengths[0], self.cuts[0]
         self.anonymous = anonymous
         self.verify = verify
-        self.crash_at = crash_at
+        strange = [event for event in events if not _is_event(event)]
+        if strange:
+            text = "each of events is {after: n >= 1} with spawn, retire or both, which name agents"
+            raise ValueError(f"{text}, found {strange[0]!r}")
+        self.events = [dict(event) for event in events]
+        self.crash_at = None if int(os.environ.get("GANGLION_INCARNATION") or 0) > 1 else crash_at
         self.first = 0  # number of the episode that `start_environment` opened
         self.resets = 0
-        self.t = 0
+        self.t = self.static = 0
         # Of many bodies: steps and number of the episode of each, when each ends, b, and what each is paid for.
         self.times = self.numbers = self.ends = self.truncations = self.indices = np.zeros(0, np.int64)
         self.places = np.zeros(0)
@@ -87,19 +97,33 @@ class CountingEnvironment(Environment):
         """Begin the first episode."""
         self.first = self.episode
         count = len(self.bodies)
+        if self.events and not count:
+            raise ValueError("events: there are no bodies in this phase, so none can come or go")
         for name, given in (("length", self.lengths), ("truncate_at", self.cuts)):
             if len(given) not in (1, count or 1):
                 raise ValueError(
                     f"{name}: expected a number or one for each of {count or 1} bodies, found {len(given)}"
                 )
         self.times, self.numbers = np.zeros(count, np.int64), np.full(count, -1)
-        self.indices = np.array([body.b for body in self.bodies], np.int64)
-        shown = 0.0 if self.anonymous else 1.0
-        self.places = np.array([shown * (100 * body.a + 10 * self.index + body.b) for body in self.bodies])
-        self.ends = np.broadcast_to(np.array(self.lengths, np.int64), (count,)) if count else self.ends
-        cuts = np.array([-1 if cut is None else cut for cut in self.cuts], np.int64)
-        self.truncations = np.broadcast_to(cuts, (count,)) if count else self.truncations
+        self.static = count
+        self._look()
         return self._begin()
+
+    def _look(self) -> None:
+        """Know the bodies that have rows: those of the document, and behind them those that were spawned."""
+        count, more = len(self.bodies), len(self.bodies) - self.static
+        shown = 0.0 if self.anonymous else 1.0
+        self.indices = np.array([body.b for body in self.bodies], np.int64)
+        self.places = np.array([shown * (100 * body.a + 10 * self.index + body.b) for body in self.bodies])
+        cuts = [-1 if cut is None else cut for cut in self.cuts]
+        self.ends, self.truncations = (
+            np.concatenate([np.broadcast_to(np.array(given, np.int64), (self.static,)), np.full(more, other)])
+            for given, other in ((self.lengths, max(self.lengths)), (cuts, cuts[0] if len(cuts) == 1 else -1))
+        )
+        self.times, self.numbers = (
+            np.concatenate([one[:count], np.zeros(max(count - len(one), 0), np.int64)])
+            for one in (self.times, self.numbers)
+        )
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
         """Begin the next episode."""
@@ -138,8 +162,14 @@ class CountingEnvironment(Environment):
 
     def begin_batch(self, rows: np.ndarray[Any, Any], seeds: Sequence[int]) -> Mapping[str, np.ndarray[Any, Any]]:
         """Begin an episode of each of these bodies; the seeds have no influence."""
+        known = self.indices
+        if len(self.bodies) != len(known) or any(self.bodies[row].b != known[row] for row in rows.tolist()):
+            self._look()
+        born = [row for row in rows.tolist() if row >= len(known) or known[row] != self.indices[row]]
         self.times[rows] = 0
         self.numbers[rows] += 1
+        if born:
+            self.times[born], self.numbers[born] = (0, 0) if self.each else (self.t, self.numbers[0])
         return {"observation": self._observations(rows)}
 
     def update_batch(self, setpoints: Mapping[str, np.ndarray[Any, Any]]) -> StepBatch:
@@ -154,12 +184,29 @@ class CountingEnvironment(Environment):
         self.times[rows] += 1
         times = self.times[rows]
         terminated = times >= self.ends[rows]
-        return StepBatch(
+        found = StepBatch(
             readings={"observation": self._observations(rows)},
             rewards={"reward": self.places[rows] + times / 1000},
             terminated=terminated,
             truncated=~terminated & (times == self.truncations[rows]),
         )
+        if self.events and len(rows):
+            self.t = int(times[0])
+            self._happen(found, [event for event in self.events if event["after"] == self.t])
+        return found
+
+    def _happen(self, found: StepBatch, events: Sequence[Mapping[str, Any]]) -> None:
+        """Retire and spawn bodies."""
+        spawned = [(row, self.bodies[row]) for row in self.rows.tolist() if row >= self.static]
+        leaving: dict[tuple[str, int], Any] = {}
+        for agent in (event["retire"] for event in events if "retire" in event):
+            there = [body.b for _, body in spawned if body.agent == agent and (agent, body.b) not in leaving]
+            if there:
+                leaving[agent, max(there)] = "terminated"
+        coming: list[tuple[str, int]] = []
+        for agent in (event["spawn"] for event in events if "spawn" in event):
+            coming.append((agent, 1 + max([self.used.get(agent, -1), *(b for name, b in coming if name == agent)])))
+        found.retired, found.spawned = leaving or None, coming
 
     def save_state(self) -> dict[str, Any]:
         """Return what it counts."""
@@ -170,6 +217,8 @@ class CountingEnvironment(Environment):
         """Go on where `save_state` was called."""
         self.first, self.resets, self.t = (int(state[name]) for name in ("first", "resets", "t"))
         self.times, self.numbers = np.array(state["times"]), np.array(state["numbers"])
+        if self.bodies:
+            self._look()
 
     def _observations(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         found = np.zeros((len(rows), 4), np.int64)
@@ -205,6 +254,14 @@ class CountingEnvironment(Environment):
                     f"{self.uid}, episode {self.resets}, step {self.t + 1}: expected the answer {expected} to "
                     f"{self._observation().tolist()}, found {actuator.value}"
                 )
+
+
+def _is_event(event: Any) -> bool:
+    """Say whether this is something that happens: {after, spawn, retire}."""
+    if not isinstance(event, Mapping) or type(event.get("after")) is not int or event["after"] < 1:
+        return False
+    names = {key: name for key, name in event.items() if key != "after"}
+    return bool(names) and names.keys() <= {"spawn", "retire"} and {*map(type, names.values())} == {str}
 
 
 def _listed(given: Any) -> list[Any]:

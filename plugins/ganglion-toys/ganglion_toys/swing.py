@@ -25,7 +25,7 @@ class Swing(FunctionalEnvironment):
     A step is one of 0.05 s, and equals that of `pendulum` bit by bit.
 
     Params:
-        gravity: In m/s^2; default 10.
+        gravity: In m/s^2; default 10. A parameter `gravity` of its topics comes first.
         goal: The cosine from which on a pendulum has arrived; None, the default, has it balance on.
 
     Source: the pendulum of Gymnasium, turned by the half-angle form of the rotation (Cayley).
@@ -50,7 +50,8 @@ class Swing(FunctionalEnvironment):
     def get_action_results(self, last_states: Any, actions: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Return the states 0.05 s later, which are what is observed, too."""
         c, s, speed = last_states.values()
-        w = speed + (1.5 * self.gravity * s + 3.0 * actions["torque"]) * STEP_S
+        gravity = self.topics["parameters"].get("gravity", self.gravity)
+        w = speed + (1.5 * gravity * s + 3.0 * actions["torque"]) * STEP_S
         w = np.clip(w, -SPEED_LIMIT, SPEED_LIMIT)
         k = w * (STEP_S / 2.0)
         p, q = 1.0 - k * k, 1.0 + k * k

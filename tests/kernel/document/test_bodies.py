@@ -198,7 +198,19 @@ AEB = "      simulation: {name: aeb}\n"
             + AEB,
             "9:64: schedule.train.agents.ada.sensors.0: agent `ada` has no body in environment `moor`",
         ),
-        (HEAD + "      simulation: {name: aeb, params: {mode: free}}\n", "not built yet: `mode: free`"),
+        (
+            HEAD + "      simulation: {name: aeb, params: {mode: free}}\n",
+            "10:46: schedule.train.simulation.params.mode: `mode: free` needs `sync: async` in `phase_config`, it is",
+        ),
+        (
+            HEAD + "      phase_config: {sync: lockstep}\n      simulation: {name: aeb, params: {mode: free}}\n",
+            "10:28: schedule.train.phase_config.sync: `mode: free` needs `sync: async` in `phase_config`, found",
+        ),
+        (HEAD + "      simulation: {name: aeb, params: {lead: 2}}\n", "`lead` needs `mode: free`"),
+        (
+            HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
+            "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
+        ),
         (HEAD + "      recovery: {on_loss: restart}\n" + AEB, "not built yet: `on_loss: restart`"),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],
@@ -209,6 +221,17 @@ def test_documents_with_bodies_are_refused_at_their_place(read: READ, text: str,
 
     assert plan is None
     assert any(expected in str(fault) for fault in faults), [str(fault) for fault in faults]
+
+
+@pytest.mark.parametrize(("end", "count"), [("all", 1), ("any", 2), ("{environment: lake}", 2)])
+def test_it_is_told_that_last_steps_are_not_reproducible(read: READ, end: str, count: int) -> None:
+    """Where free environments go on until an end is noticed, that is said beside what `sync: async` says."""
+    text = HEAD.replace("ada/1", "ada/0") + "      phase_config: {sync: async}\n"
+    plan, faults = read(text + f"      simulation: {{name: aeb, params: {{mode: free, lead: 2, end: {end}}}}}\n")
+    assert plan is not None, faults
+
+    assert (True, 2) == (plan.phases[0].free, plan.phases[0].lead)
+    assert count == sum("not reproducible" in str(fault) for fault in faults)
 
 
 RULES = "      bodies: {num: 2, rules: [{match: {agent: ada, body: 1}, policy: %s}%s]}\n" + AEB

@@ -48,7 +48,7 @@ CASES = [
     ("uid: u\nseed: -1\nrun_config: {condition: c}\nschedule: x", ["2:7: seed: expected an integer >= 0, found the number -1", "4:11: schedule: expected a list, found the text 'x'"]),
     ("uid: u\nseed: 123456789012345678901234567890\nrun_config: {condition: c}\nschedule: []\nversion: [1]", ["5:10: version: expected text, found a list"]),
     (WHOLE % "bodies: {num: 2}", []),
-    (WHOLE % "bodies: {dynamic: [{agent: a}]}", ["4:36: schedule.one.bodies.dynamic: not built yet: bodies that an environment spawns"]),
+    (WHOLE % "bodies: {dynamic: [{agent: a}]}", ["4:37: schedule.one.bodies.dynamic.0: missing key `environment`", "4:37: schedule.one.bodies.dynamic.0: missing key `max`"]),
     (WHOLE % "bodies: {rules: [{match: {body: x}, policy: pol}]}", ["4:50: schedule.one.bodies.rules.0.match.body: expected an integer or a list of integers, found the text 'x'", "4:62: schedule.one.bodies.rules.0.policy: expected one of latest, frozen, pool, found the text 'pol'; did you mean `pool`?"]),
     (WHOLE % "environments: [{environment: {uid: e}, clock: {period: 0}}]", ["4:73: schedule.one.environments.e.clock.period: expected an integer >= 1, found the number 0"]),
     (WHOLE % "environments: [{environment: {uid: e}, episode_end: none, max_steps: ~}]", ["4:70: schedule.one.environments.e.episode_end: expected all, any, each, environment or {body: <agent>/<b>}, found the text 'none'"]),

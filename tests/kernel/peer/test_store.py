@@ -46,9 +46,9 @@ class FakeWriter:
         episode = record[5] if type(record[5]) is int else record[5][0][0]
         return episode in self.open_episodes
 
-    def withdraw_behind(self, phase: int, episodes: Any, evaluations: Any) -> int:
+    def withdraw_behind(self, phase: int, episodes: Any, evaluations: Any, topics: Any) -> int:
         """Take back what comes behind."""
-        self.log.append(("behind", phase, dict(episodes), dict(evaluations)))
+        self.log.append(("behind", phase, dict(episodes), dict(evaluations), dict(topics)))
         return 0
 
     def heads(self) -> dict[str, Any] | None:
@@ -297,7 +297,8 @@ def test_what_its_journal_does_not_tell_of_is_withdrawn(journaled: Taped) -> Non
     """At the end of the journal, once, and before the bus is joined: all that was sealed behind it."""
     sealed = [["episode", 0, "train", 0, None, n, 1, True, False, "environment", 1] for n in range(3)]
     evaluation = ["evaluation", 0, "ada", 1, 3, {}, None, "now"]
-    journaled.batch(ONE, 1, [["phase", 0, "p", "train", "running", None], *sealed[:2], evaluation])
+    topics = [["topic", 0, "train", 1, tick, "lake", "log", "", "said", tick] for tick in (1, 2)]
+    journaled.batch(ONE, 1, [["phase", 0, "p", "train", "running", None], *sealed[:2], evaluation, *topics])
     journaled.host._shorten_at_bytes = 1
     journaled.batch(ONE, 2, [["phase", 1, "q", "train", "running", None]])
     journaled.batch(TWO, 1, [["episode", 1, "train", 1, "grid", 4, 1, True, False, "environment", 1]])
@@ -306,7 +307,7 @@ def test_what_its_journal_does_not_tell_of_is_withdrawn(journaled: Taped) -> Non
     [at] = [n for n, entry in enumerate(journaled.writer.log) if entry[0] == "behind"]
 
     kept = {(0, "train", 0, ""): 1, (1, "train", 1, "grid"): 4}
-    assert ("behind", 0, kept, {(0, "ada"): 1}) == journaled.writer.log[at]
+    assert ("behind", 0, kept, {(0, "ada"): 1}, {(0, "train", 1): 2}) == journaled.writer.log[at]
     assert "commit" not in journaled.writer.log[:at]
     assert journaled.writer.log.count("commit") == 1
 

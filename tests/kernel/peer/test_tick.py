@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ganglion.peer.step.tick import Clock, Over, Timelines, closed_flags
+from ganglion.peer.step.tick import Clock, Over, Pace, Timelines, closed_flags
 from ganglion.wire.messages import TERMINATED, TRUNCATED
 
 NONE = np.zeros(0, np.int64)
@@ -46,6 +46,37 @@ def play(core: Timelines, lengths: list[int]) -> tuple[dict[str, list[int]], lis
     for number in range(len(core.clocks)):
         over += core.close(number, "truncated: phase end")
     return ticks, over
+
+
+@pytest.mark.parametrize(
+    ("lead", "order"),
+    [
+        (None, "slow fast fast fast fast fast fast fast"),
+        (1, "slow fast fast late fast fast slow late"),
+        (3, "slow fast fast fast fast slow late fast"),
+    ],
+)
+def test_whoever_is_too_far_ahead_waits(lead: int | None, order: str) -> None:
+    """The fastest that may step steps; it is less than `lead` ticks ahead of the slowest that is not spent."""
+    pace = Pace([Clock("fast"), Clock("slow", 3), Clock("late", 2, 1), Clock("over")], lead)
+    spent, found = [False, False, False, True], ["slow"]
+    pace.step(1)
+    while len(found) < len(order.split()):
+        number = next(e for e in range(3) if pace.may_step(e, spent))
+        pace.step(number)
+        found.append(("fast", "slow", "late")[number])
+
+    assert order == " ".join(found)
+
+
+def test_one_environment_has_those_who_decide_of_all() -> None:
+    """Who decides in one environment is who decides in it among all."""
+    core = timelines(Clock("a"), Clock("b"), bodies=[0, 0, 1, 1, 1], period=[1, 2, 1, 3, 2], offset=[0, 1, 2, 0, 1])
+    for step in range(7):
+        core.step[:], core.alive[:] = step, [True, step != 3, True, step < 5, True]
+        together = core.deciding([0, 1])
+
+        assert together.tolist() == [*core.deciding([0]).tolist(), *core.deciding([1]).tolist()]
 
 
 NORTH = Clock("north", 2, 0, budget_episodes=3)

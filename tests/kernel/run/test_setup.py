@@ -160,7 +160,7 @@ def test_controllers_are_told_of_clocks_and_bodies(kit: Any) -> None:
         tuple(row[key] for key in ("agent", "environment", "b", "a")) for row in message.bodies
     ]
     assert [{**asdict(body), "policy": "latest"} for body in phase.bodies] == [
-        {key: value for key, value in row.items() if key != "a"} for row in message.bodies
+        {key: value for key, value in row.items() if key != "a"} | {"most": 0} for row in message.bodies
     ]
     assert ("moor", False) == (message.end, message.mends)
 

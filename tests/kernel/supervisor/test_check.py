@@ -70,7 +70,7 @@ def test_parameters_that_a_constructor_refuses_are_faults(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("params", "text"),
-    [({}, ""), ({"mode": "free"}, "mode: free is not built yet, expected barrier"), ({"mood": 1}, "")],
+    [({}, ""), ({"mode": "fast"}, "mode: expected barrier or free, found 'fast'"), ({"mood": 1}, "")],
 )
 def test_controllers_of_bodies_are_made(tmp_path: Path, params: dict[str, Any], text: str) -> None:
     """What one says of its parameters is a fault; one whose phase has no bodies is not made, nor one not taken."""
@@ -81,6 +81,35 @@ def test_controllers_of_bodies_are_made(tmp_path: Path, params: dict[str, Any], 
     phase["bodies"] = []
 
     assert ([("error", 9, f"controller `aeb`: {text}")] if text else []) == _said(advise(tree))
+
+
+@pytest.mark.parametrize(
+    ("ends", "budgets", "end", "ended"),
+    [
+        ("max_episodes", [None, None], "all", False),
+        ("vanilla", [3, None], "all", False),
+        ("max_episodes", [3, None], "any", True),
+        ("max_episodes", [None, 3], "hill", False),
+        ("max_episodes", [None, 3], "moor", True),
+        ("max_episodes", [3, 3], "all", True),
+        ("environment", [None, None], "all", True),
+    ],
+)
+def test_limits_of_episodes_end_no_phase_with_bodies(
+    tmp_path: Path, ends: str, budgets: list[int | None], end: str, ended: bool
+) -> None:
+    """They say what budgets say: without these a phase that nothing else can end is refused at its condition."""
+    worlds = [
+        EnvironmentPlan(uid, PluginPlan("dummy"), params={"max_iter": 7}, budget_episodes=budget)
+        for uid, budget in zip(("hill", "moor"), budgets, strict=True)
+    ]
+    tree = _plan(tmp_path, PluginPlan("max_steps", {"steps": 3}), worlds, ends=ends, episodes=None)
+    [phase] = tree["phases"]
+    phase["bodies"] = [{"agent": "ada", "environment": uid, "b": 0} for uid in ("hill", "moor")]
+    phase |= {"end": end, "controller": {**phase["controller"], "name": "aeb"}}
+    text = f"nothing can end phase `one`: with bodies `{ends}` say no more than budgets, which are missing"
+
+    assert ([] if ended else [("error", 7, text)]) == _said(advise(tree))
 
 
 def test_what_signatures_tell_is_told_once(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ KNOWN = {
     "environment.start": {"run", "phase", "phase_name", "mode", "worker", "uid", "params", "seed", "episode_seed",
                           "stream", "episode_stream", "plugin", "bodies", "each", "index"},
     "environment.update": {"setpoints", "actuators", "rows"},
-    "environment.reset": {"episode", "seed", "stream", "state"},
+    "environment.reset": {"episode", "seed", "stream", "state", "each"},
 }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ class Hill:
         state = {"drawn": 0}
         if self.breaks("state.goes-on") and body.get("state") is not None and self.drawn == 1:  # a fresh process
             self.place += 0.5
-        count = 1 if self.breaks("bodies.reset") else self.bodies
+        count = 1 if self.breaks("bodies.reset") and "each" not in body else self.bodies
         return {"readings": [[self.place]] * count, "rewards": rewards, "ticks": 0, "state": state}
 
     def update(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def age() -> Callable[[Path, int], None]:
     """Return a function that makes a store one of an earlier revision."""
 
     def change(path: Path, revision: int) -> None:
-        columns = {"stored_actions": ", policy TEXT, policy_version BIGINT"}
+        columns = {"stored_actions": ", policy TEXT, policy_version BIGINT, late_reward FLOAT"}
         columns |= {"stored_steps": ", bodies BLOB"} if revision < 4 else {}
         connection = sqlite3.connect(path, isolation_level=None)
         for (view,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():

@@ -375,6 +375,7 @@ STEPS, ACTIONS = ["body_steps", 0, "train", 0, "lake", [step(1)]], ["body_action
         (changed(ACTIONS, 9, None), "flags: expected 2 numbers of u1"),
         (changed(ACTIONS, 10, [None]), "statistics: expected 2 entries, found"),
         ([*ACTIONS[:5], [[*action(0), ["pool"], None]]], "policy: expected text, or 2 texts, found"),
+        ([*ACTIONS[:5], [[*action(0), "latest", None, b"1"]]], "late rewards: expected 2 numbers of <f8"),
         ([*ACTIONS[:5], [[*action(0), "latest", b"1"]]], "policy_version: expected 2 numbers of <i8"),
         ([*shown(0)[:5], [[0, 0]]], "resets: expected entries of 7 fields, found"),
         ([*shown(0)[:5], [[*reset(0)[:5], None, b"1"]]], "expected 8 bytes of 1 values as declared, found 1"),

@@ -16,7 +16,7 @@ DOCUMENTED = {
     "rewards terminated truncated world_state",
     "resets": "run phase mode worker environment episode step tick simtime_ticks simtime_timestamp sensors",
     "actions": "run phase mode worker agent environment body episode step tick sensors setpoints proposed rewards "
-    "objective terminated truncated statistics policy policy_version",
+    "objective terminated truncated statistics policy policy_version late_reward",
     "signals": "run phase worker episode step signal issuer reason data",
     "brains": "run phase agent tag episode updates created bytes sha256 path",
     "evaluations": "run phase agent number episode metrics brain completed",
@@ -25,6 +25,7 @@ DOCUMENTED = {
     "bodies": "run phase agent environment body role team group learn policy dynamic",
     "opponents": "run phase worker tick agent environment body version",
     "ratings": "run phase worker tick agent environment body rating",
+    "topics": "run phase mode worker tick peer topic key value",
     "returns": "run phase mode worker agent environment body episode steps return objective",
     "points": "run experiment point row repetition seed state reason factors digest",
 }

@@ -9,4 +9,8 @@ def test_all_tables_of_a_run_are_sealed_or_belong_to_episodes() -> None:
     tables = {word.removeprefix("CREATE TABLE stored_").split()[0] for word in sql.CREATE if "TABLE s" in word}
     of_episodes = {"episodes", "segments", "steps", "resets", "actions", "returns"}
 
-    assert tables == set(SEALED) | {"bodies", "opponents", "ratings"} | of_episodes | {"ledger", "seals", "points"}
+    assert tables == set(SEALED) | {"bodies", "opponents", "ratings", "topics"} | of_episodes | {
+        "ledger",
+        "seals",
+        "points",
+    }

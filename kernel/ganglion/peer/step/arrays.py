@@ -167,4 +167,5 @@ def state_of(batch: StepBatch, sensors: Layout, rewards: Layout) -> EnvironmentS
         simtime=batch.simtime,
         terminated=flag_of("terminated", batch.terminated),
         truncated=flag_of("truncated", batch.truncated),
+        over=batch.over,
     )

@@ -19,6 +19,8 @@ Array = NDArray[Any]
 BUDGET = "truncated: budget"
 _MOST = 2**62
 _NOBODY: Array = np.zeros(0, np.int64)  # one array for all: no view of another one, which a snapshot would refuse
+Spawned = tuple[Array, Array]
+"""Rows of bodies that an environment spawns, and their numbers b."""
 BETWEEN = {"repeat": 0, "noop": 1, "zero": 2}
 """What is applied between the decisions of a body."""
 
@@ -42,7 +44,7 @@ class Over(NamedTuple):
     """Describe an episode that is over; `row` is its body with `each`, None where it is the environment's.
 
     `closed` are the rows of bodies that lived until its end: their last transitions are truncated. One that is `lost`
-    counts for nobody.
+    counts for nobody. `b` is the number of the body then: its row may be another one's afterwards.
     """
 
     environment: int
@@ -53,6 +55,7 @@ class Over(NamedTuple):
     reason: str
     closed: Array
     lost: bool = False
+    b: int = -1
 
 
 class Timelines:
@@ -63,10 +66,14 @@ class Timelines:
         environment: The number of its environment, per row.
         period, offset: Of the decisions of each row.
         end: `all`, `any`, or the uid of the environment whose spent budget ends the phase.
+        numbers: The b of each row; -1 of a row for bodies that are spawned.
 
     Attributes:
         tick: The running one.
-        rows: Environment -> its rows, ascending.
+        rows: Environment -> its rows: those of bodies that are there from the begin, then those of others, ascending.
+        static: Environment -> the former.
+        b: The number of the body that has a row, -1 where nobody has been yet, per row.
+        spare: Whether a row is for bodies that are spawned.
         alive: Whether a body takes part in a running episode, per row.
         fresh: Whether a body has not decided in its episode yet, per row.
         step: Steps of the episode of a body, per row.
@@ -76,11 +83,23 @@ class Timelines:
     """
 
     def __init__(
-        self, clocks: Sequence[Clock], environment: Array, period: Array, offset: Array, end: str = "all"
+        self,
+        clocks: Sequence[Clock],
+        environment: Array,
+        period: Array,
+        offset: Array,
+        end: str = "all",
+        numbers: Array | None = None,
     ) -> None:
         self.clocks, self.end, self.tick = list(clocks), end, 0
         self.environment = environment
-        self.rows = [np.flatnonzero(environment == e) for e in range(len(clocks))]
+        self.rows = self.static = [np.flatnonzero(environment == e) for e in range(len(clocks))]
+        self.b = np.zeros(len(environment), np.int64) if numbers is None else numbers.astype(np.int64)
+        self.spare = self.b < 0
+        self.dynamic = bool(self.spare.any())
+        if self.dynamic:
+            self.static = [rows[~self.spare[rows]] for rows in self.rows]
+            self.rows = [np.concatenate([rows[~self.spare[rows]], rows[self.spare[rows]]]) for rows in self.rows]
         self._period, self._offset = period, offset
         self._always = bool((period == 1).all() and (offset == 0).all())
         count = len(environment)
@@ -92,7 +111,7 @@ class Timelines:
 
     STATE = (
         *("tick", "alive", "fresh", "step", "episode", "_made", "spent"),
-        *("steps", "episodes", "_steps_made", "more", "more_of"),
+        *("steps", "episodes", "_steps_made", "more", "more_of", "b"),
     )
 
     def state(self) -> dict[str, Any]:
@@ -129,7 +148,7 @@ class Timelines:
         """Return the rows that decide before the step of these environments, ascending."""
         if len(due) == 1:
             rows = self.rows[due[0]]
-            rows = rows[self.alive[rows]]
+            rows = np.sort(rows[self.alive[rows]]) if self.dynamic else rows[self.alive[rows]]
             if not self._always:
                 since = self.step[rows] - self._offset[rows]
                 rows = rows[(since >= 0) & (since % self._period[rows] == 0)]
@@ -148,8 +167,8 @@ class Timelines:
 
     # -- what an answer ends ------------------------------------------------------------------------------------------
     def begin(self, environment: int) -> None:
-        """Begin an episode of all bodies of an environment; with `each` of those whose budget is not spent."""
-        rows, clock = self.rows[environment], self.clocks[environment]
+        """Begin an episode of the bodies of an environment; with `each` of those whose budget is not spent."""
+        rows, clock = self.static[environment], self.clocks[environment]
         if clock.end != "each":
             self.episode[rows] = self.episodes[environment]
         else:
@@ -157,8 +176,8 @@ class Timelines:
         self._begin(rows)
 
     def _unspent(self, environment: int) -> Array:
-        """Say of each body of an environment with `each` whether its budget allows more steps."""
-        rows, clock = self.rows[environment], self.clocks[environment]
+        """Say of each body of the document, with `each`, whether its budget allows more steps."""
+        rows, clock = self.static[environment], self.clocks[environment]
         episodes, steps = clock.budget_episodes or _MOST, clock.budget_steps or _MOST
         found: Array = (self.episode[rows] - self.more_of[rows] < episodes) & (self._made[rows] < steps)
         return found
@@ -169,7 +188,8 @@ class Timelines:
         There is a number for each body.
         """
         rows, clock = self.rows[environment], self.clocks[environment]
-        budget = None if clock.budget_episodes is None else (clock.budget_episodes + self.more_of[rows]).tolist()
+        more = np.where(self.spare[rows], 0, self.more_of[rows])  # who is spawned has the budget as it is
+        budget = None if clock.budget_episodes is None else (clock.budget_episodes + more).tolist()
         found = {"max_steps": clock.max_steps, "budget_steps": clock.budget_steps, "budget_episodes": budget}
         return {**found, "episodes": self.episode[rows].tolist(), "made": self._made[rows].tolist()}
 
@@ -191,20 +211,45 @@ class Timelines:
         self.alive[rows] = self.fresh[rows] = True
         self.step[rows] = 0
 
-    def take(self, environment: int, rows: Array, flags: Array, own: int, begun: Array) -> list[Over]:
+    def take(
+        self, environment: int, rows: Array, flags: Array, own: int, begun: Array, spawned: Spawned | None = None
+    ) -> list[Over]:
         """Take a step: the flags of these rows, the environment's own, and the rows that begin anew within the step.
 
         Bodies that ended, or whose episode is over, live no longer; with `each` those that begin anew live again.
+        `spawned` are bodies that live from now on, unless the episode of their environment ends with this step.
         """
         self.step[rows] += 1
         self._made[rows] += 1
         ended = rows[flags != 0] if flags.any() else rows[:0]
         self.alive[ended] = False
         if self.clocks[environment].end == "each":
-            return self._take_each(environment, ended, flags[flags != 0], begun)
+            over = self._take_each(environment, ended, flags[flags != 0], begun)
+            if spawned is not None:
+                self._spawn(environment, spawned)
+            return over
         self.steps[environment] += 1
         self._steps_made[environment] += 1
-        return self._take_all(environment, ended, flags[flags != 0], own)
+        over = self._take_all(environment, ended, flags[flags != 0], own, spawned is not None)
+        if spawned is not None and not over:
+            self._spawn(environment, spawned)
+        return over
+
+    def free(self, environment: int, ended: Array, begun: Array) -> Array:
+        """Return the rows that are free for bodies that a step spawns, in which these ended and these began anew."""
+        spare = self.rows[environment][len(self.static[environment]) :]
+        lives = self.alive[spare] & ~np.isin(spare, ended) | np.isin(spare, begun)
+        return spare[~lives]
+
+    def _spawn(self, environment: int, spawned: Spawned) -> None:
+        rows, self.b[spawned[0]] = spawned
+        each = self.clocks[environment].end == "each"
+        if each and self.spent[environment]:
+            return
+        self.episode[rows] = 0 if each else self.episodes[environment]
+        self._made[rows] = 0
+        self._begin(rows)
+        self.step[rows] = 0 if each else self.steps[environment]
 
     def _take_each(self, environment: int, ended: Array, flags: Array, begun: Array) -> list[Over]:
         clock = self.clocks[environment]
@@ -218,16 +263,20 @@ class Timelines:
                     reason = f"truncated: max_steps {steps}"
                 elif self._made[row] == clock.budget_steps:
                     reason = BUDGET
-            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, _NOBODY))
+            b = int(self.b[row])
+            found.append(Over(environment, row, int(self.episode[row]), steps, terminated, reason, _NOBODY, b=b))
         self.episode[ended] += 1
         self._begin(begun)
-        self.spent[environment] = not self.alive[self.rows[environment]].any()
+        spent = not self.alive[self.static[environment]].any()
+        if spent and self.dynamic:  # the others have no budgets by which the phase could end
+            found += self.close(environment, BUDGET)
+        self.spent[environment] = spent
         return found
 
-    def _take_all(self, environment: int, ended: Array, flags: Array, own: int) -> list[Over]:
+    def _take_all(self, environment: int, ended: Array, flags: Array, own: int, spawned: bool) -> list[Over]:
         clock, steps = self.clocks[environment], self.steps[environment]
         spent = self._steps_made[environment] == clock.budget_steps
-        meant = self._satisfying(environment, ended, flags, own)
+        meant = self._satisfying(environment, ended, flags, own, spawned)
         if meant is not None:
             terminated = bool(meant & TERMINATED)
             reason = "terminated" if terminated else "truncated: environment"
@@ -241,12 +290,12 @@ class Timelines:
         self.spent[environment] = spent or self.episodes[environment] - self.more[environment] == clock.budget_episodes
         return [over]
 
-    def _satisfying(self, environment: int, ended: Array, flags: Array, own: int) -> int | None:
+    def _satisfying(self, environment: int, ended: Array, flags: Array, own: int, spawned: bool) -> int | None:
         """Return the flags of those whose end satisfies the rule of the environment in this step, None if it is not."""
         end = self.clocks[environment].end
         if end == "environment":
             return own or None
-        if end == "any" or (end == "all" and not self.alive[self.rows[environment]].any()):
+        if end == "any" or (end == "all" and not spawned and not self.alive[self.rows[environment]].any()):
             met = flags
         elif type(end) is int:
             met = flags[ended == end]
@@ -279,9 +328,10 @@ class Timelines:
             self.more[environment] += lost
             return [self._close(environment, False, reason, lost)]
         begun = living[(self.step[living] > 0) | (lost & ~self.fresh[living])]
+        numbers = np.stack([begun, self.episode[begun], self.step[begun], self.b[begun]], 1).tolist()
         found = [
-            Over(environment, r, int(self.episode[r]), int(self.step[r]), False, reason, np.array([r]), lost)
-            for r in begun.tolist()
+            Over(environment, row, episode, steps, False, reason, np.array([row]), lost, b)
+            for row, episode, steps, b in numbers
         ]
         self.alive[living] = False
         self.episode[begun] += 1
@@ -318,6 +368,16 @@ class Pace:
         """Take note of a step."""
         self.at[environment] += self._periods[environment]
 
+    def join(self) -> None:
+        """Have all step next behind the last step of any."""
+        last = max(map(self.since, range(len(self.at))))
+        for environment, period in enumerate(self._periods):
+            self.at[environment] += -((self.at[environment] - last) // period) * period
+
+    def since(self, environment: int) -> int:
+        """Return the tick behind the last step of an environment."""
+        return max(0, self.at[environment] - self._periods[environment] + 1)
+
     def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
         """Say whether an environment may step next; those that are `spent` hold up nobody."""
         if self.lead is None:
@@ -331,5 +391,6 @@ def closed_flags(flags: Array, rows: Array, over: Sequence[Over]) -> Array:
     closed = [one.closed for one in over if len(one.closed)]
     if not closed:
         return flags
-    found: Array = np.where(np.isin(rows, np.concatenate(closed)), flags | TRUNCATED, flags)
+    # A row whose body has ended may be that of a spawned one by now, which was closed.
+    found: Array = np.where((flags == 0) & np.isin(rows, np.concatenate(closed)), np.uint8(TRUNCATED), flags)
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ganglion.sdk import Box, EnvironmentState, Reward, RewardInformation, StateTransformer
+from ganglion.sdk import Box, Brain, EnvironmentState, Muscle, Reward, RewardInformation, StateTransformer
 
 
 class Pays(Reward):
@@ -94,3 +94,44 @@ class ShiftsAll(Shifts):
     def transform_batch(self, step: Any) -> Any:
         """Show all that take part."""
         return replace(step, readings={uid: values + self.by for uid, values in step.readings.items()})
+
+
+class Notices(Muscle):
+    """Set how many decisions there were, times ten, and note what was applied last."""
+
+    def setup(self) -> None:
+        """Begin to count."""
+        self.count = 0
+
+    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
+        """Decide."""
+        if len(self.memory):
+            self.add_statistics("muscle", float(self.memory.tail(1).applied_setpoints.values[0][0]))
+        self.count += 1
+        actuators_available[0].value = 10 * self.count
+        return actuators_available
+
+
+class NoticesAll(Notices):
+    """Do the same for all bodies at once."""
+
+    batched = True
+
+    def propose_batch(self, batch: Any) -> Any:
+        """Decide."""
+        if self.count:
+            last = 10 * self.count if batch.applied is None else batch.applied[0, 0]
+            self.add_statistics("muscle", float(last))
+        self.count += 1
+        return np.full((len(batch.bodies), 1), 10 * self.count)
+
+
+class Hears(Brain):
+    """Note what was applied last, and what was decided."""
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        """Note."""
+        row = self.memory.tail(1)
+        if len(row):
+            self.add_statistics("brain", float(row.applied_setpoints.values[0][0]), allow_overwrite=True)
+            self.add_statistics("decided", float(row.actuator_setpoints.values[0][0]), allow_overwrite=True)

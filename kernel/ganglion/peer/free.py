@@ -1,0 +1,341 @@
+"""Free environments: a worker of a phase with bodies in which each waits for the muscles of its bodies alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ganglion.peer.conversation import Pending
+from ganglion.peer.decision import heard
+from ganglion.peer.step.layout import writable_copy
+from ganglion.peer.step.tick import Array, Over, Pace
+from ganglion.peer.ticks import Asked, Sent, Sums, Ticks
+from ganglion.peer.world import Phase
+from ganglion.wire.messages import TERMINATED, TRUNCATED, Act, Acted, Boundary, EnvironmentUpdated, Verdict
+
+
+class _Mail:
+    """What an agent is asked, one message at a time.
+
+    Attributes:
+        waiting: Places of bodies that decide in the next message.
+        asked: The message that is under way.
+        sent: Messages so far.
+        wanted: Number of the newest message for which somebody waits.
+        swaps: Whether it is to decide by another model before its next message.
+        busy: Whether something is under way.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[Array] = []
+        self.asked: Asked | None = None
+        self.sent = self.wanted = 0
+        self.swaps = self.busy = False
+
+
+class _Course:
+    """Where an environment is within its tick."""
+
+    def __init__(self) -> None:
+        self.awaits: dict[int, int] = {}  # number of an agent -> that of its message, before the next step
+        self.deciding = np.zeros(0, np.int64)  # rows that decide before that
+        self.sent: tuple[Array | None, list[Array]] | None = None  # who takes part in it, and what is applied
+
+
+class _Closing:
+    """An episode that is over, until all its agents have heard of it: number of an agent -> that of its message."""
+
+    def __init__(self, over: Over, awaits: dict[int, int], sums: Sums) -> None:
+        self.over, self.awaits, self.sums = over, awaits, sums
+
+
+class FreeTicks(Ticks):
+    """Run one worker's part of a phase, each environment on its own virtual ticks: phase + n * period.
+
+    An environment asks the muscles of its bodies, steps and begins anew, whatever the others do. A muscle has one
+    message at a time: bodies of several environments that wait while it is busy are in its next one. What is done
+    follows from the order in which answers come, and from nothing else. Before a signal, or the end, all environments
+    finish their steps and stand at a boundary.
+
+    Args:
+        lead: How many ticks an environment may be ahead of the slowest unfinished one; None: any.
+        listens: Whether the governor is told of episodes: evaluations or conditions of the phase go by them.
+    """
+
+    def __init__(self, phase: Phase, verdict: Verdict, lead: int | None, listens: bool) -> None:
+        super().__init__(phase, verdict)
+        self._listens = listens
+        self._pace = Pace(self.core.clocks, lead)
+        self._mail = [_Mail() for _ in self.agents]
+        self._courses = [_Course() for _ in self.worlds]
+        self._agents_of = [[self.agents.index(link.agent) for link in world.links] for world in self.worlds]
+        self._standing = [world.number for world in self.worlds]  # at a boundary
+        self._pendings: dict[int, Pending] = {}
+        self._flights: dict[int, tuple[str, int]] = {}  # serial -> kind, number of the agent or environment
+        self._closing: list[_Closing] = []
+        self._begun = self._finished = False
+
+    # -- state --------------------------------------------------------------------------------------------------------
+    def state(self) -> dict[str, Any]:
+        """Return all that a successor needs, with the calls that are under way."""
+        mail = [
+            [m.waiting, None if m.asked is None else list(m.asked[2:]), m.sent, m.wanted, m.swaps, m.busy]
+            for m in self._mail
+        ]
+        courses = [[c.awaits, c.deciding, None if c.sent is None else list(c.sent)] for c in self._courses]
+        flights = [[serial, *flight, self._pendings[serial].as_asked()] for serial, flight in self._flights.items()]
+        closing = [[list(one.over), one.awaits, one.sums] for one in self._closing]
+        own = {"at": list(self._pace.at), "mail": mail, "courses": courses, "flights": flights, "closing": closing}
+        return {**super().state(), **own, "stands": [self._standing, self._begun, self._finished]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        super().restore(state)
+        self._pace.at = list(state["at"])
+        self._standing, self._begun, self._finished = state["stands"]
+        for agent, mail, (waiting, asked, *rest) in zip(self.agents, self._mail, state["mail"], strict=True):
+            mail.waiting, (mail.sent, mail.wanted, mail.swaps, mail.busy) = list(waiting), rest
+            mail.asked = None if asked is None else Asked(agent, Act([]), *asked)
+        for course, (awaits, deciding, step) in zip(self._courses, state["courses"], strict=True):
+            course.awaits, course.deciding = dict(awaits), writable_copy(deciding)
+            course.sent = None if step is None else (step[0], step[1])
+        self._flights = {serial: (kind, number) for serial, kind, number, _ in state["flights"]}
+        again = self.phase.participant.ask_again
+        self._pendings = {serial: again(serial, asked) for serial, _, _, asked in state["flights"]}
+        self._closing = [_Closing(Over(*over), dict(awaits), dict(sums)) for over, awaits, sums in state["closing"]]
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+    def again(self, verdict: Verdict) -> None:
+        """Begin one more evaluation: all stand behind the last tick that any has made."""
+        self._pace.join()
+        self._standing, self._finished = [world.number for world in self.worlds], False
+        super().again(verdict)
+
+    def tick(self) -> bool:
+        """Take what is answered next, and ask what follows; say whether the worker's part goes on."""
+        if not self._flights:  # all stand, or are done
+            if self._begun:
+                self._finish_tick()
+            else:
+                self._begun = True
+                self._renew()
+            return self._ending is None
+        participant = self.phase.participant
+        for serial in participant.first(self._pendings):
+            (kind, number), pending = self._flights.pop(serial), self._pendings.pop(serial)
+            [answer] = participant.gather([pending])
+            if kind == "act":
+                self._decided(number, answer)
+            elif kind == "update":
+                self._stepped(number, pending, answer)
+            elif kind == "reset":
+                self.core.tick = self._pace.since(number)
+                self._take_reset(self.worlds[number], answer)
+                self._ask_for(number)
+            elif kind == "swap":
+                self._mail[number].busy = False
+                self._swapped(self.agents[number], answer)
+        self._go_on()
+        return True
+
+    def _fly(self, kind: str, number: int, pending: Pending) -> None:
+        pending.carried = True
+        self._flights[pending.serial], self._pendings[pending.serial] = (kind, number), pending
+
+    def _renew(self) -> None:
+        """Let all go on that stand."""
+        standing, self._standing = sorted(self._standing), []
+        for number in standing:
+            self._advance(number)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Let go on whom the slowest has come near, tell the governor what it waits for, and ask idle muscles."""
+        if self._pace.lead is not None and self._standing and not self._rests:
+            standing, self._standing = self._standing, []
+            for number in standing:
+                self._advance(number)
+        phase = self.phase
+        reports = None if phase.setup.evaluation else self.take_reports()
+        if reports and self._listens:
+            report = Boundary(phase.setup.worker, phase.tick, self.step, False, [], [], ended=reports)
+            self._fly("report", 0, phase.participant.ask(phase.governor, "governor.boundary", report, None))
+        if self._play is not None:
+            for place in self._play.due():
+                self._mail[self.agents.index(self._play.agents[place])].swaps = True
+        for number, mail in enumerate(self._mail):
+            if not mail.busy and (mail.wanted > mail.sent or (self.agents[number].ends and self._is_done(number))):
+                self._ask_agent(number)
+
+    @property
+    def _rests(self) -> bool:
+        """Say whether all are to come to a boundary, and nobody leaves it."""
+        phase = self.phase
+        return bool(self._finished or phase.signals or self._wishes) or phase.steps_left is not None
+
+    def _tick_of(self, environment: int) -> int:
+        return self._pace.at[environment]
+
+    # -- an agent -----------------------------------------------------------------------------------------------------
+    def _is_done(self, number: int) -> bool:
+        """Say whether an agent has nothing more to decide: what it is to be told goes alone."""
+        return not self._rests and all(self.core.spent[link.world.number] for link in self.agents[number].links)
+
+    def _ask_agent(self, number: int) -> None:
+        """Send an idle muscle what waits for it, or have it decide by another model before that."""
+        agent, mail, play = self.agents[number], self._mail[number], self._play
+        mail.busy = True
+        if mail.swaps and play is not None:
+            mail.swaps = False
+            self._fly("swap", number, self._ask_swap(play, play.agents.index(agent)))
+            return
+        places = np.sort(np.concatenate([np.zeros(0, np.int64), *mail.waiting]))
+        mail.waiting, mail.asked = [], self._asked(agent, places)
+        if self._sourced:
+            [mail.asked] = self._seated([mail.asked])
+        mail.sent += 1
+        self._fly("act", number, self._ask(agent, mail.asked.message, 0))
+
+    def _decided(self, number: int, answer: Acted) -> None:
+        """Take the answer of a muscle; environments that wait for nobody else step."""
+        agent, mail = self.agents[number], self._mail[number]
+        asked, mail.asked, mail.busy = mail.asked, None, False
+        assert asked is not None
+        if self.phase.programs:
+            [answer] = heard([agent.actor], [answer], [len(asked.deciding)])
+        at = np.array(self._pace.at)[self.core.environment[agent.rows]]
+        self.core.tick = int(at[asked.places].max())
+        self._complete(asked, answer)
+        self._settle_told(number)
+        self._seal_over()
+        if len(asked.deciding):
+            self._decide(agent, asked.deciding, answer)
+            agent.tick[asked.deciding] = at[asked.deciding]
+        for environment, course in enumerate(self._courses):
+            if course.awaits.get(number, mail.sent + 1) <= mail.sent:
+                del course.awaits[number]
+                if not course.awaits:
+                    self._step_now(environment)
+
+    # -- an environment -----------------------------------------------------------------------------------------------
+    def _arrive(self, number: int) -> None:
+        """Let an environment leave a boundary as soon as it has come there, unless all come to rest."""
+        if self._rests and not self.core.spent[number]:
+            self._standing.append(number)
+        else:
+            self._advance(number)
+
+    def _advance(self, number: int) -> None:
+        """Let an environment leave a boundary, if it is not too far ahead: it begins anew, or its bodies decide."""
+        core = self.core
+        if core.spent[number]:
+            self._finished = core.finished
+        elif not self._pace.may_step(number, core.spent):
+            self._standing.append(number)
+        elif core.open(number):
+            self._ask_for(number)
+        else:
+            self._fly("reset", number, self._ask_reset(self.worlds[number]))
+
+    def _ask_for(self, number: int) -> None:
+        """Have the bodies of an environment decide before its next step, and hear how its last episode ended."""
+        course = self._courses[number]
+        for one in self._closing:
+            if one.over.environment == number:
+                course.awaits |= one.awaits
+        course.deciding = self.core.deciding([number])
+        for of_agent in self._agents_of[number]:
+            agent, mail = self.agents[of_agent], self._mail[of_agent]
+            mine = course.deciding[agent.among(course.deciding)]
+            if len(mine):
+                mail.waiting.append(agent.places_of(mine))
+                course.awaits[of_agent] = mail.sent + 1
+            mail.wanted = max(mail.wanted, course.awaits.get(of_agent, 0))
+        if not course.awaits:
+            self._step_now(number)
+
+    def _step_now(self, number: int) -> None:
+        self.step += 1
+        self.phase.hooks.step = self.step
+        course = self._courses[number]
+        sent = self._step(self.worlds[number], course.deciding, (*self._base, self.step, 0))
+        course.sent = (sent.places, sent.setpoints)
+        self._fly("update", number, sent.pending)
+
+    def _stepped(self, number: int, pending: Pending, answer: EnvironmentUpdated) -> None:
+        """Take the step of an environment, and let it go on."""
+        phase, course, tick = self.phase, self._courses[number], self._pace.at[number]
+        assert course.sent is not None
+        sent, course.sent = Sent(self.worlds[number], pending, *course.sent), None
+        self.core.tick = tick
+        self._take(sent, answer, tick + 1)
+        self._pace.step(number)
+        self._seal_over()
+        phase.tick += 1
+        if pending.since_s >= phase.tell_s:
+            phase.tell_steps(0, self.step, pending.since_s)
+        self._arrive(number)
+
+    # -- episodes that are over ---------------------------------------------------------------------------------------
+    def _seal_over(self) -> None:
+        """Record the episodes of which all their agents have heard; those of a worker that is cut short too."""
+        over, self._over = self._over, []
+        self._closing += map(self._closing_of, over)
+        if not self._closing:
+            return
+        for one in self._closing if self._closed else ():
+            for number in list(one.awaits):
+                self._settle(one, number)
+        sealed = [one for one in self._closing if not one.awaits]
+        if sealed:
+            self._closing = [one for one in self._closing if one.awaits]
+            self._record_over([one.over for one in sealed], [one.sums for one in sealed])
+
+    def _closing_of(self, over: Over) -> _Closing:
+        """Return an episode with the agents that are still to hear of it; what the others got is known."""
+        found = _Closing(over, {}, {})
+        for number in self._agents_of[over.environment]:
+            agent, mail = self.agents[number], self._mail[number]
+            if any(self._is_of(number, places, over) for places, *_ in agent.ends):
+                found.awaits[number] = mail.sent + 1
+            elif mail.asked is not None and self._is_of(number, _ends_of(mail.asked), over):
+                found.awaits[number] = mail.sent
+            else:
+                self._settle(found, number)
+        return found
+
+    def _is_of(self, number: int, places: Array, over: Over) -> bool:
+        """Say whether an episode is that of any of these bodies of an agent."""
+        rows = self.agents[number].rows[places]
+        return bool(
+            (rows == over.row if over.row is not None else self.core.environment[rows] == over.environment).any()
+        )
+
+    def _settle_told(self, number: int) -> None:
+        """Take note that an agent has answered its last message."""
+        for one in self._closing:
+            if number in one.awaits and one.awaits[number] <= self._mail[number].sent:
+                self._settle(one, number)
+
+    def _settle(self, closing: _Closing, number: int) -> None:
+        """Take what the bodies of an agent got in an episode, all of which is known."""
+        closing.awaits.pop(number, None)
+        for name, found in self._sums(closing.over, self.agents[number]).items():
+            known = closing.sums.get(name, [0, 0.0, 0])
+            closing.sums[name] = [one + more for one, more in zip(known, found, strict=True)]
+
+    def _tell_ends(self) -> None:
+        self._seal_over()
+        for agent, mail in zip(self.agents, self._mail, strict=True):
+            mail.sent += bool(agent.ends)
+        super()._tell_ends()
+        for number in range(len(self.agents)):
+            self._settle_told(number)
+        self._seal_over()
+
+
+def _ends_of(asked: Asked) -> Array:
+    found: Array = asked.places[asked.flags & (TERMINATED | TRUNCATED) != 0]
+    return found

@@ -1,0 +1,329 @@
+"""Topic: what environments and muscles tell and are told beside the steps: parameters, statistics, logs, messages."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from ganglion.errors import AuthorError
+from ganglion.limits import INTEGER_MAX, TOPIC_BINS, TOPIC_KEYS, TOPIC_MESSAGES, TOPIC_VALUE_BYTES, UID_BYTES
+
+SETTINGS = ("parameters", "engine")
+TOPICS = (*SETTINGS, "stats", "log")
+"""The topics that everybody has; others are named by the class attribute `TOPICS` of environments and muscles."""
+
+How = Literal["mean", "last", "sum", "histogram"]
+HOW: tuple[How, ...] = ("mean", "last", "sum", "histogram")
+Entry = list[Any]
+"""What travels: topic, key, value, and whom it is for, how it is gathered, or who says it; all may be empty."""
+
+
+class Message(NamedTuple):
+    """Be what another one said: by its uid, or by `operator`."""
+
+    key: str
+    value: Any
+    sender: str
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+def travelling(topic: str, key: Any, value: Any) -> Any:
+    """Return a value as it travels: numbers, text, booleans, None, and lists and maps of these; arrays become lists.
+
+    Raises:
+        AuthorError: It cannot travel, is too large, or the key is no short text; topic and key are named.
+    """
+    where = f"topic {topic}, key {key!r:.60}"
+    if not isinstance(key, str) or len(key.encode(errors="replace")) > UID_BYTES:
+        raise AuthorError(f"{where}: expected text of at most {UID_BYTES} bytes as a key (uid_bytes)")
+    found = _plain(value, where)
+    size_bytes = len(json.dumps(found, ensure_ascii=False))
+    if size_bytes > TOPIC_VALUE_BYTES:
+        raise AuthorError(
+            f"{where}: expected at most {TOPIC_VALUE_BYTES} bytes (topic_value_bytes), found {size_bytes}"
+        )
+    return found
+
+
+def _plain(value: Any, where: str) -> Any:
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf" and value.size <= TOPIC_VALUE_BYTES:
+        value = value.tolist()
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {str(key): _plain(part, where) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part, where) for part in value]
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and abs(value) <= INTEGER_MAX:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    found = f"a {type(value).__name__}" if not isinstance(value, int | float) else repr(value)
+    raise AuthorError(f"{where}: {found} cannot travel; expected finite numbers, text, lists and maps of these")
+
+
+def draw(form: Any, rng: Generator) -> Any:
+    """Return the value of a setting of a document: drawn, if it is a map that says how, else the value itself.
+
+    `{uniform: [low, high]}`, `{gaussian: [mean, deviation]}`, `{multirange: [[low, high], ...]}`: uniform within one of
+    these, each as likely.
+    """
+    if not isinstance(form, Mapping):
+        return form
+    ((how, given),) = form.items()
+    if how == "gaussian":
+        return float(rng.normal(*given))
+    low, high = given if how == "uniform" else given[int(rng.integers(len(given)))]
+    return float(rng.uniform(low, high))
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Gather the numbers of one key: all that their mean, sum, last or histogram needs."""
+
+    how: str
+    count: int = 0
+    total: float = 0.0
+    last: float = 0.0
+    bins: dict[str, int] = field(default_factory=dict)  # number with two significant digits -> how often
+
+    def add(self, numbers: Sequence[float]) -> None:
+        """Take numbers, at least one."""
+        self.count += len(numbers)
+        self.total += math.fsum(numbers)
+        self.last = numbers[-1]
+        if self.how == "histogram":
+            for number in numbers:
+                name = f"{number:.1e}"
+                self.bins[name] = self.bins.get(name, 0) + 1
+
+    def merge(self, told: Sequence[Any]) -> None:
+        """Take what another one has gathered since."""
+        count, total, last, bins = told
+        self.count, self.total, self.last = self.count + count, self.total + total, last
+        for name, times in bins.items():
+            self.bins[name] = self.bins.get(name, 0) + times
+
+    @property
+    def told(self) -> list[Any]:
+        """Return all of it as it travels."""
+        return [self.count, self.total, self.last, dict(self.bins)]
+
+    @property
+    def value(self) -> Any:
+        """Return what is recorded."""
+        if self.how == "histogram":
+            return [[number, self.bins[name]] for number, name in sorted((float(name), name) for name in self.bins)]
+        return {"mean": self.total / self.count, "sum": self.total, "last": self.last}[self.how]
+
+
+# -- topics -----------------------------------------------------------------------------------------------------------
+class Topic:
+    """Be one topic of an environment or a muscle; see `Topics`."""
+
+    def __init__(self, name: str, topics: Topics) -> None:
+        self.name, self._topics = name, topics
+
+    def _say(self, key: Any, value: Any, more: str | None = None) -> None:
+        self._topics.say([self.name, key, travelling(self.name, key, value), more or ""])
+
+
+class Settings(Topic):
+    """Hold values by key, which the document sets, an operator, another participant, or this one itself.
+
+    `parameters` say what the world is, `engine` how it is run: how fast, how it is drawn. Those that the document draws
+    are drawn anew for each episode, from the seed of the run; a key that was set since keeps its value.
+    """
+
+    def __init__(self, name: str, topics: Topics) -> None:
+        super().__init__(name, topics)
+        self._values: dict[str, Any] = {}
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Return all values by key, read-only."""
+        return MappingProxyType(self._values)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or the default; it changes between two calls of the object's hooks only."""
+        return self._values.get(key, default)
+
+    def set(self, key: str, value: Any, to: str | None = None) -> None:
+        """Set a key for all that follows, here or of another participant of this worker.
+
+        Args:
+            key: Text.
+            value: Numbers, text, lists and maps of these.
+            to: Uid of an environment or name of an agent; it acts with what that one is asked next. None: here, at
+                once.
+        """
+        self._say(key, value, to)
+        if to is None:
+            self._values[key] = travelling(self.name, key, value)
+
+    def hear(self, message: Message) -> None:
+        """Take a value from outside."""
+        self._values[message.key] = message.value
+
+
+class Stats(Topic):
+    """Gather numbers by key; each key gives one row when an episode ends in which its participant took part."""
+
+    def __init__(self, name: str, topics: Topics) -> None:
+        super().__init__(name, topics)
+        self._gathered: dict[str, Gathered] = {}
+
+    def add(self, key: str, value: ArrayLike, how: How = "mean") -> None:
+        """Take one number, or an array of them, such as one of each body.
+
+        Args:
+            key: Text; the same `how` each time.
+            value: Finite.
+            how: What is recorded of all: their `mean`, `sum`, the `last`, or a `histogram`, a list of pairs: a number
+                of two significant digits, and how often it came.
+        """
+        travelling(self.name, key, None)
+        try:
+            numbers = np.asarray(value, np.float64).ravel().tolist()
+        except (TypeError, ValueError):
+            numbers = [math.nan]
+        if how not in HOW or not all(map(math.isfinite, numbers)):
+            what = f"finite numbers, found {value!r:.60}" if how in HOW else f"one of {', '.join(HOW)}, found {how!r}"
+            raise AuthorError(f"topic {self.name}, key {key!r:.60}: expected {what}")
+        if not numbers:
+            return
+        found = self._gathered.setdefault(key, Gathered(how))
+        if found.how != how:
+            raise AuthorError(f"topic {self.name}, key {key!r:.60}: expected {found.how} as before, found {how}")
+        found.add(numbers)
+        if len(self._gathered) > TOPIC_KEYS:
+            raise AuthorError(f"topic {self.name}: expected at most {TOPIC_KEYS} keys (topic_keys), found more")
+        if len(found.bins) > TOPIC_BINS:
+            text = f"expected at most {TOPIC_BINS} bins (topic_bins), found more"
+            raise AuthorError(f"topic {self.name}, key {key!r:.60}: {text}")
+        self._topics.due = True
+
+    def told(self) -> list[Entry]:
+        """Return what was gathered as it travels."""
+        return [[self.name, key, one.told, one.how] for key, one in self._gathered.items()]
+
+    def restore(self, told: Sequence[Entry]) -> None:
+        """Have gathered what was `told`, and nothing else."""
+        self._gathered = {}
+        for _, key, value, how in told:
+            self._gathered[key] = Gathered(how)
+            self._gathered[key].merge(value)
+
+
+class Log(Topic):
+    """Take text; each gives a row."""
+
+    def write(self, text: str, key: str = "") -> None:
+        """Record a line, with a key to find it by."""
+        self._say(key, str(text))
+
+
+class Channel(Topic):
+    """Carry messages of a topic that a plugin names, between those of a worker whose classes name it.
+
+    A message of a muscle is there in the next call of an environment's hook, of the same tick, and one of an
+    environment in the next of a muscle's.
+    """
+
+    def __init__(self, name: str, topics: Topics) -> None:
+        super().__init__(name, topics)
+        self.messages: Sequence[Message] = ()
+        """What has come with the running call; other calls find other messages."""
+
+    def send(self, key: str, value: Any, to: str | None = None) -> None:
+        """Send to the environment or agent of this name, or to all others of the worker who name the topic."""
+        self._say(key, value, to)
+
+    def hear(self, message: Message) -> None:
+        """Take a message."""
+        self.messages = (*self.messages, message)
+
+
+_KINDS: dict[str, type[Topic]] = {**dict.fromkeys(SETTINGS, Settings), "stats": Stats, "log": Log}
+
+
+class Topics:
+    """Hold the topics of one environment or muscle by name: `self.topics["stats"].add("height", 1.5)`.
+
+    `parameters` and `engine` are `Settings`, `stats` gathers numbers, `log` takes text; a topic that the class
+    attribute `TOPICS` names is a `Channel`. What is said travels with the answer that the object gives next, and is
+    recorded in the table `topics` with the tick.
+
+    Attributes:
+        due: Whether something is to be told.
+        heard: Whether messages of channels came with the running call.
+    """
+
+    def __init__(self, own: Sequence[str] = ()) -> None:
+        given: Any = own
+        if isinstance(given, str) or any(not isinstance(name, str) or not name or name in TOPICS for name in given):
+            raise AuthorError(f"TOPICS: expected names beside {', '.join(TOPICS)}, found {own!r:.80}")
+        self.due = self.heard = False
+        self._said: list[Entry] = []
+        self._topics = {name: _KINDS.get(name, Channel)(name, self) for name in (*TOPICS, *own)}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._topics:
+            raise AuthorError(f"there is no topic {name!r:.60}; expected one of {', '.join(self._topics)}")
+        return self._topics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._topics)
+
+    def say(self, entry: Entry) -> None:
+        """Keep what travels with the next answer."""
+        if len(self._said) >= TOPIC_MESSAGES:
+            text = f"expected at most {TOPIC_MESSAGES} messages in one answer (topic_messages), found more"
+            raise AuthorError(f"topic {entry[0]}: {text}")
+        self._said.append(entry)
+        self.due = True
+
+    def pop(self) -> list[Entry] | None:
+        """Return what is to travel now; None if there is nothing."""
+        said, stats = self._said, self["stats"]
+        said += stats.told()
+        stats.restore(())
+        self._said, self.due = [], False
+        return said or None
+
+    def hear(self, entries: Sequence[Entry] | None) -> None:
+        """Take what came with a call, instead of the messages of the call before."""
+        for former in self._topics.values() if self.heard else ():
+            if isinstance(former, Channel):
+                former.messages = ()
+        self.heard = False
+        for name, key, value, sender in entries or ():
+            topic = self._topics.get(name)  # one that the class does not name is not for it
+            if isinstance(topic, Settings | Channel):
+                topic.hear(Message(key, value, sender))
+                self.heard = self.heard or isinstance(topic, Channel)
+
+    def parts(self) -> dict[str, Any]:
+        """Return all of its objects by name, which an author may have as attributes."""
+        return {"topics": self, **{f"topic {name}": topic for name, topic in self._topics.items()}}
+
+    def state(self) -> list[Any]:
+        """Return what a successor needs between two calls."""
+        settings = {name: dict(self[name].values) for name in SETTINGS}
+        return [settings, [list(entry) for entry in self._said], self["stats"].told()]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Go on where `state` was taken."""
+        settings, said, gathered = state
+        self.hear([[name, key, value, ""] for name, values in settings.items() for key, value in values.items()])
+        self._said = [list(entry) for entry in said]
+        self["stats"].restore(gathered)
+        self.due = bool(said or gathered)

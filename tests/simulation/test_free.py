@@ -1,0 +1,237 @@
+"""Phases whose environments wait for nobody: their rows are those of common ticks, whoever comes first or is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
+
+from ganglion.peer import renewal
+from ganglion.peer.free import FreeTicks
+
+DOCUMENT = """
+uid: free
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - environment: {{uid: lake, name: counting, params: {{length: [4, 2, 7, 3]}}}}
+          clock: {{period: 2}}
+          budget: {{episodes: {lake}}}
+          episode_end: {rule}
+        - environment: {{uid: moor, name: counting, params: {{length: 9}}}}
+          budget: {{steps: {moor}}}
+          episode_end: {end}
+          max_steps: 5
+        - environment: {{uid: fen, name: counting, params: {{length: 6, truncate_at: 4, verify: true}}}}
+          clock: {{period: 3, phase: 1}}
+          budget: {{episodes: 3}}
+      agents:
+        - {{name: ada, brain: {brain}, muscle: echo}}
+        - {{name: bob, brain: none, muscle: random}}
+        - {{name: cyd, brain: none, muscle: echo}}
+      bodies:
+        product: custom
+        num: {{ada: {{lake: 2, moor: 1}}, bob: {{lake: 2, moor: 2}}, cyd: {{moor: 1, fen: 1}}}}
+        rules: {rules}
+      phase_config: {{mode: train, worker: {workers}, conditions: {conditions}, sync: {sync}}}
+      simulation: {{name: aeb, params: {{{params}}}}}
+"""
+GIVEN = {"lake": 6, "moor": 30, "rule": "all", "end": "each", "brain": "none", "rules": "[]", "workers": 1}
+GIVEN |= {"conditions": "[]", "params": "mode: free", "sync": "async"}
+BARRIER = {"params": "mode: barrier", "sync": "lockstep"}
+LATE = (
+    "[{match: {agent: bob}, decision: {period: 3, phase: 1, between: noop}}, "
+    "{match: {agent: cyd, environment: moor}, decision: {period: 4, phase: 3}}, {match: {body: 1}, learn: false}]"
+)
+TABLES = ("episodes", "resets", "steps", "actions", "bodies")
+
+
+def text_of(**given: Any) -> str:
+    """Return the document with what is given in place of what is usual."""
+    return DOCUMENT.format(**{**GIVEN, **given})
+
+
+def sets(outcome: Outcome) -> dict[str, list[str]]:
+    """Return the rows of a run that finished, of each table in an order of their own."""
+    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
+    return {name: sorted(map(repr, outcome.tables[name])) for name in TABLES}
+
+
+SLOW: dict[str, Any] = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
+DRAWN = {
+    "workers": st.integers(1, 2),
+    "brain": st.sampled_from(["none", "log"]),
+    "rule": st.sampled_from(["all", "any", "each", "{body: bob/0}"]),
+    "end": st.sampled_from(["all", "each"]),
+    "rules": st.sampled_from(["[]", LATE]),
+    "params": st.sampled_from(["mode: free", "mode: free, lead: 1", "mode: free, lead: 5"]),
+    "seed": st.integers(0, 2**32),
+}
+
+
+def is_common(results: Path, seed: int, **given: Any) -> None:
+    """Assert that free environments make the rows of common ticks."""
+    barrier = simulate(text_of(**{**given, **BARRIER}), 1, results)
+
+    assert sets(barrier) == sets(simulate(text_of(**given), seed, results))
+
+
+@settings(max_examples=6, **SLOW)
+@given(**DRAWN)
+def test_free_environments_make_the_rows_of_common_ticks(results: Path, **drawn: Any) -> None:
+    """Whoever comes first: the rows of environments that do not interact are those of `barrier`, as sets."""
+    is_common(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(**DRAWN)
+def test_many_free_environments_make_the_rows_of_common_ticks(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    is_common(results, **drawn)
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
+
+
+def kill(role: str, simulation: Simulation) -> None:
+    """Kill a process of this role, by the schedule's own dice."""
+    names = sorted(p.name for p in simulation.processes[1:] if p.lives and p.name.split("/")[1] == role)
+    if names:
+        simulation.kill(simulation.schedule.random.choice(names))
+
+
+def survives(results: Path, seed: int, role: str, share: float, **given: Any) -> None:
+    """Assert that a run from which one process is killed makes the rows of common ticks."""
+    text = text_of(**given)
+    barrier = simulate(text_of(**{**given, **BARRIER}), 1, results)
+    length = Simulation(read(text), seed, results, stored=False).carry_out().events
+    lossy = Simulation(read(text), seed, results, Disturbance([(int(share * length), partial(kill, role))])).carry_out()
+
+    assert sets(barrier) == sets(lossy)
+
+
+@pytest.fixture
+def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have journals begun anew wherever they can be; return how many calls were under way where one went on."""
+    for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("JOURNAL_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
+        monkeypatch.setattr(renewal, name, value)
+    found: list[int] = []
+    restore = FreeTicks.restore
+
+    def counted(self: FreeTicks, state: Any) -> None:
+        restore(self, state)
+        found.append(len(state["flights"]))
+
+    monkeypatch.setattr(FreeTicks, "restore", counted)
+    return found
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_loss_does_not_show(role: str, results: Path, carried: list[int]) -> None:
+    """Whoever is killed: its successor goes on from what it heard, in whatever order, and no row is lost or double."""
+    survives(results, 11, role, 0.6, workers=2, brain="log", rules=LATE)
+
+    assert (role == "controller") == (sum(carried) > 0), "a journal begins anew while calls are under way"
+
+
+@pytest.mark.long
+@settings(max_examples=300, suppress_health_check=[*HealthCheck], phases=SLOW["phases"])
+@given(role=st.sampled_from(ROLES), share=st.floats(0.0, 1.0), **DRAWN)
+def test_many_losses_do_not_show(results: Path, carried: list[int], **drawn: Any) -> None:
+    """The same at other moments."""
+    survives(results, **drawn)
+
+
+# -- ends -------------------------------------------------------------------------------------------------------------
+AVERAGE = "[{name: agent_objective, params: {ada: {phase_avg2: 5}}}]"
+
+
+def whole(outcome: Outcome) -> list[Any]:
+    """Return worker, environment, episode and reason of episodes; those of environments have all their steps."""
+    key = itemgetter("worker", "environment", "episode")
+    episodes = outcome.tables["episodes"]
+    own = {row["environment"] for row in episodes if "[" not in row["environment"]}
+    counted = Counter(key(row) for row in outcome.tables["steps"] if row["environment"] in own)
+    assert counted == {key(row): row["steps"] for row in episodes if row["environment"] in own}
+    assert all(row["terminated"] != row["truncated"] for row in episodes)
+    return [(*key(row), row["reason"]) for row in episodes]
+
+
+@pytest.mark.parametrize("end", ["any", "{environment: moor}"])
+def test_an_end_is_noticed_while_others_step(end: str, results: Path) -> None:
+    """All environments finish the steps that they are in; who has a budget left is closed as truncated."""
+    outcome = simulate(text_of(params=f"mode: free, end: {end}", lake=2, moor=3, workers=2), 3, results)
+    sets(outcome)
+    reasons = {(worker, uid): reason for worker, uid, _, reason in whole(outcome) if uid.startswith("fen")}
+
+    assert "budget" == outcome.tables["phases"][0]["reason"]
+    assert {"truncated: phase end"} == set(reasons.values())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_condition_of_the_phase_ends_it_in_all_workers(workers: int, results: Path) -> None:
+    """The governor hears of episodes as they end, and whoever runs on is told to stop; the signal is recorded once."""
+    given = {"lake": 999, "moor": 9999, "end": "all", "conditions": AVERAGE, "workers": workers}
+    outcome = simulate(text_of(**given), 5, results)
+    sets(outcome)
+    [signal] = outcome.tables["signals"]
+
+    assert ("STOP_PHASE", "condition:agent_objective", None) == tuple(signal[k] for k in ("signal", "issuer", "worker"))
+    assert "truncated: phase end" in {reason for _, _, _, reason in whole(outcome)}
+    assert set(range(workers)) == {row["worker"] for row in outcome.tables["episodes"]}
+
+
+LATER = 300  # events that a pause lasts, at least
+SIGNALS = ["RESET", "RESTART", "PAUSE", "STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN"]
+ORDERS = st.lists(
+    st.tuples(st.floats(0.0, 1.0), st.sampled_from(SIGNALS), st.sampled_from([None, None, 0, 1])),
+    min_size=1,
+    max_size=3,
+)
+
+
+def send(signal: str, worker: int | None, simulation: Simulation) -> None:
+    """Send an operator's signal."""
+    simulation.keeper.signal(signal, worker)
+
+
+def obeys(results: Path, seed: int, orders: Any, **given: Any) -> None:
+    """Assert that a run ends whatever operators signal, and that its episodes are whole."""
+    plan = read(text_of(**given))
+    length = Simulation(plan, seed, results, stored=False).carry_out().events
+    acts: list[tuple[int, Act]] = []
+    for share, signal, worker in orders:
+        acts.append((int(share * length), partial(send, signal, worker)))
+        if signal == "PAUSE":
+            acts.append((int(share * length) + LATER, partial(send, "CONTINUE", None)))
+    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
+    acts.sort(key=lambda act: act[0])
+    outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
+    sets(outcome)
+    whole(outcome)
+
+
+@settings(max_examples=6, **SLOW)
+@given(orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
+def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
+    """Whatever operators signal at whatever moment, all environments stand, begin anew or end in order."""
+    obeys(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
+def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    obeys(results, **drawn)
