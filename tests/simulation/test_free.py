@@ -31,7 +31,7 @@ schedule:
           budget: {{steps: {moor}}}
           episode_end: {end}
           max_steps: 5
-        - environment: {{uid: fen, name: counting, params: {{length: 6, truncate_at: 4, verify: true}}}}
+        - environment: {{uid: fen, name: counting, params: {{length: 6, truncate_at: 4, verify: true{events}}}}}
           clock: {{period: 3, phase: 1}}
           budget: {{episodes: 3}}
       agents:
@@ -42,28 +42,35 @@ schedule:
         product: custom
         num: {{ada: {{lake: 2, moor: 1}}, bob: {{lake: 2, moor: 2}}, cyd: {{moor: 1, fen: 1}}}}
         rules: {rules}
-      phase_config: {{mode: train, worker: {workers}, conditions: {conditions}, sync: {sync}}}
+        dynamic: {dynamic}
+      phase_config: {{mode: train, worker: {workers}, conditions: {conditions}, sync: {sync}{evaluate}}}
       simulation: {{name: aeb, params: {{{params}}}}}
 """
 GIVEN = {"lake": 6, "moor": 30, "rule": "all", "end": "each", "brain": "none", "rules": "[]", "workers": 1}
+GIVEN |= {"events": "", "dynamic": "[]", "evaluate": ""}
 GIVEN |= {"conditions": "[]", "params": "mode: free", "sync": "async"}
 BARRIER = {"params": "mode: barrier", "sync": "lockstep"}
 LATE = (
     "[{match: {agent: bob}, decision: {period: 3, phase: 1, between: noop}}, "
     "{match: {agent: cyd, environment: moor}, decision: {period: 4, phase: 3}}, {match: {body: 1}, learn: false}]"
 )
+SPAWNING = {
+    "events": ", events: [{after: 1, spawn: cyd}, {after: 2, retire: cyd, spawn: cyd}]",
+    "dynamic": "[{agent: cyd, environment: fen, max: 2}]",
+}
 TABLES = ("episodes", "resets", "steps", "actions", "bodies")
 
 
 def text_of(**given: Any) -> str:
     """Return the document with what is given in place of what is usual."""
-    return DOCUMENT.format(**{**GIVEN, **given})
+    more = SPAWNING if given.pop("spawns", False) else {}
+    return DOCUMENT.format(**{**GIVEN, **more, **given})
 
 
 def sets(outcome: Outcome) -> dict[str, list[str]]:
-    """Return the rows of a run that finished, of each table in an order of their own."""
+    """Return the rows of a run that finished, but for evaluations, of each table in an order of their own."""
     assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
-    return {name: sorted(map(repr, outcome.tables[name])) for name in TABLES}
+    return {name: sorted(repr(row) for row in outcome.tables[name] if row.get("mode") != "evaluate") for name in TABLES}
 
 
 SLOW: dict[str, Any] = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
@@ -74,6 +81,8 @@ DRAWN = {
     "end": st.sampled_from(["all", "each"]),
     "rules": st.sampled_from(["[]", LATE]),
     "params": st.sampled_from(["mode: free", "mode: free, lead: 1", "mode: free, lead: 5"]),
+    "spawns": st.booleans(),
+    "evaluate": st.sampled_from(["", ", evaluate_every: 4"]),
     "seed": st.integers(0, 2**32),
 }
 
@@ -159,13 +168,13 @@ AVERAGE = "[{name: agent_objective, params: {ada: {phase_avg2: 5}}}]"
 
 def whole(outcome: Outcome) -> list[Any]:
     """Return worker, environment, episode and reason of episodes; those of environments have all their steps."""
-    key = itemgetter("worker", "environment", "episode")
+    key = itemgetter("mode", "worker", "environment", "episode")
     episodes = outcome.tables["episodes"]
     own = {row["environment"] for row in episodes if "[" not in row["environment"]}
     counted = Counter(key(row) for row in outcome.tables["steps"] if row["environment"] in own)
     assert counted == {key(row): row["steps"] for row in episodes if row["environment"] in own}
     assert all(row["terminated"] != row["truncated"] for row in episodes)
-    return [(*key(row), row["reason"]) for row in episodes]
+    return [(*key(row)[1:], row["reason"]) for row in episodes]
 
 
 @pytest.mark.parametrize("end", ["any", "{environment: moor}"])

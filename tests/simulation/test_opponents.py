@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
-from simulation import Disturbance, Outcome, Simulation
+from simulation import Disturbance, Outcome, Simulation, read
 
 from ganglion import registry
 from ganglion.document import load_document
@@ -169,6 +169,44 @@ def test_sides_are_rated_by_their_returns(results: Path) -> None:
 
     assert sorted(expected) == sorted(found)
     assert len(found) == 40
+
+
+# -- orders -----------------------------------------------------------------------------------------------------------
+TWO = """
+uid: two
+seed: 5
+version: "0.1"
+schedule:
+  - duel:
+      environments:
+        - {{environment: {{uid: lake, name: counting, params: {{length: 5}}}}, budget: {{steps: 60}}}}
+        - {{environment: {{uid: moor, name: counting}}, clock: {{period: 2}}, budget: {{steps: 30}}, episode_end: each}}
+      agents:
+        - {{name: ada, brain: {{name: log, params: {{update_every: 2}}}}, muscle: random, filters: [{{name: norm}}]}}
+        - {{name: bob, brain: {{name: log, params: {{update_every: 3}}}}, muscle: random, filters: [{{name: norm}}]}}
+      bodies: {{num: 2, rules: [{rules}]}}
+      phase_config: {{worker: 2, sync: {sync}, evaluate_every: 9}}
+      simulation: {{name: aeb}}
+"""
+OTHER = "{match: {agent: bob, body: 1}, policy: {source: pool, agent: ada, snapshot_every: 20, swap_every: 7}}"
+APART = """{match: {agent: ada}, team: red,
+            policy: &p {source: pool, snapshot_every: 9, swap_every: 7, rotate_every: 9}},
+           {match: {agent: bob}, team: blue, policy: *p}"""
+SOME = """{match: {body: 1}, policy: {source: pool, snapshot_every: 20, swap_every: 7}},
+          {match: {body: 1, agent: bob}, learn: false}"""
+
+
+@pytest.mark.parametrize("rules", [OTHER, APART, SOME])
+@pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
+def test_who_is_faster_does_not_show(rules: str, sync: str, results: Path) -> None:
+    """Whatever comes first: two workers, agents of one team each, filters, and evaluations give the same tables."""
+    plan = read(TWO.format(rules=rules, sync=sync))
+    first, other = (Simulation(plan, seed, results).carry_out() for seed in (1, 2))
+
+    assert ("finished", []) == (first.status, first.defects), first.reason
+    for name, rows in first.tables.items():
+        assert sorted(map(repr, rows)) == sorted(map(repr, other.tables[name])), name
+    assert first.tables["opponents"]
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------

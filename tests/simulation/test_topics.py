@@ -158,6 +158,53 @@ def test_topics_beside_bodies(end: str, results: Path) -> None:
     assert 5 == len([row for row in rows(outcome, "stats", "moor") if row[1] == "mean"])
 
 
+def test_topics_where_nobody_waits(results: Path) -> None:
+    """With `mode: free` each row has the tick of the environment that it came with; draws are those of `barrier`."""
+    text = BODIES.replace("{{name: aeb}}", "{{name: aeb, params: {{mode: free}}}}").replace("worker: 2", "sync: async")
+    outcome, barrier = run(text, results, end="all"), run(BODIES, results, end="all")
+    drawn = [[row[2] for row in rows(it, "parameters")] for it in (outcome, barrier)]
+
+    assert drawn[0] == drawn[1]
+    assert rows(outcome, "chat", "ada")
+    ends = [row for row in outcome.tables["episodes"] if row["environment"] == "moor"]
+    assert len(ends) == len([row for row in rows(outcome, "stats", "moor") if row[1] == "mean"])
+
+
+def order(simulation: Simulation) -> None:
+    """Set the rate of the lake in all workers, and say a word to the muscles."""
+    topics = [["lake", "parameters", "rate", 100], ["ada", "chat", "word", 1]]
+    simulation.keeper.signal("CONTINUE", data={"topics": topics})
+
+
+@pytest.mark.parametrize("role", ["", "environment", "muscle", "controller", "governor"])
+@pytest.mark.parametrize("kind", ["pond", "bodies"])
+def test_operator_sets_what_a_run_is_told(kind: str, role: str, results: Path) -> None:
+    """It acts at the next boundary, holds in the episodes that follow, and is there again after a loss."""
+    plan = read((BODIES if kind == "bodies" else ORDINARY).format(**{**FEW, "workers": 2, "episodes": 8}))
+    length = Simulation(plan, 11, results).carry_out().events
+
+    def play(*acts: Any) -> Outcome:
+        simulation = Simulation(plan, 11, results, Disturbance([(int(0.4 * length), order), *acts]))
+        simulation.tight = True
+        return simulation.carry_out()
+
+    def kill(simulation: Simulation) -> None:
+        names = sorted(it.name for it in simulation.processes[1:] if it.lives and it.name.split("/")[1] == role)
+        if names:
+            simulation.kill(simulation.schedule.random.choice(names))
+
+    calm = play()
+    outcome = play((int(0.7 * length), kill)) if role else calm
+    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
+    assert calm.tables["topics"] == outcome.tables["topics"]
+    for worker in (0, 1):
+        rates = rows(outcome, "parameters", worker=worker)
+        (tick,) = [tick for tick, _, value in rates if value == 100]
+        assert 100 == rates[-1][2]
+        assert [(tick, "word", 1)] == [row for row in rows(outcome, "chat", "ada", worker) if row[2] == 1]
+    assert 1 == len([row for row in outcome.tables["signals"] if row["signal"] == "SET"])
+
+
 ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
 
 

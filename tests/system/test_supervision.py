@@ -14,6 +14,7 @@ import pytest
 from system.command import GANGLION, SPAN_S, ganglion, private, variables
 from system.command import Command as Held
 from system.farm import dummies
+from system.results import table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
@@ -250,6 +251,24 @@ def test_signal_reaches_the_governor(folder: Path) -> None:
 
     assert answer["accepted"], answer
     assert 0 == command.end()[0]
+
+
+def test_settings_reach_the_participants(folder: Path) -> None:
+    """`ganglion set` says when it acts, and names an environment that is not there; both are rows of the run."""
+    command = Command(folder, "run", "endless.yml")
+    command.until("episode.ended")
+    said = [
+        json.loads(ganglion(folder, "set", "endless-1", uid, "a=1.5", "b=moon", "--json", more=private(folder)).stdout)
+        for uid in ("field", "fied")
+    ]
+    ganglion(folder, "signal", "endless-1", "stop-phase", more=private(folder))
+
+    assert [True, False] == [answer["accepted"] for answer in said]
+    assert "there is no environment or agent 'fied' in phase 0; expected one of field, " in said[1]["text"]
+    assert 0 == command.end()[0]
+    assert {("field", "parameters", "a", 1.5), ("field", "parameters", "b", "moon")} == {
+        (row["peer"], row["topic"], row["key"], row["value"]) for row in table(folder, "topics")
+    }
 
 
 def test_daemon_takes_documents(folder: Path) -> None:

@@ -1,7 +1,8 @@
-"""Commands for live runs: `ganglion ps`, `pause`, `continue`, `signal`, `stop`, `attach`, `pipe`."""
+"""Commands for live runs: `ganglion ps`, `pause`, `continue`, `signal`, `set`, `stop`, `attach`, `pipe`."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -106,6 +107,31 @@ def unpause(settings: Settings, /, run: str, **scope: Any) -> int:
 def signal(settings: Settings, /, run: str, name: str, **scope: Any) -> int:
     """Send the flow signal NAME (RESET, STOP_PHASE, ...) to RUN and print the governor's answer."""
     return _send(settings, RunSignal(run, name.upper().replace("-", "_"), **scope))
+
+
+@click.command("set")
+@_run
+@click.argument("uid", metavar="UID")
+@click.argument("given", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.option("--topic", default="parameters", metavar="TOPIC", help="engine, or one of a plugin's own [parameters]")
+@_scope
+@click.pass_obj
+def tell_topics(settings: Settings, /, run: str, uid: str, given: Sequence[str], topic: str, **scope: Any) -> int:
+    """Set parameters of an environment or agent of RUN, from its next step on until the phase ends.
+
+    A VALUE is JSON, or else text. With --topic of a plugin's own it is a message.
+    """
+    entries = []
+    for word in given:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"expected KEY=VALUE, found {word!r}")
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        entries.append([uid, topic, key, value])
+    return _send(settings, RunSignal(run, "CONTINUE", topics=entries, **scope))
 
 
 def _send(settings: Settings, *wishes: RunSignal) -> int:

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pause": ("ganglion.cli.live:pause", "Hold the workers of a live run at their step boundaries."),
     "continue": ("ganglion.cli.live:unpause", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.live:signal", "Send a flow signal to a live run."),
+    "set": ("ganglion.cli.live:tell_topics", "Set parameters of an environment or agent of a live run."),
     "stop": ("ganglion.cli.live:stop", "Interrupt a live run."),
     "config": ("ganglion.cli.settings:config", "Show the settings, and where each comes from."),
     "doctor": ("ganglion.cli.plugins:doctor", "Look whether this machine has what is needed."),

@@ -348,6 +348,12 @@ def policies_of(section: Node | None, plans: Sequence[BodyPlan]) -> Iterator[tup
             yield policy, [body for body in plans if body.policy.at == at]
 
 
+def _plain(agent: Node, key: str) -> Any:
+    """Return what an agent says of a key, None where that is nothing."""
+    found = agent.get(key)
+    return None if found is None else found.plain() or None
+
+
 def check_policies(
     section: Node | None, plans: Sequence[BodyPlan], agents: Mapping[str, Node], learners: Collection[str], tell: Tell
 ) -> None:
@@ -370,6 +376,11 @@ def check_policies(
                 tell(said["agent"], f"there is no agent `{whose}`{nearest(whose, agents)}")
             elif whose not in learners:
                 tell(policy, f"pool: agent `{whose}` does not learn in this phase, it has no snapshots")
+            elif any(_plain(agents[name], key) != _plain(agents[whose], key) for key in ("muscle", "filters")):
+                tell(
+                    said["agent"],
+                    f"pool: the models of `{whose}` are for its own `muscle` and `filters`, not `{name}`'s",
+                )
         for body in bodies if plan.source == "pool" else ():
             other = first.setdefault(body.environment, plan)
             if (other.initial, other.k) != (plan.initial, plan.k):

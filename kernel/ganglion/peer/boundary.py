@@ -116,7 +116,12 @@ class Boundaries:
         mild: list[dict[str, Any]] = []
         while signals:
             signal = signals.popleft()
-            self._phase.steps_left, self._phase.heeded = signal.steps, signal.number
+            self._phase.heeded = signal.number
+            if signal.data is not None and "topics" in signal.data:
+                for entry in signal.data["topics"]:
+                    self._phase.topics.set(*entry)
+                continue
+            self._phase.steps_left = signal.steps
             cause = {"signal": signal.signal, "issuer": signal.issuer, "reason": signal.reason, "known": True}
             if Signal[signal.signal].effect.ends_episode:
                 found.append(cause)
@@ -149,6 +154,7 @@ class Boundaries:
             causes=causes,
             episode=episode.number,
             ended=self._ended(),
+            telling=self._telling(),
         )
         go: Go = phase.participant.call(phase.governor, "governor.boundary", report, None)
         return go
@@ -159,6 +165,10 @@ class Boundaries:
 
     def _ended(self) -> list[dict[str, Any]] | None:
         """Return the episodes that ended in this round, of a phase with bodies."""
+        return None
+
+    def _telling(self) -> list[str] | None:
+        """Return the agents whose brains are to be told first of bodies that ended, in a phase with bodies."""
         return None
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:

@@ -27,7 +27,18 @@ from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, exp
 from ganglion.peer.step.arrays import learns_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
 from ganglion.peer.step.opponents import Opponents
-from ganglion.peer.transitions import Remember, Row, Stack, by_groups, joined_transitions, matrix, parted, picked, taken
+from ganglion.peer.transitions import (
+    Remember,
+    Row,
+    Stack,
+    by_groups,
+    joined_transitions,
+    matrix,
+    parted,
+    picked,
+    taken,
+    taken_blocks,
+)
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
     Brain,
@@ -42,6 +53,8 @@ from ganglion.sdk.information import RewardInformation
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.models import Models
 from ganglion.wire.messages import (
+    TERMINATED,
+    TRUNCATED,
     BrainEvaluate,
     BrainEvaluated,
     BrainJoin,
@@ -287,13 +300,30 @@ class BrainHost(AgentHost):
             return lesson.reply(self._tolerated_errors.pop())
         self._rehearsed = True
         for think in lesson.rows():
-            row = self._row(request, think)
-            if row is not None:
+            if self._bodies:
+                self._think_of_bodies([(request, self._of_body(think))])
+            elif (row := self._row(request, think)) is not None:
                 self._think([row])
             lesson.note(self._notes.pop(think.worker)[0] or [])
         self._rehearsed, self._hooks.step = False, None
         self._signals.clear()  # no muscle acts yet
         return lesson.reply()
+
+    def _of_body(self, think: Think) -> Think:
+        """Return a recorded decision as a body's muscle would tell of it."""
+        if think.reward_ids is not None and think.reward_ids != self._reward_ids:
+            self._declare_rewards(think.reward_ids)
+        assert self._rewards is not None
+        layouts = (self._sensor_layout, self._actuator_layout, self._rewards, self._sensor_layout)
+        rows = (think.readings[0], think.applied[0], think.rewards[0], think.next_readings[0])
+        if None in think.rewards[0]:
+            raise RemoteProtocolError("replay: a reward was not recorded, of which bodies have all")
+        fields = [one.field([one.from_row(row, "replay")]) for one, row in zip(layouts, rows, strict=True)]
+        numbers = (np.array([number], "<i8").tobytes() for number in (think.decision, think.episode))
+        flags = TERMINATED * think.terminated | TRUNCATED * think.truncated
+        names = ("readings", "applied", "rewards", "next_readings", "decisions", "episodes")
+        given: dict[str, Any] = dict(zip(names, (*fields, *numbers), strict=True))
+        return replace(think, flags=bytes([flags]), data=None, **given)
 
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
@@ -331,21 +361,19 @@ class BrainHost(AgentHost):
         What muscles in training have had is not changed.
         """
         self._running()
-        blobs: list[bytes] = []
         drawn = None if self._opponents is None or not asked.draw else self._opponents.draw(request.peer)
-        if drawn is not None:
-            version, packed, blobs = drawn
-            thought = Thought(msgpack.unpackb(packed), True, version=version)
-            self.participant.reply(request, thought, list(blobs))
-            return DEFERRED
+        version, packed, blobs = drawn or self._model()
+        update, fresh, arrays = msgpack.unpackb(packed)
+        self.participant.reply(request, Thought(update, fresh, filters=arrays, version=version), list(blobs))
+        return DEFERRED
+
+    def _model(self) -> list[Any]:
+        """Return the newest update with its number, and what filters have published, as they travel."""
+        blobs: list[bytes] = []
         update = None if self._last_update is None else serialize(self._last_update, blobs, "update")
         filters = self._filters
         arrays = filters.travelling(blobs) if filters is not None and filters.version else None
-        if self._last_update is None and arrays is None:
-            return Thought(version=self._version)
-        thought = Thought(update, self._last_update is not None, filters=arrays, version=self._version)
-        self.participant.reply(request, thought, blobs)
-        return DEFERRED
+        return [self._version, msgpack.packb([update, self._last_update is not None, arrays]), blobs]
 
     # -- filters ------------------------------------------------------------------------------------------------------
     def _filtered(self, row: Row) -> Row:
@@ -444,7 +472,7 @@ class BrainHost(AgentHost):
                 if thinks:
                     self._think_of_bodies(thinks)
                 if self._opponents is not None and self._last_update is not None:
-                    self._opponents.learned(self._thoughts - before, self._snapshot_of_model)
+                    self._opponents.learned(self._thoughts - before, self._model)
                 rows_left: list[tuple[Request, Think | UpdateAsked]] = []
             else:
                 rows_left = rows
@@ -474,8 +502,8 @@ class BrainHost(AgentHost):
 
     def _think_of_bodies(self, rows: Sequence[tuple[Request, Think]]) -> None:
         """Think about what many bodies have decided, worker after worker."""
-        brain = self._running()
-        if self._sources:
+        brain, filtered = self._running(), self._filters is not None and not self._rehearsed
+        if self._sources and not self._rehearsed:
             rows = [(request, self._numbered(think)) for request, think in rows]
         for _, think in rows:
             if think.reward_ids is not None and think.reward_ids != self._reward_ids:
@@ -492,7 +520,7 @@ class BrainHost(AgentHost):
         workers = [think.worker for _, think in rows]
         if self._arrays:
             pairs = list(zip(chunks, rows, strict=True))
-            if self._filters is not None:
+            if filtered:
                 chunks = [self._filtered_bodies(chunk, think) for chunk, (_, think) in pairs]
                 if not any(map(len, chunks)):
                     return
@@ -505,7 +533,7 @@ class BrainHost(AgentHost):
             for i in range(len(chunk)):
                 self._recall(chunk, think, slice(i, i + 1))
                 data = chunk.data[i]
-                if self._filters is not None:
+                if filtered:
                     try:
                         data, _ = self._filtered_row(chunk, i)
                     except Tolerated:
@@ -564,7 +592,11 @@ class BrainHost(AgentHost):
             numbers = np.concatenate([np.frombuffer(think.rows or b"", ROW_NUMBER) for (_, think), _ in pairs])
             order = np.argsort(numbers)
             request, think = pairs[0][0]
-            told.append((request, replace(think, rows=numbers[order].tobytes())))
+            think = replace(think, rows=numbers[order].tobytes())
+            if think.proposed is not None:  # else what was applied is what was proposed
+                given = [(one.applied, len(chunk)) for (_, one), chunk in pairs]
+                think = replace(think, applied=taken_blocks(given, order))
+            told.append((request, think))
             found.append(taken(joined_transitions([chunk for _, chunk in pairs]), order.tolist()))
         return told, found
 
@@ -642,12 +674,6 @@ class BrainHost(AgentHost):
 
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
         self._reply(request, message, self._signals.pop(message.worker, None))
-
-    def _snapshot_of_model(self) -> list[Any]:
-        """Return the newest update with its number, as it travels."""
-        blobs: list[bytes] = []
-        data = serialize(self._last_update, blobs, "update")
-        return [self._version, msgpack.packb(data), blobs]
 
     def _row(self, request: Request, think: Think) -> Row | None:
         """Write a row into the memory; None if a filter raised, which was tolerated: then it counts as not come."""
@@ -754,7 +780,7 @@ class BrainHost(AgentHost):
         excused, noted = (None, None) if not self._notes.due else self._notes.pop(worker)
         blobs: list[bytes] = [] if newest is None else newest.blobs
         filters, published = self._filters, None
-        if filters is not None and filters.version > self._has_filters.get(seat, 0):
+        if filters is not None and message.follows and filters.version > self._has_filters.get(seat, 0):
             self._has_filters[seat] = filters.version
             blobs = list(blobs)
             published = filters.travelling(blobs)

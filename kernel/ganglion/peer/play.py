@@ -51,6 +51,12 @@ class Play:
         if number is not None:
             self._turns.decided(number, count)
 
+    def again(self, agent: _Agent) -> None:
+        """Have a muscle that was made anew change its model."""
+        number = self._numbers.get(id(agent))
+        if number is not None:
+            self._turns.again(number)
+
     def due(self) -> list[int]:
         """Return whose models are to change now, as places among `agents`."""
         return self._turns.due()
@@ -61,8 +67,8 @@ class Play:
 
     def rate(self, environment: int) -> list[list[Any]]:
         """Rate the sides of an environment by what they got in its episode; return its tick, rows and ratings."""
-        sides = self._sides.get(environment, ())
-        if not sides:
+        sides, tick = self._sides.get(environment, ()), self.ended.pop(environment, None)
+        if not sides or tick is None:  # or it was cut off
             return []
         returns = []
         for side in sides:
@@ -72,7 +78,6 @@ class Play:
                 returns[-1] += float(agent.returns[places].sum())
                 agent.returns[places] = 0.0
         ratings = self._ratings[environment] = rated(self._ratings[environment], returns, self._k[environment])
-        tick = self.ended[environment]
         return [[tick, row, rating] for side, rating in zip(sides, ratings, strict=True) for row in side.rows]
 
     def state(self) -> list[Any]:

@@ -12,6 +12,7 @@ from ganglion.peer.records import Records
 from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.sdk.topic import HOW, SETTINGS, Entry, Gathered, draw, travelling
 
+_OPERATOR = "operator"
 _ENTRY = "a list [topic, key, value, addressee or how], all text but the value"
 
 
@@ -50,10 +51,14 @@ class Board:
         said = [entry for entry in self.waiting.pop(peer, ()) if entry[0] not in SETTINGS]
         return [*entries, *said] or None
 
-    def set(self, uid: str | None, topic: str, key: str, value: Any) -> None:
-        """Set a key from outside, of one participant or of all."""
-        for peer in list(self._names) if uid is None else self._peers(uid):
-            self._fix(peer, topic, key, value, "operator")
+    def set(self, uid: str, topic: str, key: str, value: Any) -> None:
+        """Take what an operator tells one participant: a setting, or a message."""
+        for peer in self._peers(uid):
+            if topic in SETTINGS:
+                self._fix(peer, topic, key, value, _OPERATOR)
+            else:
+                self._record(peer, topic, key, value)
+                self._tell(peer, [topic, key, value, _OPERATOR])
 
     def take(self, peer: str, call: str, entries: Sequence[Entry]) -> None:
         """Take what an answer to `call` told; CallFailed blames the participant for what cannot be taken."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.step.layout import ROW_NUMBER, Field, Groups, Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout
 from ganglion.peer.values import SIMPLE, copied, deserialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
@@ -260,6 +260,15 @@ def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
         for name, v in values.items()
     }
     return Transitions(**found)
+
+
+def taken_blocks(fields: Sequence[tuple[Field, int]], rows: Array) -> Field:
+    """Return fields of so many bodies each as one, with these rows in this order."""
+    found: Field = []
+    for blocks in zip(*(field for field, _ in fields), strict=True):
+        parts = [np.frombuffer(block, np.uint8).reshape(fields[i][1], -1) for i, block in enumerate(blocks)]
+        found.append(np.concatenate(parts)[rows].tobytes())
+    return found
 
 
 def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar
 
+from ganglion.errors import AuthorError
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
 from ganglion.run.plan import PhasePlan, Process
 from ganglion.run.setup import Setup, listens
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Mode, Signal
+from ganglion.sdk.topic import travelling
 from ganglion.wire.messages import Boundary, EpisodeEnded, FlowSignal, Go, Signalled, Stands, Verdict
 from ganglion.wire.name import Role, peer_name
 
@@ -157,16 +159,41 @@ def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, worke
         return f"the running phase is {phase.index} ({phase.name})"
     if wish.worker is not None and wish.worker not in workers:
         return f"no worker {wish.worker} is running; there are {workers}"
-    if phase.bodies is not None and Signal[wish.signal].effect.rebuilds:
-        return f"{wish.signal} in a phase with bodies is not built yet; RESET begins all episodes anew"
+    for entry in (wish.data or {}).get("topics", ()):
+        why = _untold(phase, entry)
+        if why:
+            return why
     if wish.steps is not None and (wish.steps < 1 or wish.signal != Signal.CONTINUE.name):
         return f"steps: expected CONTINUE for at least one, found {wish.signal} for {wish.steps}"
     return ""
 
 
+SET = "SET"
+"""What stands in place of a signal where an operator tells participants something."""
+
+
+def _untold(phase: PhasePlan, entry: Any) -> str:
+    """Return why nobody can be told this of a topic, empty if somebody can."""
+    if type(entry) is not list or len(entry) != 4 or [*map(type, entry[:3])] != [str, str, str]:
+        return f"topics: expected a list [uid, topic, key, value], found {entry!r:.80}"
+    uid, topic, key, value = entry
+    known = [environment.uid for environment in phase.environments] + [agent.name for agent in phase.agents]
+    if uid not in known:
+        text = f"there is no environment or agent {uid!r:.60} in phase {phase.index}"
+        return f"{text}; expected one of {', '.join(known)}"
+    if topic in ("stats", "log"):
+        return f"topic {topic} is told by participants; expected parameters, engine, or a plugin's own"
+    try:
+        travelling(topic, key, value)
+    except AuthorError as error:
+        return str(error)
+    return ""
+
+
 def order_record(wish: FlowSignal, reason: str, phase: int, position: int = 0, inner: int = 0) -> Record:
     """Return the row of an order: `position` is the round, `inner` the moment of the evaluation that it came in."""
-    row = ["signal", phase, wish.worker, None, None, wish.signal, wish.issuer, reason]
+    name = SET if wish.data is not None and "topics" in wish.data else wish.signal
+    row = ["signal", phase, wish.worker, None, None, name, wish.issuer, reason]
     return Record([*row, wish.data, position, inner], order=True)
 
 
@@ -339,6 +366,8 @@ class Flow(Stateful):
         self.tally = Tally(phase, [(name, c) for name, c, place in conditions if place == "phase"])
         self.common = _wants_common(phase, conditions)
         self.settle = any("objectives" in c.reads for _, c, _ in conditions)
+        if phase.bodies is not None:
+            self.settle = listens(phase, conditions)
         self.active: set[int] = set()
         self.round = 0
         self.reason = ""
@@ -361,6 +390,8 @@ class Flow(Stateful):
         self._open = False  # whether a round of a phase with bodies is judged, and nothing has come of it yet
         self._queue: list[tuple[int, Go]] = []
         self._mild: dict[int, Go] = {}  # workers of a phase with bodies that go on, with new episodes
+        self._errands: list[tuple[int, Go]] = []  # such workers that make all anew, one after the other
+        self._errand_given = False
         self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
         self._counted: set[int] = set()
         self._last_round: dict[int, int] = {}
@@ -401,11 +432,29 @@ class Flow(Stateful):
         """Decide about a round if all workers stand, or have lost their episodes in it."""
         if not self._stood.keys() | self._ended.keys() >= self.active:
             return []
-        if self._left is not None:
+        if tells := self._tells() or self._next_errand():
+            return tells
+        again, self._errand_given = self._errand_given, False  # of those that have come back from errands
+        if self._left is not None and not again:
             self._left -= 1
             if self._left <= 0:
                 self._paused, self._left = True, None
         return self._round()
+
+    def _tells(self) -> list[Effect]:
+        """Have workers tell brains of bodies that ended, together, before they stand."""
+        telling = {worker: report.telling for worker, (_, report) in sorted(self._stood.items()) if report.telling}
+        participants = self._participants(telling)
+        return [Answer(self._stood.pop(worker)[0], Go(participants=participants)) for worker in telling]
+
+    def _next_errand(self) -> list[Effect]:
+        """Let the next worker make all anew; it stands again when it has."""
+        while self._errands:
+            worker, go = self._errands.pop(0)
+            if worker in self._stood:
+                self._errand_given = True
+                return [Answer(self._stood.pop(worker)[0], go)]
+        return []
 
     def stands(self, report: Stands) -> None:
         """Take note that a worker stands because of PAUSE, where there is no common boundary."""
@@ -438,6 +487,11 @@ class Flow(Stateful):
         here = self._stood.keys() | self._ended.keys() >= self.active
         standing = here and not self._queue and not self._told and not self.evaluating
         return self._round() if standing else []
+
+    def tell(self, wish: FlowSignal) -> list[Effect]:
+        """Have workers told what an operator says of topics, at their next boundaries; who stands goes on standing."""
+        workers = self.active if wish.worker is None else {wish.worker}
+        return [self._steer(worker, wish) for worker in sorted(workers)]
 
     def interrupt(self, now: bool) -> list[Effect]:
         """End the phase for good: after the running episodes, or at the next boundary."""
@@ -515,6 +569,9 @@ class Flow(Stateful):
                 self._mild[worker], go = go, None  # the worker goes on, with new episodes
             if go is not None or report.ending:
                 self._queue.append((worker, go or Go()))
+        if not self._queue and any(Signal[go.signal].effect.rebuilds for go in self._mild.values()):
+            self._errands, self._mild = sorted(self._mild.items()), {}
+            return self._next_errand()
         return self._next_in_queue() if self._queue or self._ended else self._release()
 
     def _take_ends(self, report: Boundary) -> list[Effect]:

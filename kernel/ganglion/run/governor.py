@@ -26,7 +26,7 @@ from ganglion.run.effect import (
     records_of_errors,
 )
 from ganglion.run.evaluation import Evaluations
-from ganglion.run.flow import Flow, Promises, Stand, Stateful, Waits, join_text, order_record, refusal
+from ganglion.run.flow import SET, Flow, Promises, Stand, Stateful, Waits, join_text, order_record, refusal
 from ganglion.run.loss import awaited
 from ganglion.run.model import Inheritance
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
@@ -248,6 +248,11 @@ class Governor(Stateful):
             recorded: list[Effect] = [self._order_record(wish, f"refused: {why}")] if known else []
             return [*recorded, Answer(token, Signalled(False, why))]
         signal = Signal[wish.signal]
+        if wish.data is not None and "topics" in wish.data:
+            event = Event("signal", {"signal": SET, "issuer": wish.issuer, "reason": wish.reason})
+            text = f"acts at the next step boundary of phase {self._phase.index}"
+            done = [event, *self._flow.tell(wish), Answer(token, Signalled(True, text))]
+            return self._flow_on([self._order_record(wish, wish.reason), *done], now_s)
         if signal is Signal.CONTINUE and not self._flow.paused:
             return [Answer(token, Signalled(True, "no worker is paused"))]
         effects: list[Effect] = [self._order_record(wish, wish.reason)]

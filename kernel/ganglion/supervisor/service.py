@@ -81,12 +81,15 @@ class Service:
         if run.outcome is not None or not run.begun:
             return Signalled(False, f"run {run.id} is {run.state}")
         phase = None if request.phase is None else _phase_index(run, request.phase)
-        data = None if request.phase is None else {"phase": request.phase}
+        data: dict[str, Any] = {} if request.phase is None else {"phase": request.phase}
+        data |= {} if request.topics is None else {"topics": request.topics}
         reason, taken_in = request.reason, run.phase
-        wish = FlowSignal(request.signal, "operator", reason, phase, request.worker, steps=request.steps, data=data)
+        wish = FlowSignal(
+            request.signal, "operator", reason, phase, request.worker, steps=request.steps, data=data or None
+        )
         answer: Signalled = await self.supervisor.bus.ask(run.governor.name, "governor.signal", wish)
         if answer.accepted:
-            run.signalled(taken_in, wish.signal)
+            run.signalled(taken_in, wish.signal if request.topics is None else "SET")
             await self.supervisor.note(run, must=False)
         return answer
 

@@ -75,7 +75,16 @@ class Pretraining:
             raise DocumentError(f"{sessions.missing[0]} was not recorded, or otherwise: {text}")
         for source, session in sessions.with_sources():
             muscle = self._muscles[session.worker % len(self._muscles)]
-            yield from _thinks(session, session.transitions(muscle=muscle), source)
+            yield from _thinks(session, session.transitions(muscle=muscle), source, self._row_of(session))
+
+    def _row_of(self, session: Session) -> bytes | None:
+        """Return as whose decisions those of a session are told: of that body, or of others counted round."""
+        bodies = [tuple(body[1:]) for body in self._brain.bodies]
+        if not bodies:
+            return None
+        own = (session.environment, session.body)
+        place = bodies.index(own) if own in bodies else session.body % len(bodies)
+        return np.array([place], "<u2").tobytes()
 
     def note(self, excused: Sequence[dict[str, Any]]) -> None:
         """Keep what was excused, up to a bound."""
@@ -93,8 +102,8 @@ class Pretraining:
         return BrainPretrained(len(self._sessions), self._sessions.decisions, self._excused or None)
 
 
-def _thinks(session: Session, batch: Transitions, source: Source) -> Iterator[Think]:
-    """Yield the rows of an episode."""
+def _thinks(session: Session, batch: Transitions, source: Source, row: bytes | None) -> Iterator[Think]:
+    """Yield the rows of an episode, which are of a body if there is a `row`."""
     readings, following = (
         _as_they_travel(matrix, session.sensors) for matrix in (batch.observations, batch.next_observations)
     )
@@ -115,6 +124,7 @@ def _thinks(session: Session, batch: Transitions, source: Source) -> Iterator[Th
             bool(batch.terminated[i]),
             bool(batch.truncated[i]),
             reward_ids=None if i else ids,
+            rows=row,
         )
 
 

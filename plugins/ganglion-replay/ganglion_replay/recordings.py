@@ -111,22 +111,32 @@ class Recordings(Base):
             except GanglionError as error:  # one more place without them
                 found = str(error)
             if not isinstance(found, str):
-                return self._copy(spool, uri, found, wish, at, entry)
+                return self._copy(spool, uri, found, wish, at, entry, (phase, agent))
             vain.append((place, found))
         raise DocumentError(replay.missing(at, entry, wish, vain))
 
-    def _copy(self, spool: Spool, uri: str, found: _Found, wish: Wish, at: str, entry: Mapping[str, Any]) -> None:
+    def _copy(
+        self,
+        spool: Spool,
+        uri: str,
+        found: _Found,
+        wish: Wish,
+        at: str,
+        entry: Mapping[str, Any],
+        whose: tuple[PhasePlan, AgentPlan],
+    ) -> None:
         run, index, name, mode = found
         strict = bool(entry.get("strict", True))
         flaws: list[str] = []
         kind = store_class(uri)
         with kind.reader(uri) as reader, kind.reader(uri) as aside:
-            given = Transcript(reader, aside, run, (index, name), wish.agent)
-            where = f"run {run}, phase `{name}`"
             only = entry.get("environment")
+            given = Transcript(reader, aside, run, (index, name), wish.agent, only)
+            where = f"run {run}, phase `{name}`"
             if only is not None and given.environments != [only]:
                 text = f"{at}.environment: in {where} agent `{wish.agent}` was in"
                 raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{only}` alone")
+            columns = _named(given, *whose)
             source = Source(
                 at,
                 run,
@@ -136,9 +146,9 @@ class Recordings(Base):
                 name,
                 int(entry.get("repeat", 1)),
                 strict,
-                given.columns["sensor"],
-                given.columns["actuator"],
-                given.columns["reward"],
+                columns["sensor"],
+                columns["actuator"],
+                columns["reward"],
             )
             spool.begin(source)
             count = 0
@@ -201,6 +211,9 @@ class Recordings(Base):
     # -- fitting ------------------------------------------------------------------------------------------------------
     def _misfits(self, agent: ResolvedAgent) -> Iterator[str]:
         """Yield what of the recorded columns does not fit in strict entries; warn of the others."""
+        if agent.groups is not None and agent.plan.replay:
+            yield f"{agent.plan.replay_at[0]}: replay of an agent whose bodies are of several groups is not built yet"
+            return
         for source in self._ready.get(agent.plan.name, (None, None, []))[2]:
             found = []
             for what, declarations, recorded in (
@@ -221,3 +234,20 @@ class Recordings(Base):
                 self._warn(f"{source.at}: {where}: {'; '.join(found[:_SHOWN])}{more}; the rest is taken")
             elif source.strict:
                 yield from (f"{source.at}: {where}: {text}" for text in found)
+
+
+def _named(given: Transcript, phase: PhasePlan, agent: AgentPlan) -> dict[str, list[list[str]]]:
+    """Return recorded columns under the ids that an agent has for them in a phase.
+
+    Where an agent has bodies in several environments its ids are local; in one environment they are full. All else
+    stays, so that what was recorded in one environment is not taken for that of another.
+    """
+    embodied = list(dict.fromkeys(body.environment for body in phase.bodies or () if body.agent == agent.name))
+    homes = embodied or [environment.uid for environment in phase.environments]
+
+    def name(uid: str) -> str:
+        if given.bodies and given.is_local(uid):
+            return f"{homes[0]}.{uid}" if len(homes) == 1 else uid
+        return given.local(uid) if len(embodied) > 1 and len(given.environments) == 1 else uid
+
+    return {kind: [[name(uid), space] for uid, space in pairs] for kind, pairs in given.columns.items()}

@@ -89,7 +89,7 @@ class Rehearsal:
 
     # -- one episode --------------------------------------------------------------------------------------------------
     def _episode(self, session: Session, source: Source) -> Episode:
-        muscles = self._setup.muscles
+        muscles, environments = self._setup.muscles, source.environment.split(",")
         muscle = muscles[session.worker % len(muscles)]
         acting = self._halves(muscle)
         acting.reset()
@@ -111,6 +111,7 @@ class Rehearsal:
             body=session.body,
             episode=session.episode,
             seed=-1 if session.seed is None else session.seed,
+            place=-1 if session.environment == source.environment else environments.index(session.environment),
             observations=self._columns.vectors(rows),
             steps={
                 "actions": session.actions,

@@ -155,7 +155,7 @@ class Sessions(Sequence[Session]):
             phase=source.phase,
             worker=key["worker"],
             agent=source.agent,
-            environment=source.environment,
+            environment=source.environment if key["place"] < 0 else source.environment.split(",")[key["place"]],
             body=key["body"],
             episode=key["episode"],
             mode=_MODES[key["mode"]],

@@ -23,11 +23,14 @@ __all__ = ["INDEX", "KEYS", "PER_STEP", "Chunk", "Episode", "Source", "Spool", "
 
 Array = NDArray[Any]
 INDEX = "sessions.json"
-_FORMAT = 1
+_FORMAT = 2
 _MODES = tuple(Mode)
 
-KEYS = ("mode", "worker", "body", "episode", "steps", "observations", "seed")
-"""The columns of `keys`, one row per episode; `seed` -1 is not known."""
+KEYS = ("mode", "worker", "body", "episode", "steps", "observations", "seed", "place")
+"""The columns of `keys`, one row per episode; `seed` -1 is not known.
+
+`place` is that of the body's environment among those of the source, -1 where it was in all of them.
+"""
 PER_STEP = ("actions", "rewards", "objectives", "terminated", "truncated", "ticks")
 
 
@@ -74,6 +77,7 @@ class Episode:
     seed: int
     observations: Array
     steps: Mapping[str, Array]  # PER_STEP
+    place: int = -1
 
     @property
     def size_bytes(self) -> int:
@@ -84,7 +88,7 @@ class Episode:
     def key(self) -> list[int]:
         """Return its row of KEYS."""
         rows = len(self.steps["actions"]), len(self.observations)
-        return [_MODES.index(self.mode), self.worker, self.body, self.episode, *rows, self.seed]
+        return [_MODES.index(self.mode), self.worker, self.body, self.episode, *rows, self.seed, self.place]
 
 
 class Spool:

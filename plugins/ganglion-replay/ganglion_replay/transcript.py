@@ -19,7 +19,7 @@ from ganglion_replay.spool import Episode
 __all__ = ["Transcript", "quoted"]
 
 Array = NDArray[Any]
-_ROW = ["worker", "episode", "body", "step", "tick", "sensors", "setpoints", "rewards", "objective"]
+_ROW = ["worker", "episode", "environment", "body", "step", "tick", "sensors", "setpoints", "rewards", "objective"]
 _FLAGS = ["terminated", "truncated"]
 _KINDS = ("sensor", "actuator", "reward")
 
@@ -42,9 +42,20 @@ class Transcript:
     Attributes:
         columns: Kind (sensor, actuator, reward) -> pairs of full id and space, as text, in recorded order.
         environments: Those that the agent was in, in the order of its columns.
+        bodies: Environment and number of each of its bodies, in a phase that had some.
+
+    With `only` it is as if the agent had been in this environment alone, where it had bodies.
     """
 
-    def __init__(self, reader: StoreReader, aside: StoreReader, run: str, phase: tuple[int, str], agent: str) -> None:
+    def __init__(
+        self,
+        reader: StoreReader,
+        aside: StoreReader,
+        run: str,
+        phase: tuple[int, str],
+        agent: str,
+        only: str | None = None,
+    ) -> None:
         self._reader, self._aside = reader, aside
         self._run, self._agent = run, agent
         self._index, self._name = phase
@@ -62,9 +73,37 @@ class Transcript:
         own = [uid for kind in ("sensor", "actuator") for uid, _ in self.columns[kind]]
         self.environments = list(dict.fromkeys(homes[uid] for uid in own if uid in homes))
         self._homes = homes
+        self.bodies = self._bodies_of(only)
+        if self.bodies:
+            self.environments = list(dict.fromkeys(environment for environment, _ in self.bodies))
+            kept = {
+                kind: [pair for pair in pairs if self._is_at(pair[0], only)] for kind, pairs in self.columns.items()
+            }
+            self.columns = kept if only is not None else self.columns
+        self._homes_at = {environment: place for place, environment in enumerate(self.environments)}
         self._spaces = {kind: {uid: parse_space(text) for uid, text in self.columns[kind]} for kind in _KINDS}
         found = next(iter(reader.rows("runs", [run], columns=["seed"])))
         self._seed = int(found["seed"])
+
+    def _bodies_of(self, only: str | None) -> list[tuple[str, int]]:
+        if "bodies" not in self._reader.tables():
+            return []
+        where = f"phase = {self._index} and agent = {quoted(self._agent)}"
+        rows = self._reader.rows("bodies", [self._run], where=where, columns=["environment", "body"])
+        found = [(row["environment"], row["body"]) for row in rows]
+        return found if only is None or not any(uid == only for uid, _ in found) else [p for p in found if p[0] == only]
+
+    def _is_at(self, uid: str, environment: str | None) -> bool:
+        return self._homes.get(uid, environment) == environment
+
+    def is_local(self, uid: str) -> bool:
+        """Say whether an id names no environment: the agent had bodies in several."""
+        return uid not in self._homes
+
+    def local(self, uid: str) -> str:
+        """Return an id without the environment that it is of, if it names one."""
+        home = self._homes.get(uid)
+        return uid if home is None else uid.removeprefix(f"{home}.")
 
     def episodes(self, mode: str, worker: int | None, flaws: list[str]) -> Iterator[Episode]:
         """Yield the episodes of a mode, by worker and number; `flaws` gets a sentence for each that is not whole.
@@ -74,35 +113,46 @@ class Transcript:
         where = f"phase = {self._index} and mode = {quoted(mode)} and agent = {quoted(self._agent)}"
         if worker is not None:
             where += f" and worker = {worker}"
+        if len(self.environments) == 1 and self.bodies:
+            where += f" and environment = {quoted(self.environments[0])}"
         rows = self._reader.rows("actions", [self._run], where=where, columns=[*_ROW, *_FLAGS])
-        ends = self._ends(Mode(mode), worker)
+        ends: Any = self._ends_of_bodies(Mode(mode), worker) if self.bodies else self._ends(Mode(mode), worker)
         for key, together in groupby(rows, key=lambda row: (row["worker"], row["episode"])):
-            given = list(together)
-            for body in dict.fromkeys(row["body"] for row in given):
-                one = [row for row in given if row["body"] == body]
+            each: dict[tuple[str, int], list[dict[str, Any]]] = {}
+            for row in together:
+                each.setdefault((row["environment"], row["body"]), []).append(row)
+            for environment, body in sorted(each, key=lambda pair: (self._homes_at.get(pair[0], 0), pair[1])):
+                one = each[environment, body]
                 place = f"run {self._run}, phase {self._index}, worker {key[0]}, episode {key[1]}"
+                place += f", body {environment}/{body}" if self.bodies else ""
                 if [row["step"] for row in one] != list(range(len(one))):
                     flaws.append(f"{place}: decisions are missing")
                     continue
                 yield self._episode(Mode(mode), one, ends, place, flaws)
 
-    def _episode(
-        self, mode: Mode, rows: list[dict[str, Any]], ends: Mapping[str, _Ends], place: str, flaws: list[str]
-    ) -> Episode:
-        worker, body, number = (rows[0][key] for key in ("worker", "body", "episode"))
-        closing = self._closing(mode, worker, number, rows[-1]["sensors"], ends)
+    def _episode(self, mode: Mode, rows: list[dict[str, Any]], ends: Any, place: str, flaws: list[str]) -> Episode:
+        worker, body, number, environment = (rows[0][key] for key in ("worker", "body", "episode", "environment"))
+        if self.bodies:
+            seen = ends[environment].of(worker, number).get(f"{self._agent}/{body}")
+            full = {uid: uid if uid in self._homes else f"{environment}.{uid}" for uid in rows[-1]["sensors"]}
+            closing = None if seen is None else {uid: seen.get(name) for uid, name in full.items()}
+        else:
+            closing = self._closing(mode, worker, number, rows[-1]["sensors"], ends)
         if not (rows[-1]["terminated"] or rows[-1]["truncated"]):
             flaws.append(f"{place}: it has no end")
         if closing is None:
             flaws.append(f"{place}: its closing readings are missing")
         readings = [*(row["sensors"] for row in rows), *([] if closing is None else [closing])]
         path = ["phase", self._name, mode.value, "environment", self.environments[0], "worker", worker]
+        seed = int.from_bytes(words(self._seed, [*path, "episode", number])[:8], "little") >> 11
+        several = bool(self.bodies) and len(self.environments) > 1
         return Episode(
             mode=mode,
             worker=worker,
             body=body,
             episode=number,
-            seed=int.from_bytes(words(self._seed, [*path, "episode", number])[:8], "little") >> 11,
+            seed=-1 if self.bodies else seed,
+            place=self.environments.index(environment) if several else -1,
             observations=self._matrix("sensor", readings, place),
             steps={
                 "actions": self._matrix("actuator", [row["setpoints"] for row in rows], place),
@@ -150,6 +200,13 @@ class Transcript:
             columns = ["worker", "episode", "sensors"]
             found[environment] = _Ends(self._aside.rows("steps", [self._run], where=where, columns=columns))
         return found
+
+    def _ends_of_bodies(self, mode: Mode, worker: int | None) -> dict[str, _EndsOfBodies]:
+        """Return what look up the last readings of bodies, by environment."""
+        only, columns = "" if worker is None else f" and worker = {worker}", ["worker", "episode", "sensors"]
+        asked = {environment: self._steps(mode, environment) + only for environment in self.environments}
+        rows = {uid: self._aside.rows("steps", [self._run], where=w, columns=columns) for uid, w in asked.items()}
+        return {environment: _EndsOfBodies(found) for environment, found in rows.items()}
 
     def _steps(self, mode: Mode, environment: str) -> str:
         """Return the condition for the rows of an environment."""
@@ -207,3 +264,26 @@ class _Ends:
             found = self._next["sensors"] if mine else None
             self._next = next(self._rows, None)
         return found
+
+
+class _EndsOfBodies:
+    """Look up the last readings of each body in rows of steps, as `_Ends` does of one."""
+
+    def __init__(self, rows: Iterator[dict[str, Any]]) -> None:
+        self._groups = groupby(rows, key=lambda row: (row["worker"], row["episode"]))
+        self._at: tuple[int, int] | None = None
+        self._found: dict[str, dict[str, Any]] = {}
+
+    def of(self, worker: int, episode: int) -> dict[str, dict[str, Any]]:
+        """Return the last readings in an episode: body -> full id -> value."""
+        while self._at is None or self._at < (worker, episode):
+            group = next(self._groups, None)
+            if group is None:
+                break
+            self._at, rows = group
+            self._found = {}
+            for row in rows:
+                for uid, value in row["sensors"].items():
+                    name, _, body = uid.removesuffix("]").rpartition("[")
+                    self._found.setdefault(body, {})[name] = value
+        return self._found if self._at == (worker, episode) else {}

@@ -162,6 +162,7 @@ def test_a_document_becomes_a_plan(read: READ) -> None:
     assert (90, 25, "ada/1") == (moor.budget_steps, moor.max_steps, moor.episode_end)
 
 
+FREELY = "      simulation: {name: aeb, params: {mode: free}}\n"
 AEB = "      simulation: {name: aeb}\n"
 
 
@@ -211,7 +212,10 @@ AEB = "      simulation: {name: aeb}\n"
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
         ),
-        (HEAD + "      recovery: {on_loss: restart}\n" + AEB, "not built yet: `on_loss: restart`"),
+        (
+            HEAD + "      recovery: {on_loss: restart}\n      phase_config: {sync: async}\n" + FREELY,
+            "not built yet: `on_loss: restart` in `mode: free`",
+        ),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],
 )
@@ -255,6 +259,11 @@ NO_BRAIN = HEAD.replace("ada, brain: log", "ada, brain: none")
         (HEAD + RULES % ("{window: 3}", ""), "policy.window: `window` is of `source: pool`"),
         (HEAD + RULES % ("{source: pool, load: {}}", ""), "policy.load: `load` is of `source: frozen`"),
         (HEAD + RULES % ("{source: pool, agent: bobb}", ""), "there is no agent `bobb`; did you mean `bob`?"),
+        (
+            HEAD.replace("bob, brain: log, muscle: echo", "bob, brain: log, muscle: random")
+            + RULES % ("{source: pool, agent: bob}", ""),
+            "policy.agent: pool: the models of `bob` are for its own `muscle` and `filters`, not `ada`'s",
+        ),
         (
             NO_BRAIN + RULES % ("pool", ""),
             "10:71: schedule.train.bodies.rules.0.policy: pool: agent `ada` does not learn",

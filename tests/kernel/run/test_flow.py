@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,6 +150,22 @@ def test_pause_counts_who_lost_its_episode_as_standing(kit: Any) -> None:
 
 
 # -- orders, promises, waits -------------------------------------------------------------------------------------------
+def setting(entry: list[Any]) -> FlowSignal:
+    """Return what an operator tells one of the run."""
+    return FlowSignal("CONTINUE", "operator", "", data={"topics": [entry]})
+
+
+def test_who_is_told_something_goes_on_standing(kit: Any) -> None:
+    """What an operator sets reaches the workers that are meant, and ends no pause."""
+    flow = flow_of(kit, mode="train")
+    flow.steer(FlowSignal("PAUSE", "operator"))
+    wish = setting(["ada", "parameters", "g", 1])
+
+    assert [wish, wish] == [effect.signal for effect in flow.tell(wish)]
+    assert 1 == len(flow.tell(replace(wish, worker=1)))
+    assert flow.paused
+
+
 @pytest.mark.parametrize(
     ("wish", "wanted", "text"),
     [
@@ -157,6 +174,10 @@ def test_pause_counts_who_lost_its_episode_as_standing(kit: Any) -> None:
         (FlowSignal("RESET", "operator", "", worker=5), None, "no worker 5 is running; there are [0, 1]"),
         (FlowSignal("RESET", "operator", "", steps=2), None, "steps: expected CONTINUE for at least one"),
         (FlowSignal("CONTINUE", "operator", "", steps=0), None, "found CONTINUE for 0"),
+        (setting(["bob", "parameters", "g", 1]), None, "there is no environment or agent 'bob' in phase 0; expected"),
+        (setting(["ada", "stats", "g", 1]), None, "topic stats is told by participants; expected parameters, engine"),
+        (setting(["ada", "parameters", "g", [float("nan")]]), None, "topic parameters, key 'g': nan cannot travel"),
+        (setting(["ada", "parameters", "g"]), None, "topics: expected a list [uid, topic, key, value], found"),
     ],
 )
 def test_what_cannot_be_done_is_refused(kit: Any, wish: FlowSignal, wanted: str | None, text: str) -> None:
