@@ -183,6 +183,33 @@ def test_bodies_come_and_go_within_an_episode(results: Path) -> None:
     assert [(b, b > 2) for b in range(7)] == [(row["body"], row["dynamic"]) for row in rows(outcome, "bodies")]
 
 
+def test_numbers_go_on_over_phases(results: Path) -> None:
+    """In the next phase, in which the document has a body more, spawned bodies have numbers that none has had."""
+    world = "lake: length: 3, events: [{after: 1, spawn: ada}]; budget: {episodes: 2}"
+    first, second = (
+        document([world], bodies=f"{{num: {num}, dynamic: [{{agent: ada, environment: lake, max: 1}}]}}")
+        for num in (1, 2)
+    )
+    outcome = simulate(first + second.split("schedule:\n")[1].replace("train:", "more:"), 1, results)
+    found = [(row["phase"], row["body"]) for row in rows(outcome, "bodies") if row["dynamic"]]
+
+    assert [(0, 1), (0, 2), (1, 3), (1, 4)] == found
+
+
+def test_views_are_in_the_order_of_agents_environments_and_numbers(results: Path) -> None:
+    """Agents see bodies of an environment together, whichever came first; so do the rows of its steps."""
+    events = "events: [{after: 1, spawn: bob}, {after: 2, spawn: ada}, {after: 4, retire: bob, spawn: bob}]"
+    worlds = [f"{uid}: length: 6, {events}; budget: {{episodes: 1}}" for uid in ("lake", "moor")]
+    pairs = ", ".join(f"{{agent: {a}, environment: {e}, max: 2}}" for a in ("ada", "bob") for e in ("lake", "moor"))
+    agents = "[{name: ada, brain: log, muscle: random}, {name: bob, brain: log, muscle: echo}]"
+    outcome = simulate(document(worlds, agents, f"{{dynamic: [{pairs}]}}"), 1, results)
+    steps = [[*row["rewards"]] for row in rows(outcome, "steps") if row["environment"] == "lake"]
+    names = [" ".join(key.split("[")[1][:-1] for key in step) for step in steps]
+
+    assert ["ada/0 bob/0", "ada/0 bob/0 bob/1", "ada/0 ada/1 bob/0 bob/1"] == names[:3]
+    assert ["ada/0 ada/1 bob/0 bob/1", "ada/0 ada/1 bob/0 bob/2"] == names[3:5]
+
+
 MANY = document(
     ["lake: length: [4, 2, 7, 3]; budget: {episodes: 4}, clock: {period: 2}",
      "moor: length: 9; budget: {steps: 20}, episode_end: each, max_steps: 5"],
@@ -208,9 +235,9 @@ def _tables(outcome: Outcome) -> dict[str, list[Any]]:
 ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
 
 
-def survives(role: str, share: float, results: Path) -> None:
+def survives(role: str, share: float, results: Path, text: str = MANY) -> None:
     """Assert that a kill of this role changes no table."""
-    plan = read(MANY)
+    plan = read(text)
     calm = Simulation(plan, 11, results).carry_out()
     disturbance = Disturbance([(int(share * calm.events), _kill(role))])
     disturbed = Simulation(plan, 12, results, disturbance).carry_out()
@@ -224,9 +251,31 @@ def test_a_loss_leaves_the_undisturbed_tables(role: str, results: Path) -> None:
     survives(role, 0.6, results)
 
 
+LAKE = "{after: 1, spawn: bob}, {after: 1, spawn: ada}, {after: 2, retire: bob, spawn: bob}, {after: 3, spawn: bob}"
+MOOR = "{after: 1, spawn: bob}, {after: 2, spawn: bob}, {after: 3, retire: bob}, {after: 4, spawn: bob, retire: bob}"
+ANEW = "budget: {steps: 15}, episode_end: each, max_steps: 5"
+COMING = document(
+    [
+        f"lake: length: [4, 2, 5, 3], events: [{LAKE}]; budget: {{episodes: 3}}, clock: {{period: 2}}",
+        f"moor: length: [5, 9, 5, 5], events: [{MOOR}, {{after: 4, retire: bob}}]; {ANEW}",
+    ],
+    "[{name: ada, brain: log, muscle: echo}, {name: bob, brain: log, muscle: random}]",
+    "{num: 2, dynamic: [{agent: bob, environment: lake, max: 3}, {agent: ada, environment: lake, max: 1}, "
+    "{agent: bob, environment: moor, max: 3}], rules: [{match: {agent: ada}, decision: {period: 2, phase: 1}}]}",
+    config="{worker: 2}",
+)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_loss_where_bodies_come_and_go_leaves_the_undisturbed_tables(role: str, results: Path) -> None:
+    """The same with spawned bodies, of agents whose muscles are an object each, also with `each`."""
+    survives(role, 0.55, results, COMING)
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("text", [MANY, COMING])
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.45, 0.75, 0.9])
-def test_losses_at_any_moment_leave_the_undisturbed_tables(role: str, share: float, results: Path) -> None:
+def test_losses_at_any_moment_leave_the_undisturbed_tables(text: str, role: str, share: float, results: Path) -> None:
     """The same at other moments."""
-    survives(role, share, results)
+    survives(role, share, results, text)

@@ -164,6 +164,13 @@ def test_a_document_becomes_a_plan(read: READ) -> None:
 
 FREELY = "      simulation: {name: aeb, params: {mode: free}}\n"
 AEB = "      simulation: {name: aeb}\n"
+PAIRS = "product: custom, num: [[ada, moor, 0], [bob, lake, 0]]"
+
+
+def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
+    """Return a document in which an environment may spawn bodies."""
+    entry = f"{{agent: {agent}, environment: {environment}, max: {most}}}"
+    return f"{HEAD.replace('ada/1', 'ada/0')}      bodies: {{dynamic: [{entry}], {more}}}\n{AEB}"
 
 
 @pytest.mark.parametrize(
@@ -216,6 +223,18 @@ AEB = "      simulation: {name: aeb}\n"
             HEAD + "      recovery: {on_loss: restart}\n      phase_config: {sync: async}\n" + FREELY,
             "not built yet: `on_loss: restart` in `mode: free`",
         ),
+        (spawning("addy", "moor", 1), "10:34: schedule.train.bodies.dynamic.0.agent: there is no agent `addy`"),
+        (spawning("ada", "mor", 1), "there is no environment `mor`; did you mean `moor`?"),
+        (spawning("ada", "moor", 0), "max: expected an integer >= 1, found the number 0"),
+        (spawning("ada", "moor", 4095), "with those that may be spawned, found 4099"),
+        (spawning("ada", "moor", "1}, {agent: ada, environment: moor, max: 2"), "`ada` in `moor` are listed twice"),
+        (spawning("ada", "lake", 1, PAIRS), "agent `ada` has no body in `lake` from the begin"),
+        (spawning("ada", "moor", 1, "rules: [{match: {body: 1}, learn: false}]"), "this rule meets no body"),
+        (
+            spawning("ada", "moor", 1, "rules: [{match: {agent: ada}, policy: pool}]"),
+            "not built yet: `policy: pool` of",
+        ),
+        (spawning("ada", "moor", 9).replace("ada/0", "ada/7"), "environment `moor` has no body `ada/7`"),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],
 )
@@ -323,3 +342,24 @@ def test_bodies_are_inherited_and_replaced_whole(read: READ) -> None:
 
     assert [8, 8, 12] == [len(phase.bodies or ()) for phase in plan.phases]
     assert [(2, 1), (4, 1), (4, 1)] == [(p.environments[0].period, p.environments[0].offset) for p in plan.phases]
+
+
+def test_bodies_that_may_be_spawned_are_met_by_rules_without_a_number(read: READ) -> None:
+    """A rule may mean them alone; they stand by agents and environments, and say how many there may be."""
+    text = """\
+      bodies:
+        num: 2
+        dynamic: [{agent: bob, environment: moor, max: 3}, {agent: ada, environment: lake, max: 1}]
+        rules:
+          - {match: {agent: bob}, reward: {scale: 2}, team: red}
+          - {match: {dynamic: true}, learn: false}
+          - {match: {body: 1}, role: other}
+"""
+    plan, faults = read(HEAD + text + AEB)
+    assert plan is not None, faults
+    phase = plan.phases[0]
+    found = [(b.agent, b.environment, b.most, b.scale, b.learn, b.team, b.role) for b in phase.dynamic]
+
+    assert [("ada", "lake", 1, 1.0, False, None, None), ("bob", "moor", 3, 2.0, False, "red", None)] == found
+    assert {True} == {body.learn for body in phase.bodies or ()}
+    assert Plan.from_map(plan.to_map()) == plan

@@ -314,3 +314,90 @@ def test_a_reset_begins_bodies_that_are_not_over(hosted: Any, loader: Any) -> No
     assert [0.0, 0.0, 0.5] == numbers(found.readings[0])
     rows, seeds = stage.world.begun[-1]
     assert ([2], [integer_from_words(derive(STREAM, "body", *B0, "episode", 1))]) == (rows, seeds)
+
+
+# -- bodies that come and go ------------------------------------------------------------------------------------------
+SPARE = {"dynamic": [["bob", 1, None, None, None]] * 2, "used": {"bob": 4}}
+B5, B6, B7 = ("bob", 5), ("bob", 6), ("bob", 7)
+
+
+def test_objects_spawn_and_retire_bodies(herd: Any) -> None:
+    """A body that comes has a free row and takes part from the next step on; that of one that is gone is given away."""
+    script = iter(
+        [
+            {"spawned": {B5: [reading(None, 0.25)], B6: [reading(B6, 0.75)]}, "terminated": {}, "truncated": {}},
+            {"retired": {B5: "truncated", A1: "terminated"}, "spawned": {B7: [reading(B7)]}},
+            {},
+        ]
+    )
+    given: list[Any] = []
+
+    def answers(bodies: list[Any]) -> Any:
+        given.append(bodies)
+        return whole(bodies, **next(script))
+
+    stage = herd(answers, **SPARE)
+    first, second, third = stage.update(0, 1, 2), stage.update(0, 1, 2, 3, 4), stage.update(0, 2, 3, 4)
+
+    assert ([[3, 5], [4, 6]], [0.25, 0.75]) == (first.spawned, numbers(first.spawned_readings[0]))
+    assert ([0, 1, 0, 2, 0], [[3, 7]], None) == (list(second.flags), second.spawned, third.spawned)
+    assert [[A0, A1, B0], [A0, A1, B0, B5, B6], [A0, B0, B7, B6]] == given
+    assert (7, [A0, A1, B0, B7, B6]) == (stage.world.used["bob"], [(it.agent, it.b) for it in stage.world.bodies])
+    stage.reset()
+    assert [A0, A1, B0] == [(body.agent, body.b) for body in stage.world.bodies]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"spawned": {("ada", 2): [reading(None)]}}, "ada/w/2: the document has no bodies.dynamic of agent `ada` in"),
+        ({"spawned": {("bob", 4): [reading(None)]}}, "bob/w/4: expected a number above 4, which none has had"),
+        ({"spawned": {B6: [reading(None)], B5: [reading(None)]}}, "bob/w/5: expected a number above 6"),
+        ({"spawned": {body: [reading(None)] for body in (B5, B6, B7)}}, "bob/w/7: expected at most 2 at a time"),
+        ({"spawned": {B5: [reading(B0)]}}, "body bob/w/5: found sensors of .'bob', 0"),
+        ({"spawned": {B5: []}}, "'half' is missing"),
+        ({"spawned": [B5]}, "expected a map from .agent, b. to sensors, found list"),
+        ({"retired": {B5: "terminated"}}, "body bob/w/5 takes no part in this step"),
+        ({"retired": {A0: "gone"}}, "body ada/w/0: expected terminated or truncated, found 'gone'"),
+        ({"retired": {A0: "truncated"}, "terminated": {A0: True}}, "found both of body ada/w/0"),
+        ({"terminated": {A0: True}, "over": "done"}, "over: expected one of terminated, truncated or None"),
+    ],
+)
+def test_bodies_that_cannot_come_or_go_are_refused(herd: Any, fields: dict[str, Any], text: str) -> None:
+    """What no document allows, numbers that were used, and flags that exclude each other are told by the body."""
+    with pytest.raises(AuthorError, match=text):
+        herd(lambda bodies: whole(bodies, **fields), **SPARE).update(0, 1, 2)
+
+
+def test_an_episode_that_is_over_ends_all_bodies_in_their_own_way(herd: Any) -> None:
+    """Who has no flag of its own gets that of the environment."""
+    found = herd(lambda bodies: whole(bodies, terminated={A1: True}, over="truncated")).update(0, 1, 2)
+
+    assert ([2, 1, 2], False, True) == (list(found.flags), found.terminated, found.truncated)
+
+
+class Spawning(Flock):
+    """Spawn a body in each step, retire the oldest one in the third."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = np.zeros(5)
+
+    def update_batch(self, setpoints: Any) -> StepBatch:
+        found = super().update_batch(setpoints)
+        found.spawned = [("bob", self.used["bob"] + 1)]
+        if len(self.rows) == 5:
+            found.retired = {B5: "terminated"}
+        return found
+
+
+def test_arrays_begin_spawned_bodies_by_their_rows(hosted: Any, loader: Any) -> None:
+    """`begin_batch` is asked for their first readings; with `each` who is retired does not begin anew."""
+    stage = Stage(hosted, loader, Spawning, each=each(max_steps=2), **SPARE)
+    found = [stage.update(*rows) for rows in ((0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 4))]
+
+    assert [[[3, 5]], [[4, 6]], [[3, 7]]] == [it.spawned for it in found]
+    assert [[], [0, 1, 2], []] == [numbers(it.first_rows, "<u2") for it in found]
+    assert [[0, 1, 2], [3], [0, 1, 2], [4], [3]] == [rows for rows, _ in stage.world.begun]
+    seed = integer_from_words(derive(STREAM, "body", "bob", 7, "episode", 0))
+    assert [seed] == stage.world.begun[-1][1]

@@ -206,3 +206,77 @@ def test_an_answer_overrides_the_clocks_for_one_step() -> None:
     assert [[0, 1, 2], [1, 2], [0, 2], [0, 1]] == decides
     assert [0, 1, 2] == core.deciding([0]).tolist()
     assert [0, 1, 2, 3] == core.deciding([0, 1]).tolist()
+
+
+def herd(end: Any, **clock: Any) -> Timelines:
+    """Return an environment with two bodies, and two rows for bodies that are spawned."""
+    ones = np.ones(4, np.int64)
+    core = Timelines([Clock("lake", end=end, **clock)], ones - 1, ones, ones - 1, numbers=np.array([0, 1, -1, -1]))
+    core.begin(0)
+    return core
+
+
+def step(core: Timelines, flags: dict[int, int], spawned: dict[int, int] | None = None, anew: Any = ()) -> list[Over]:
+    """Make a step with all who live; rows have these flags, and rows become bodies of these numbers."""
+    rows = core.rows[0][core.living(0)]
+    given = np.array([flags.get(row, 0) for row in rows.tolist()], np.uint8)
+    born = None if spawned is None else (np.array([*spawned]), np.array([*spawned.values()]))
+    return core.take(0, rows, given, 0, np.array(anew, np.int64), born)
+
+
+def test_a_spawned_body_takes_part_from_the_next_step_on() -> None:
+    """It decides by the steps of its environment's episode, and with `all` the episode goes on for it."""
+    core = herd("all")
+
+    assert [] == step(core, {0: TERMINATED, 1: TERMINATED}, {2: 5})
+    assert ([2], [2], 1, 5) == (core.living(0).tolist(), core.deciding([0]).tolist(), core.step[2], core.b[2])
+    assert [] == step(core, {2: TRUNCATED}, {2: 6})  # of which the row is free again
+    [over] = step(core, {2: TERMINATED})
+    assert (3, True, []) == (over.steps, over.terminated, over.closed.tolist())
+    core.begin(0)
+    assert [0, 1] == core.living(0).tolist()
+
+
+@pytest.mark.parametrize("end", ["any", 0])
+def test_who_comes_with_the_end_of_an_episode_takes_no_part(end: Any) -> None:
+    """Its row is nobody's, and who had it before keeps the flag of its own end."""
+    core = herd(end)
+    step(core, {}, {2: 5})
+    rows, flags = core.rows[0][core.living(0)], np.array([1, 0, 2], np.uint8)
+    over = core.take(0, rows, flags, 0, NONE, (np.array([2]), np.array([6])))
+
+    assert ([1], 5, []) == (over[0].closed.tolist(), core.b[2], core.living(0).tolist())
+    assert [1, 2, 2] == closed_flags(flags, rows, over).tolist()
+
+
+def test_a_condition_that_closes_an_episode_leaves_ends_as_they_were() -> None:
+    """A row that was given away within the step is closed for its new body alone."""
+    core = herd("all")
+    step(core, {}, {2: 5})
+    rows, flags = core.rows[0][core.living(0)], np.array([0, 0, 1], np.uint8)
+    assert [] == core.take(0, rows, flags, 0, NONE, (np.array([2]), np.array([6])))
+
+    assert [2, 2, 1] == closed_flags(flags, rows, core.close(0, "condition")).tolist()
+
+
+def test_spawned_bodies_with_episodes_of_their_own_end_with_those_of_the_document() -> None:
+    """They begin anew by themselves, from episode 0; when the others have spent their budgets they are closed."""
+    core = herd("each", budget_episodes=1)
+    step(core, {0: TERMINATED}, {2: 5})
+    again = step(core, {2: TRUNCATED}, {3: 6}, [2])
+    last = step(core, {1: TERMINATED, 3: TERMINATED}, {3: 7})
+    keys = [(over.row, over.b, over.episode, over.steps, over.reason) for over in (*again, *last)]
+
+    assert [(2, 5, 0, 1, "truncated: environment"), (1, 1, 0, 3, "terminated"), (3, 6, 0, 1, "terminated")] == keys[:3]
+    assert [(2, 5, 1, 1, "truncated: budget")] == keys[3:]
+    assert (True, []) == (core.finished, core.living(0).tolist())
+
+
+def test_rows_are_free_of_whom_nobody_lives() -> None:
+    """Free are rows of bodies that have ended in this step, but for those that began anew."""
+    core = herd("each")
+    step(core, {}, {2: 5})
+
+    assert [3] == core.free(0, NONE, NONE).tolist()
+    assert [2, 3] == core.free(0, np.array([0, 2]), np.array([0])).tolist()
+    assert [3] == core.free(0, np.array([2]), np.array([2])).tolist()
