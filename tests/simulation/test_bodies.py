@@ -30,13 +30,14 @@ schedule:
         - {{name: ada, brain: {brain}, muscle: echo, objective: aggregate_rewards, filters: {filters}}}
         - {{name: bob, brain: none, muscle: echo, objective: aggregate_rewards}}
       bodies: {{num: [2, 1]}}
+      recovery: {{on_loss: {on_loss}}}
       phase_config: {{mode: train, worker: {workers}, conditions: {conditions}{evaluate}}}
       simulation: {{name: aeb}}
 """
 AVERAGE = "[{{name: agent_objective, params: {{ada: {{phase_avg{n}: {least}}}}}}}]"
 EVALUATES = ", evaluate_every: {every}, evaluate_episodes: 2"
 FEW = {"brain": "none", "workers": 1, "lake": 60, "moor": 90, "end": "all", "conditions": "[]", "evaluate": ""}
-FEW["filters"] = "[]"
+FEW |= {"on_loss": "recover", "filters": "[]"}
 
 
 def run(tmp_path: Path, **given: Any) -> Outcome:
@@ -446,6 +447,53 @@ def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **
 def test_many_losses_do_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
     """The same for more runs."""
     survives_a_loss(results, **drawn)
+
+
+def gives_up_an_episode(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:
+    """Assert that a loss costs what was open, and that all budgets are made."""
+    text = DOCUMENT.format(**{**FEW, **given, "lake": 4, "moor": 5, "on_loss": "restart"})
+    plain = simulate(text, seed, results)
+    moment = int(share * plain.events)
+    simulation = Simulation(read(text), seed, results, Disturbance([(moment, partial(kill_one, victim))]))
+    simulation.tight = tight
+    lossy = simulation.carry_out()
+
+    assert ("finished", []) == (lossy.status, lossy.defects), lossy.reason
+    whole, found = (
+        Counter((row["mode"], row["worker"], row["environment"], row["steps"]) for row in it if row["reason"] == ENDED)
+        for it in (plain.tables["episodes"], lossy.tables["episodes"])
+    )
+    made = {row["number"] for row in lossy.tables["evaluations"]}  # fewer may fall due where two do at once
+    assert {place: 2 * len(made) if place[0] == "evaluate" else count for place, count in whole.items()} == found
+    rows = lossy.tables["episodes"]
+    lost = {row["environment"].partition("[")[0] for row in rows if row["reason"] != ENDED}
+    assert {row["reason"] for row in rows} - {ENDED} <= {f"lost: {who}" for who in LOSABLE}
+    steps = Counter(tuple(row[key] for key in PLACE) for row in lossy.tables["steps"])
+    if given["end"] == "all":
+        assert steps == Counter({tuple(row[key] for key in PLACE): row["steps"] for row in rows})
+    if victim == "environment" and not given["evaluate"]:
+        for name in ("lake", "moor"):
+            each = [[untimed(row) for row in it.tables["steps"] if row["environment"] == name] for it in (plain, lossy)]
+            assert name in lost or sorted(each[0]) == sorted(each[1])
+
+
+LOSABLE = ("environment lake", "environment moor", "muscle ada", "muscle bob")
+GIVEN_UP = {**DRAWN, "tight": st.booleans(), "victim": st.sampled_from(["muscle", "environment", "environment", ""])}
+
+
+@settings(max_examples=6, **SLOW)
+@given(**GIVEN_UP)
+def test_a_loss_costs_the_open_episode(results: Path, **drawn: Any) -> None:
+    """With `on_loss: restart` it counts for no budget, and the others' rows are as without it."""
+    gives_up_an_episode(results, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=300, **SLOW)
+@given(**GIVEN_UP)
+def test_many_losses_cost_the_open_episode(results: Path, **drawn: Any) -> None:
+    """The same for more runs."""
+    gives_up_an_episode(results, **drawn)
 
 
 # -- orders -----------------------------------------------------------------------------------------------------------

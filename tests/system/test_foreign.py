@@ -255,6 +255,32 @@ def test_a_program_acts_for_several_bodies(tmp_path: Path) -> None:
     assert 0 == ganglion(tmp_path, "runs", "diff", "one", "two").returncode
 
 
+@pytest.mark.parametrize("step", [1, 7, 20])
+def test_a_lost_program_of_a_phase_with_bodies_is_led(tmp_path: Path, step: int) -> None:
+    """An environment that dies in its second episode is started anew, led to where it stood, and nobody can tell."""
+    source = (PYTHON / "pendulum.py").read_text()
+    line = "        if verb == CALL and frames != asked:"
+    assert 1 == source.count(line)
+    first = "resets = 0\nhello = {"
+    changed = source.replace("hello = {", first, 1).replace(
+        line,
+        '        resets += call == "environment.reset"\n'
+        f'        if os.environ["GANGLION_INCARNATION"] == "1" and resets and pendulum.steps == {step}:\n'
+        f"            os._exit(9)\n{line}",
+    )
+    document = tmp_path / "flock.yml"
+    for name, text in (("whole", source), ("lost", changed)):
+        (tmp_path / f"{name}.py").write_text(text)
+        form = f"command: {json.dumps([sys.executable, str(tmp_path / f'{name}.py')])}"
+        document.write_text(BODIES.replace("FORM", form).replace("MUSCLE", "random").replace("num: 3", "num: 1"))
+        done = ganglion(tmp_path, "-q", "run", str(document), "--name", name)
+        assert 0 == done.returncode, done.stdout + done.stderr
+
+    assert {2} == {row["incarnation"] for row in table(tmp_path, "incidents", "lost") if row["kind"] == "restarted"}
+    assert 2 * 60 == len(table(tmp_path, "steps", "lost"))
+    assert 0 == ganglion(tmp_path, "runs", "diff", "whole", "lost").returncode
+
+
 @pytest.mark.parametrize(
     ("form", "muscle", "text"),
     [

@@ -273,12 +273,14 @@ class _Phase:
     def _unbuilt(self) -> None:
         """Refuse what is not built beside bodies."""
         phase = self.phase
-        levels = [phase.recovery, *(entry.map.get("recovery") for entry in phase.environments.values())]
-        levels += [agent.map.get("recovery") for agent in phase.agents.values()]
-        for level in (self.root.map.get("recovery"), *levels):
+        params = None if phase.simulation is None else phase.simulation.get("params")
+        mode = None if params is None else params.get("mode")
+        levels = [self.root.map.get("recovery"), phase.recovery]
+        levels += [entry.map.get("recovery") for entry in (*phase.environments.values(), *phase.agents.values())]
+        for level in levels if mode is not None and mode.value == FREE else ():
             asked = None if level is None else level.get("on_loss")
             if asked is not None and asked.value == RESTART:
-                self._wrong(asked, "not built yet: `on_loss: restart` in a phase with bodies")
+                self._wrong(asked, "not built yet: `on_loss: restart` in `mode: free`")
 
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""

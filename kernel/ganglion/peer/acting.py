@@ -95,6 +95,8 @@ class Acting:
             self._rests, self._sent = _row(self._moves, [it.value for it in self._declared]), [None] * n
         self._open, self._began = np.zeros(n, bool), np.zeros(n, bool)
         self._number, self._decisions, self._episode = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1)
+        if setup.episodes is not None:
+            self._episode[: len(setup.episodes)] = np.array(setup.episodes, np.int64) - 1
         self._data: list[Any] | None = None  # what muscles added to the open decisions, None before any did
         self._last: list[Array] | None = None  # what was applied last, within a message
         self._array: Array | None = None  # the same, where all of it came in arrays of numbers

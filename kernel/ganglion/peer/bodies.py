@@ -12,7 +12,7 @@ import numpy as np
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, naming
 from ganglion.peer.contract import Judgement, layout_of, values_of
-from ganglion.peer.step.arrays import batch_field, flags_of
+from ganglion.peer.step.arrays import batch_field, flags_of, wants_of
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of
 from ganglion.sdk.environment import (
     ENDS,
@@ -26,13 +26,20 @@ from ganglion.sdk.environment import (
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import Information, RewardInformation, SensorInformation, Template
 from ganglion.sdk.seed import derive, integer_from_words
-from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
+from ganglion.wire.messages import (
+    BY_CLOCK,
+    TERMINATED,
+    TRUNCATED,
+    EnvironmentReset,
+    EnvironmentStart,
+    EnvironmentUpdate,
+)
 
 _MOST = 2**62
 
 
 class Stepped(NamedTuple):
-    """A step of some bodies: readings, rewards and flags of each, its time, the environment's own flags."""
+    """A step of some bodies: readings, rewards and flags of each, its time, the environment's own flags, wants."""
 
     readings: Field
     earned: Field
@@ -40,6 +47,7 @@ class Stepped(NamedTuple):
     simtime: SimTime | None
     own: tuple[bool, bool]
     world_state: Any = None
+    wants: bytes | None = None
 
 
 class JudgedBodies:
@@ -211,8 +219,8 @@ class JudgedBodies:
                 None,
                 made.world_state,
                 made.simtime,
-                bool(flags[0][i]),
-                bool(flags[1][i]),
+                terminated=bool(flags[0][i]),
+                truncated=bool(flags[1][i]),
             )
             hooks, hook = (judge.paying, "reward") if judge.transformer is None else (judge.showing, "transformer")
             with naming(self._names[row]):
@@ -405,8 +413,9 @@ class Bodies:
         earned = hooks("update_batch", batch_field, "reward", self._rewards, batch.rewards, names)
         flags = hooks("update_batch", flags_of, batch.terminated, batch.truncated, names)
         own = [np.ndim(flag) == 0 and bool(flag) for flag in (batch.terminated, batch.truncated)]
+        wants = hooks("update_batch", wants_of, batch.wants, len(rows))
         flags, own = self._ended(batch, rows, flags, own)
-        return Stepped(readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1]))
+        return Stepped(readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1]), wants=wants)
 
     def _ended(self, given: StepBatch | EnvironmentState, rows: Array, flags: Array, own: list[bool]) -> Any:
         """Return the flags of bodies and of the environment, those of retired ones among them; note who comes."""
@@ -561,7 +570,8 @@ class Bodies:
         flags = hooks("update", self._flags, state, rows)
         own = [flag is True for flag in (state.terminated, state.truncated)]
         flags, own = self._ended(state, rows, flags, own)
-        return Stepped(readings, earned, flags, state.simtime, (own[0], own[1]), state.world_state)
+        wants = None if state.wants is None else hooks("update", self._wants, state.wants, rows)
+        return Stepped(readings, earned, flags, state.simtime, (own[0], own[1]), state.world_state, wants)
 
     def _readings_of(self, informations: Any, rows: Array) -> Field:
         return self._values_of("sensor", self._sensors, informations, rows)
@@ -603,12 +613,22 @@ class Bodies:
         each = [self._per_body(name, getattr(state, name), rows) for name in ("terminated", "truncated")]
         return flags_of(each[0], each[1], names)
 
-    def _per_body(self, name: str, given: Any, rows: Array) -> Any:
-        if not isinstance(given, Mapping):
-            return bool(given)
+    def _wants(self, wants: Any, rows: Array) -> bytes:
+        """Return which bodies decide before the next step as it travels."""
+        if not isinstance(wants, Mapping) or not {*map(type, wants.values())} <= {bool, np.bool_}:
+            raise AuthorError(f"wants: expected a map from (agent, b) to booleans, found {wants!r:.80}")
+        self._check_known("wants", wants)
+        return bytes(wants.get(self._rows[row], BY_CLOCK) for row in rows.tolist())
+
+    def _check_known(self, name: str, given: Mapping[Any, Any]) -> None:
         strange = [body for body in given if body not in self._rows]
         if strange:
             raise AuthorError(f"{name}: there is no body {strange[0]!r}; expected some of {', '.join(self.names)}")
+
+    def _per_body(self, name: str, given: Any, rows: Array) -> Any:
+        if not isinstance(given, Mapping):
+            return bool(given)
+        self._check_known(name, given)
         return np.array([bool(given.get(self._rows[row], False)) for row in rows.tolist()], bool)
 
     # -- the journal --------------------------------------------------------------------------------------------------

@@ -154,6 +154,7 @@ class Boundaries:
             causes=causes,
             episode=episode.number,
             ended=self._ended(),
+            telling=self._telling(),
         )
         go: Go = phase.participant.call(phase.governor, "governor.boundary", report, None)
         return go
@@ -164,6 +165,10 @@ class Boundaries:
 
     def _ended(self) -> list[dict[str, Any]] | None:
         """Return the episodes that ended in this round, of a phase with bodies."""
+        return None
+
+    def _telling(self) -> list[str] | None:
+        """Return the agents whose brains are to be told first of bodies that ended, in a phase with bodies."""
         return None
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:

@@ -33,6 +33,7 @@ from ganglion.wire.messages import (
     ControllerShutdown,
     ControllerStart,
     Done,
+    EnvironmentDeclared,
     EnvironmentReset,
     EnvironmentStart,
     FlowSignal,
@@ -131,7 +132,8 @@ class ControllerHost:
         phase.begin(start, [self._actor(phase, agent, *places) for agent in start.agents])
         if phase.setup.bodies is not None:
             free = phase.setup.free
-            phase.ticks = Ticks(phase, start.verdict) if free is None else FreeTicks(phase, start.verdict, **free)
+            given = (phase, start.verdict, self)
+            phase.ticks = Ticks(*given) if free is None else FreeTicks(*given, **free)
         self._persist(phase, lambda: self._setup_muscles(phase, start))
         self._due = start.verdict
         return Done()
@@ -262,7 +264,7 @@ class ControllerHost:
             led = None if mend is None else mend.between(world, len(asked))
             asked.append(led or self._ask(phase, world.peer, "environment.reset", message))
         for actor in phase.actors:
-            reset = MuscleReset(verdict.episode, prepare, self._topics_of(phase, actor, verdict.episode))
+            reset = MuscleReset(verdict.episode, prepare, phase.topics_of(actor, verdict.episode))
             asked.append(self._ask(phase, actor.peer, "muscle.reset", reset))
         answers = self.participant.gather(asked, mend)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, resets, strict=False):
@@ -287,6 +289,55 @@ class ControllerHost:
             world.declares("actuators", actuators)
         assert phase.start is not None
         self._setup_muscles(phase, phase.start, verdict.episode)
+
+    # -- of a phase with bodies ---------------------------------------------------------------------------------------
+    def await_again(self, phase: Phase, peer: str, error: GanglionError) -> None:
+        """Wait for the successor of this peer; raises the error where it is no loss, or one that costs the run."""
+        if self._whom(phase, error) != peer:
+            raise error
+        self._await(phase, error)
+
+    def ask_start(self, phase: Phase, world: World, episode: int) -> Pending:
+        """Ask an environment to make its object; `started` takes the answer."""
+        message = self._start_of(phase, world)
+        if world.history is not None:
+            world.history = CommandHistory(message, episode, b"")  # `rebuild` knows the answer
+        asked: Pending = self._ask(phase, world.peer, "environment.start", message, episode)
+        return asked
+
+    def started(self, world: World, answer: EnvironmentDeclared) -> None:
+        """Take the answer of a new object, which declares what the one before declared."""
+        before = {what: getattr(world, what) for what in ("sensors", "actuators", "rewards")}
+        world.declare(answer)
+        for what, declared in before.items():
+            world.declares(what, declared or [])
+        if answer.topics is not None:
+            self._running().topics.take(world.peer, "environment.start", answer.topics)
+        self._fresh.discard(world.peer)
+        self._running().missing.discard(world.peer)
+
+    def set_up_again(self, phase: Phase, peer: str, error: GanglionError) -> None:
+        """Set up the successor of a muscle; raises the error where it is no loss, or one that costs the run."""
+        self.await_again(phase, peer, error)
+        assert phase.start is not None
+        start = phase.start
+        self._persist(phase, lambda: self._setup_muscles(phase, start, only_fresh=True))
+
+    def rebuild(self, phase: Phase, worlds: Sequence[World], starts: Callable[[], Sequence[Pending]]) -> None:
+        """Make muscles and these environments anew; brains stay."""
+
+        def act() -> None:
+            assert phase.start is not None
+            self._shut_down("environment.shutdown", [world.peer for world in worlds])
+            self._shut_down("muscle.shutdown", [actor.peer for actor in phase.actors])
+            asked = starts()
+            for world, pending, answer in zip(worlds, asked, self.participant.gather(asked), strict=True):
+                self.started(world, answer)
+                if world.history is not None:
+                    world.history.started = digest(pending.answer)
+            self._setup_muscles(phase, phase.start)
+
+        self._persist(phase, act)
 
     # -- losses -------------------------------------------------------------------------------------------------------
     def _lose(self, phase: Phase, running: Episode, error: GanglionError) -> None:
@@ -375,17 +426,9 @@ class ControllerHost:
         setup = phase.setup
         self._watch(phase)
         phase.missing.clear()
-        messages, asked = [], []
-        place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
-        for i, world in enumerate(phase.worlds):
-            e = world.setup
-            own = {name: e[name] for name in _OF_ENVIRONMENTS}
-            if setup.bodies is not None and any(body["environment"] == world.uid for body in setup.bodies):
-                own |= {**_bodies_of(setup.bodies, setup.dynamic or (), e), "index": i}
-            topics = phase.topics.opening(world.peer, e.get("topics"), e["episode_stream"])
-            message = EnvironmentStart(**place, uid=world.uid, **own, topics=topics)
-            messages.append(message)
-            asked.append(self._ask(phase, world.peer, "environment.start", message, episode))
+        messages = [self._start_of(phase, world) for world in phase.worlds]
+        calls = zip(phase.worlds, messages, strict=True)
+        asked = [self._ask(phase, world.peer, "environment.start", message, episode) for world, message in calls]
         answers = self.participant.gather(asked)
         self._fresh.difference_update(world.peer for world in phase.worlds)
         for world, answer, pending, message in zip(phase.worlds, answers, asked, messages, strict=True):
@@ -394,6 +437,18 @@ class ControllerHost:
                 phase.topics.take(world.peer, "environment.start", answer.topics)
             if setup.mends and world.setup.get("mends", True):
                 world.history = CommandHistory(message, episode, digest(pending.answer))
+
+    def _start_of(self, phase: Phase, world: World) -> EnvironmentStart:
+        setup, e = phase.setup, world.setup
+        place: dict[str, Any] = {name: getattr(setup, name) for name in _OF_PHASES}
+        own = {name: e[name] for name in _OF_ENVIRONMENTS}
+        if setup.bodies is not None and any(body["environment"] == world.uid for body in setup.bodies):
+            number = phase.worlds.index(world)
+            own |= {**_bodies_of(setup.bodies, setup.dynamic or (), e), "index": number}
+            if own["each"] is not None and phase.ticks is not None:
+                own["each"] = phase.ticks.core.limits(number)
+        topics = phase.topics.opening(world.peer, e.get("topics"), e["episode_stream"])
+        return EnvironmentStart(**place, uid=world.uid, **own, topics=topics)
 
     def _setup_muscles(self, phase: Phase, start: ControllerStart, episode: int = 0, only_fresh: bool = False) -> None:
         setup = phase.setup
@@ -416,10 +471,11 @@ class ControllerHost:
                 deadlines_s=a.get("deadlines_s", setup.deadlines_s) or None,
                 policy=a.get("policy"),
                 bodies=a.get("bodies"),
+                episodes=None if phase.ticks is None else phase.ticks.numbers(actor),
                 dynamic=a.get("dynamic"),
                 **{name: a[name] for name in ("source", "follows", "pool") if name in a},
                 groups=a.get("groups"),
-                topics=self._topics_of(phase, actor, episode),
+                topics=phase.topics_of(actor, episode),
             )
             actors.append(actor)
             asked.append(self._ask(phase, actor.peer, "muscle.setup", message, episode))
@@ -432,11 +488,6 @@ class ControllerHost:
             if ready.topics is not None:
                 phase.topics.take(actor.peer, "muscle.setup", ready.topics)
         self._fresh.difference_update(actor.peer for actor in phase.actors)
-
-    def _topics_of(self, phase: Phase, actor: Actor, episode: int) -> list[Any] | None:
-        """Return what a muscle is told of its settings at the begin of an episode."""
-        stream = derive(actor.setup["stream"], "episode", episode)
-        return phase.topics.opening(actor.peer, actor.setup.get("topics"), stream)
 
     def _actor(self, phase: Phase, agent: dict[str, Any], sensor_places: Places, actuator_places: Places) -> Actor:
         self.participant.contents[agent["peer"]] = Content(agent.get("content", "msgpack"))

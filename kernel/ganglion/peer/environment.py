@@ -162,6 +162,8 @@ class EnvironmentHost(Host):
                 state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
             if state.spawned or state.retired:
                 raise self._fault(_NO_BODIES)
+        if state.wants is not None:
+            raise self._hooks.blame("update", AuthorError("wants: there are bodies to decide in a phase with `bodies`"))
         if not judgement.silent:
             rewards = self._rewards
             check = None if rewards is None else lambda found: field_set("reward", rewards, found)
@@ -239,7 +241,7 @@ class EnvironmentHost(Host):
         if self._judged is not None:
             self._judged.show_step(self._steps)
         rows = bodies.rows_of(update)
-        readings, earned, flags, simtime, own, left = bodies.step(rows, update.setpoints)
+        readings, earned, flags, simtime, own, left, wants = bodies.step(rows, update.setpoints)
         ticks, timestamp = self._pass_time(simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
         spawned, spawned_readings = bodies.spawn()
@@ -255,6 +257,7 @@ class EnvironmentHost(Host):
             first_readings=first_readings,
             spawned=spawned,
             spawned_readings=spawned_readings,
+            wants=wants,
             world_state=None if left is None or self._judged is None else self._left(left),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
             topics=self._topics.pop() if self._topics.due else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ganglion.peer.step.tick import Array, Over, Pace
 from ganglion.peer.ticks import Asked, Sent, Sums, Ticks
 from ganglion.peer.world import Phase
 from ganglion.wire.messages import TERMINATED, TRUNCATED, Act, Acted, Boundary, EnvironmentUpdated, Verdict
+
+if TYPE_CHECKING:
+    from ganglion.peer.controller import ControllerHost
 
 
 class _Mail:
@@ -64,8 +67,8 @@ class FreeTicks(Ticks):
         listens: Whether the governor is told of episodes: evaluations or conditions of the phase go by them.
     """
 
-    def __init__(self, phase: Phase, verdict: Verdict, lead: int | None, listens: bool) -> None:
-        super().__init__(phase, verdict)
+    def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost, lead: int | None, listens: bool) -> None:
+        super().__init__(phase, verdict, host)
         self._listens = listens
         self._pace = Pace(self.core.clocks, lead)
         self._mail = [_Mail() for _ in self.agents]
@@ -163,9 +166,9 @@ class FreeTicks(Ticks):
         if reports and self._listens:
             report = Boundary(phase.setup.worker, phase.tick, self.step, False, [], [], ended=reports)
             self._fly("report", 0, phase.participant.ask(phase.governor, "governor.boundary", report, None))
-        if self._play is not None:
-            for place in self._play.due():
-                self._mail[self.agents.index(self._play.agents[place])].swaps = True
+        if self.play is not None:
+            for place in self.play.due():
+                self._mail[self.agents.index(self.play.agents[place])].swaps = True
         for number, mail in enumerate(self._mail):
             if not mail.busy and (mail.wanted > mail.sent or (self.agents[number].ends and self._is_done(number))):
                 self._ask_agent(number)
@@ -183,7 +186,7 @@ class FreeTicks(Ticks):
 
     def _ask_agent(self, number: int) -> None:
         """Send an idle muscle what waits for it, or have it decide by another model before that."""
-        agent, mail, play = self.agents[number], self._mail[number], self._play
+        agent, mail, play = self.agents[number], self._mail[number], self.play
         mail.busy = True
         if mail.swaps and play is not None:
             mail.swaps = False
@@ -194,7 +197,7 @@ class FreeTicks(Ticks):
         if self._sourced:
             [mail.asked] = self._seated([mail.asked])
         mail.sent += 1
-        self._fly("act", number, self._ask(agent, mail.asked.message, 0))
+        self._fly("act", number, self.ask(agent, mail.asked.message, 0))
 
     def _decided(self, number: int, answer: Acted) -> None:
         """Take the answer of a muscle; environments that wait for nobody else step."""
@@ -205,7 +208,7 @@ class FreeTicks(Ticks):
             [answer] = heard([agent.actor], [answer], [len(asked.deciding)])
         at = np.array(self._pace.at)[self.core.environment[agent.rows]]
         self.core.tick = int(at[asked.places].max())
-        self._complete(asked, answer)
+        self._complete(asked, answer, lost=False)
         self._settle_told(number)
         self._seal_over()
         if len(asked.deciding):
@@ -243,8 +246,13 @@ class FreeTicks(Ticks):
             self._standing.append(number)
         elif core.open(number):
             self._ask_for(number)
+        elif self.worlds[number].anew:
+            core.tick = self._pace.since(number)
+            self._begin_anew(self.worlds[number])
+            self._ask_for(number)
         else:
-            self._fly("reset", number, self._ask_reset(self.worlds[number]))
+            world = self.worlds[number]
+            self._fly("reset", number, self._ask_reset(world, self._reset_of(world)))
 
     def _ask_for(self, number: int) -> None:
         """Have the bodies of an environment decide before its next step, and hear how its last episode ended."""

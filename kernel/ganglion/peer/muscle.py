@@ -190,6 +190,9 @@ class MuscleHost(AgentHost):
                 shown = sensors, actuators = muscle.sensors, muscle.actuators
             informations, hooks = (Template(shown[0]), shown[1]), (self._hooks, self._judging)
             own_setup, acts_by = replace(setup, bodies=bodies), [muscle] if arrays else muscles
+            if setup.episodes is not None:
+                told = zip(setup.bodies, setup.episodes, strict=False)
+                own_setup = replace(own_setup, episodes=[it for row, it in told if row in bodies])
             if setup.dynamic is not None:
                 mine = [row for row in setup.dynamic if not setup.groups or setup.groups[row[0]] == number]
                 own_setup = replace(own_setup, dynamic=mine)

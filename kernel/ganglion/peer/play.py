@@ -51,6 +51,12 @@ class Play:
         if number is not None:
             self._turns.decided(number, count)
 
+    def again(self, agent: _Agent) -> None:
+        """Have a muscle that was made anew change its model."""
+        number = self._numbers.get(id(agent))
+        if number is not None:
+            self._turns.again(number)
+
     def due(self) -> list[int]:
         """Return whose models are to change now, as places among `agents`."""
         return self._turns.due()

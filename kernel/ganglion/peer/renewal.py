@@ -129,7 +129,7 @@ class WorkerRenewal:
             phase = self._phase
             books = {name: getattr(phase, name) for name in _BOOKS}
             books |= {"verdict": verdict, "signals": list(phase.signals), "records": self._records.state()}
-            books |= {"mine": mine(), "worlds": [_world(world) for world in phase.worlds]}
+            books |= {"mine": mine(), "worlds": [_world(phase, world) for world in phase.worlds]}
             books["topics"] = phase.topics.state()
             books["actors"] = [[actor.told_rewards, actor.earned] for actor in phase.actors]
             return self._snapshot.take(books, self._participant.takes_attributes)
@@ -162,8 +162,8 @@ def _cross(phase: Phase, books: Mapping[str, Any]) -> None:
         actor.told_rewards, actor.earned = told, earned
 
 
-def _world(world: World) -> dict[str, Any]:
-    if world.history is not None and world.history.steps:
+def _world(phase: Phase, world: World) -> dict[str, Any]:
+    if phase.ticks is None and world.history is not None and world.history.steps:  # with bodies it stands so mostly
         raise NotPlain(f"environment {world.uid} stands in the midst of an episode")
     seeds = {name: world.setup[name] for name in _SEEDS if name in world.setup}
     return {"seeds": seeds, **{name: getattr(world, name) for name in _SEEN}}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
+from ganglion.errors import DocumentError, GanglionError, RemoteProtocolError
+from ganglion.peer.anew import Anew
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
+from ganglion.peer.lost import Replayer, Told
+from ganglion.peer.participant import Mend
 from ganglion.peer.play import Play, play_of
 from ganglion.peer.records import pack
 from ganglion.peer.step.layout import (
@@ -35,7 +38,9 @@ from ganglion.sdk.flow import Signal
 from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.sdk.spaces import Box
 from ganglion.wire.envelope import Position
+from ganglion.wire.journal import digest
 from ganglion.wire.messages import (
+    BY_CLOCK,
     DECIDE,
     FIRST,
     TERMINATED,
@@ -46,6 +51,7 @@ from ganglion.wire.messages import (
     EnvironmentReset,
     EnvironmentUpdate,
     EnvironmentUpdated,
+    Go,
     MuscleReset,
     Swap,
     Swapped,
@@ -53,12 +59,16 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 
+if TYPE_CHECKING:
+    from ganglion.peer.controller import ControllerHost
+
 _ROWS_OPEN_MAX = 250
 _ROWS_OPEN_BYTES = 256 * 1024
 _ROWS_PER_WEIGHT = 16  # rows in columns that take as long to send as one row of another kind
 _ROW_BYTES = 32  # of numbers and flags beside the values
 _NEWS_S = 0.2  # between two words about episodes, of which thousands may end in a second
 _PHASE_END = "truncated: phase end"
+_ENDS = 1  # the second round of brains in a tick, in which they are told of ends
 _PAIR_BITS = 32  # of the number of a spawned body, behind that of its agent and environment
 
 Runs = list[Array]
@@ -129,6 +139,7 @@ class _World:
         self.between = between
         self.sparse = bool(between.any())
         self.links: list[_Link] = []
+        self.anew = False  # its next episode was begun by a new object
         self.entries: list[list[Any]] = []
         self.shown: list[list[Any]] = []  # first readings, on their way likewise
         self.weight = self.size_bytes = 0
@@ -268,6 +279,7 @@ class Sent(NamedTuple):
     pending: Pending
     places: Array | None
     setpoints: Runs
+    message: EnvironmentUpdate | None = None
 
 
 class _Born(NamedTuple):
@@ -311,6 +323,17 @@ class _Boundaries(Boundaries):
     def _conditions(self, episode: Any) -> list[dict[str, Any]]:
         return []
 
+    def _ask(self, episode: Any, causes: list[dict[str, Any]]) -> Go:
+        told = self._telling()
+        go = super()._ask(episode, causes)
+        if told and go.signal == Signal.CONTINUE.name:
+            causes += self._ticks.tell_together(go.participants or {})
+            go = super()._ask(episode, causes)
+        return go
+
+    def _telling(self) -> list[str] | None:
+        return self._ticks.telling()
+
     def _ended(self) -> list[dict[str, Any]] | None:
         return self._ticks.take_reports()
 
@@ -347,8 +370,10 @@ class Ticks:
     0, or as that of the number of an evaluation, and its steps are ticks.
     """
 
-    def __init__(self, phase: Phase, verdict: Verdict) -> None:
+    def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
         self.phase, self.step, self.number = phase, 0, verdict.episode
+        self._anew = Anew(self, host)
+        self._leg = 0
         self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
         self.table = table = _table(setup)
@@ -384,14 +409,19 @@ class Ticks:
         self._untold, self._news_s = [0, 0], 0.0  # episodes and steps that were not told of yet, and when they may be
         self._newest: dict[str, Any] = {}
         # Ends are told at once where somebody reads the means of episodes; where the rows of several workers come
-        # together in one round of a brain, they are told with the next decisions: their order must not vary.
-        learning = any(agent.brain is not None for agent in self.agents)
-        self._at_once = phase.common and not (learning and self._several)
+        # together in one round of a brain, in a round of their own: their order must not vary.
+        self._at_once = phase.common and phase.settle
+        self._learning = any(agent.brain is not None for agent in self.agents)
         self._base = (setup.phase, setup.worker, self.number, 0)
         others = any("k" in agent.actor.setup for agent in self.agents)  # than the current model
-        self._play = play_of(self.agents, table, self.core) if others else None
+        self.play = play_of(self.agents, table, self.core) if others else None
         self._sourced, self._wave = any(agent.sources > 1 for agent in self.agents), 0
         self._apart = self._several or phase.start is None or phase.start.sync == "async"  # see _seated
+
+    @property
+    def _brain_round(self) -> int:
+        """Return the number of the round of brains: that of the ends of a tick lies behind that of its decisions."""
+        return 2 * self.round + self._leg
 
     @property
     def _several(self) -> bool:
@@ -476,7 +506,7 @@ class Ticks:
             "reports": self._reports,
             "wishes": self._wishes,
             "worker": [self.step, self.number, self.round, self.participants, self._tolerated, self._wave],
-            "play": None if self._play is None else self._play.state(),
+            "play": None if self.play is None else self.play.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -496,8 +526,8 @@ class Ticks:
         self._reports, self._wishes = list(state["reports"]), list(state["wishes"])
         self.step, self.number, self.round, self.participants, self._tolerated, self._wave = state["worker"]
         self._base = (*self._base[:2], self.number, 0)
-        if self._play is not None:
-            self._play.restore(state["play"])
+        if self.play is not None:
+            self.play.restore(state["play"])
 
     # -- a tick -------------------------------------------------------------------------------------------------------
     def begin(self) -> None:
@@ -509,13 +539,22 @@ class Ticks:
     def again(self, verdict: Verdict) -> None:
         """Begin one more evaluation: every environment has its budget once more; the ticks count on."""
         self.step, self.number, self.round = 0, verdict.episode, verdict.round
+        number = verdict.episode
         self._base = (*self._base[:2], self.number, 0)
         self._ending, self._closed = None, False
         self.core.tick += 1  # the last one has been made
         self.core.grant()
-        phase, reset = self.phase, MuscleReset(verdict.episode, prepare=True)
-        spans = [(actor.peer, phase.span_s("muscle.reset", actor.peer)) for actor in phase.actors]
-        phase.participant.gather([phase.participant.ask(peer, "muscle.reset", reset, span) for peer, span in spans])
+        phase = self.phase
+
+        def ask(agent: _Agent) -> Pending:
+            peer, reset = agent.actor.peer, MuscleReset(number, True, phase.topics_of(agent.actor, number))
+            return phase.participant.ask(peer, "muscle.reset", reset, phase.span_s("muscle.reset", peer))
+
+        def ask_again(place: int, error: GanglionError) -> Pending:
+            self._anew.set_up(self.agents[place], error, [])  # it has nothing open
+            return ask(self.agents[place])
+
+        phase.participant.gather([ask(agent) for agent in self.agents], ask_again)
         self._renew()
 
     def tick(self) -> bool:
@@ -523,19 +562,19 @@ class Ticks:
         core = self.core
         if not self._several:  # else workers go from tick to tick together
             core.skip()
-        if self._play is not None:
-            self._swap(self._play)
+        lost = self.play is not None and self._swap(self.play)
         due = core.due()
         deciding = core.deciding(due)
-        self._act(deciding)
+        if self._act(deciding) or lost:
+            due = [e for e in due if core.open(e)]
         self._update(due, deciding)
-        if self._at_once and self._over:
+        if self._at_once and self._over and not self.telling():
             self._tell_ends()
         self._finish_tick()
         return self._ending is None
 
-    def _act(self, deciding: Array) -> None:
-        phase = self.phase
+    def _act(self, deciding: Array) -> bool:
+        """Have agents decide; say whether episodes were lost with their muscles."""
         asked: list[Asked] = []
         for agent in self.agents:
             mine = deciding[agent.among(deciding)]
@@ -543,20 +582,36 @@ class Ticks:
                 asked.append(self._asked(agent, agent.places_of(mine)))
         if self._sourced:
             asked = self._seated(asked)
-        pendings = [self._ask(one.agent, one.message, 0) for one in asked]
         passing = self._passing([one.agent for one in asked])
-        answers = phase.participant.gather([*pendings, *(pending for _, pending in passing)])
-        if phase.programs:
-            actors = [*(one.agent.actor for one in asked), *(agent.actor for agent, _ in passing)]
-            answers = heard(actors, answers, [*(len(one.deciding) for one in asked), *[0] * len(passing)])
-        for (agent, _), answer in zip(passing, answers[len(asked) :], strict=True):
-            self._wish(agent.actor.name, answer)
+        answers, lost = self._gather([*asked, *passing], 0)
+        for one, answer in zip(passing, answers[len(asked) :], strict=True):
+            self._wish(one.agent.actor.name, answer)
         for one, answer in zip(asked, answers, strict=False):
-            self._complete(one, answer)
+            self._complete(one, answer, one.agent in lost)
         self._seal_over()
         for one, answer in zip(asked, answers, strict=False):
-            if len(one.deciding):
+            if len(one.deciding) and one.agent not in lost:
                 self._decide(one.agent, one.deciding, answer)
+        self._anew.forget(lost)
+        return bool(lost)
+
+    def _gather(self, asked: Sequence[Asked], leg: int, apart: bool = False) -> tuple[list[Acted], list[_Agent]]:
+        """Ask muscles; return their answers, and the agents whose muscles were lost: their successors pass.
+
+        With `apart` they are asked one after the other: what a brain hears is in their order.
+        """
+        answers: list[Acted] = []
+        lost: list[_Agent] = []
+        for part in [[one] for one in asked] if apart else [asked]:
+            pendings = [self.ask(one.agent, one.message, leg) for one in part]
+            answers += self.phase.participant.gather(
+                pendings,
+                lambda place, error, part=part: self._anew.muscle(part[place], error, lost, leg),  # type: ignore[misc]
+            )
+        if self.phase.programs:
+            counts = [0 if one.agent in lost else len(one.deciding) for one in asked]
+            answers = heard([one.agent.actor for one in asked], answers, counts)
+        return answers, lost
 
     def _asked(self, agent: _Agent, deciding: Array) -> Asked:
         """Return what an agent is told and asked: the ends that it has not heard of, then who decides."""
@@ -598,7 +653,7 @@ class Ticks:
         message = Act(
             blocks,
             rewards,
-            round=self.round,
+            round=self._brain_round,
             workers=workers,
             ticks=self.core.tick,
             rows=rows,
@@ -609,10 +664,12 @@ class Ticks:
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
-    def _complete(self, asked: Asked, answer: Acted) -> None:
-        """Record the decisions that a message completed."""
+    def _complete(self, asked: Asked, answer: Acted, lost: bool) -> None:
+        """Record the decisions that a message completed; of a lost muscle there are none."""
         agent, _, places, flags, earned, _ = asked
         self._wish(agent.actor.name, answer)
+        if lost:
+            return
         if answer.topics is not None:
             self.phase.topics.take(agent.actor.peer, "muscle.act", answer.topics)
         done = (flags & FIRST) == 0
@@ -700,8 +757,8 @@ class Ticks:
         if answer.statistics:
             agent.noted |= {int(places[int(i)]): noted for i, noted in answer.statistics.items()}
         self.core.fresh[rows] = False
-        if self._play is not None:
-            self._play.decided(agent, count)
+        if self.play is not None:
+            self.play.decided(agent, count)
         for link in agent.links:
             if len(agent.links) == 1:
                 seats, chosen = (None if link.whole and count == agent.count else link.seats[places]), None
@@ -727,9 +784,15 @@ class Ticks:
         phase.hooks.step = self.step
         position = (*self._base, self.step, 0)
         sent = [self._step(self.worlds[e], deciding, position) for e in due]
-        answers = phase.participant.gather([one.pending for one in sent])
+        worlds, pendings = [one.world for one in sent], [one.pending for one in sent]
+        answers = phase.participant.gather(pendings, self._mending(worlds, [one.message for one in sent]))
         for one, answer in zip(sent, answers, strict=True):
+            if self._anew.is_anew(one.world, answer):
+                continue
             self._take(one, answer, self.step)
+            history = one.world.world.history
+            if history is not None and one.message is not None:
+                history.steps.append(Told(one.message, digest(one.pending.answer)))
         phase.tick += 1
         now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
@@ -748,12 +811,12 @@ class Ticks:
         waiting = self.phase.topics.waiting
         topics = waiting.pop(world.world.peer, None) if waiting else None
         message, span_s = EnvironmentUpdate(field, None, rows, topics), world.world.update_s
-        ask = self.phase.participant.ask
-        return Sent(world, ask(world.world.peer, "environment.update", message, span_s, position), places, setpoints)
+        pending = self.phase.participant.ask(world.world.peer, "environment.update", message, span_s, position)
+        return Sent(world, pending, places, setpoints, message)
 
     def _take(self, sent: Sent, answer: EnvironmentUpdated, now: int) -> None:
         """Take what a step brought; `now` is the time of an environment that tells none."""
-        world, _, places, setpoints = sent
+        world, places, setpoints = sent.world, sent.places, sent.setpoints
         core, told = self.core, world.world
         count = world.count if places is None else len(places)
         rows = world.rows if places is None else world.rows[places]
@@ -763,6 +826,7 @@ class Ticks:
             flags, own = _flags(answer, count)
             begun, first = self._first(world, answer)
             born = self._born(world, answer, rows[flags != 0], world.rows[begun]) if answer.spawned else None
+            wants = _wants(answer, count)
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
         told.ticks = now if answer.ticks is None else answer.ticks
@@ -777,6 +841,7 @@ class Ticks:
             episode, step = core.episode[rows].astype("<i4").tobytes(), (core.step[rows] + 1).astype("<i4").tobytes()
         for link in world.links:
             self._deliver(link, places, readings, earned, setpoints)
+        core.want(world.number, rows, wants)
         where = [self._positions(rows, core.b[rows])] if core.dynamic else []
         over = core.take(world.number, rows, flags, own, world.rows[begun], born and (world.rows[born.seats], born.b))
         effective = closed_flags(flags, rows, over) if over else flags
@@ -787,8 +852,8 @@ class Ticks:
         ended = (effective & (TERMINATED | TRUNCATED)) != 0
         if ended.any():
             self._end(rows[ended], effective[ended])
-        if over and self._play is not None:
-            self._play.ended[world.number] = core.tick
+        if over and self.play is not None:
+            self.play.ended[world.number] = core.tick
         self._over += over
         if over:
             self.phase.topics.flush((told.peer,))
@@ -972,30 +1037,50 @@ class Ticks:
                 agent.ends.append((places, ends, readings, earned, applied))
                 agent.decided[places] = False
 
+    def telling(self) -> list[str] | None:
+        """Return the agents whose brains are told of ends together with those of other workers; None if of none."""
+        if not (self._at_once and self._over and self._learning and self._several):
+            return None
+        found = [agent.actor.name for agent in self.agents if agent.ends and agent.brain is not None]
+        return list(dict.fromkeys(found)) or None
+
+    def tell_together(self, participants: dict[str, list[int]]) -> list[dict[str, Any]]:
+        """Tell agents of ends in a round of these workers; return what brains wish for."""
+        before, self.participants, self._leg = self.participants, participants, _ENDS
+        self._tell_ends()
+        self.participants, self._leg = before, 0
+        wishes, self._wishes = self._wishes, []
+        return wishes
+
     def _tell_ends(self) -> None:
         """Tell agents how episodes ended, before their next decisions, and record these episodes."""
         asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
         if self._sourced:
             asked = self._seated(asked)
-        if self._sourced and self._apart:  # what a brain hears is in their order
-            answers = [self.phase.participant.gather([self._ask(one.agent, one.message, 2)])[0] for one in asked]
-        else:
-            answers = self.phase.participant.gather([self._ask(one.agent, one.message, 2) for one in asked])
-        if self.phase.programs:
-            answers = heard([one.agent.actor for one in asked], answers, [0] * len(asked))
+        passing = self._passing([one.agent for one in asked]) if self._sourced else []
+        answers, lost = self._gather([*asked, *passing], 2, apart=self._sourced and self._apart and not self._several)
         for one, answer in zip(asked, answers, strict=True):
-            self._complete(one, answer)
+            self._complete(one, answer, one.agent in lost)
         self._seal_over()
+        self._anew.forget(lost)
 
     # -- opponents ----------------------------------------------------------------------------------------------------
-    def _swap(self, play: Play) -> None:
-        """Have muscles decide by other models where that is due, and record by which."""
+    def _swap(self, play: Play) -> bool:
+        """Have muscles decide by other models where that is due, and record by which; say whether any was lost."""
         due = play.due()
         if not due:
-            return
-        answers = self.phase.participant.gather([self._ask_swap(play, place) for place in due])
+            return False
+        lost: list[_Agent] = []
+
+        def ask_again(i: int, error: GanglionError) -> Pending:
+            self._anew.set_up(play.agents[due[i]], error, lost)
+            return self._ask_swap(play, due[i])
+
+        answers = self.phase.participant.gather([self._ask_swap(play, place) for place in due], ask_again)
         for place, answer in zip(due, answers, strict=True):
             self._swapped(play.agents[place], answer)
+        self._anew.forget(lost)
+        return bool(lost)
 
     def _ask_swap(self, play: Play, place: int) -> Pending:
         peer, (draws, learns) = play.agents[place].actor.peer, play.wanted(place)
@@ -1015,7 +1100,8 @@ class Ticks:
             self.phase.records.add(["ratings", setup.phase, setup.worker, rows])
 
     # -- what is said to agents ---------------------------------------------------------------------------------------
-    def _ask(self, agent: _Agent, message: Act, leg: int) -> Any:
+    def ask(self, agent: _Agent, message: Act, leg: int) -> Pending:
+        """Ask the muscle of an agent."""
         position = (*self._base, self.step, leg)
         return self.phase.participant.ask(agent.actor.peer, "muscle.act", message, agent.actor.act_s, position)
 
@@ -1023,18 +1109,17 @@ class Ticks:
         own = [self.phase.setup.worker]
         return own if self.participants is None else self.participants.get(name, own)
 
-    def _passing(self, asked: Sequence[_Agent]) -> list[tuple[_Agent, Any]]:
-        """Have the agents pass that their brains await in this round together with others, and that are not asked."""
+    def _passing(self, asked: Sequence[_Agent]) -> list[Asked]:
+        """Return what lets those pass who do not act and whom their brains await together with other workers."""
         if not self._several:
             return []
-        found = []
+        found, nobody = [], np.zeros(0, np.int64)
         for agent in self.agents:
             workers = self._workers(agent.actor.name)
             if agent not in asked and agent.brain is not None and self.phase.setup.worker in workers:
-                message = Act([], decide=False, round=self.round, workers=workers, passing=True)
-                if agent.sources > 1:
-                    message = replace(message, workers=self._seats(agent))
-                found.append((agent, self._ask(agent, message, 0)))
+                seats = self._seats(agent) if agent.sources > 1 else workers
+                message = Act([], decide=False, round=self._brain_round, workers=seats, passing=True)
+                found.append(Asked(agent, message, nobody, nobody, [], nobody))
         return found
 
     def _seats(self, agent: _Agent) -> list[int]:
@@ -1060,6 +1145,10 @@ class Ticks:
                 message = replace(message, workers=seats, round=self.round if self._apart else self._wave)
             found.append(one._replace(message=message))
         return found
+
+    def numbers(self, actor: Actor) -> list[int] | None:
+        """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""
+        return next((self._anew.numbers(agent) for agent in self.agents if agent.actor is actor), None)
 
     def _wish(self, name: str, answer: Acted) -> None:
         if answer.excused:
@@ -1100,51 +1189,90 @@ class Ticks:
         if core.finished:
             over = {"signal": Signal.STOP_SIMULATION.name, "issuer": "controller", "reason": "budget"}
             wishes.append({**over, "known": True} if evaluation else over)
-        ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
-        if go is not None:
-            self.round, self.participants = go.round, go.participants
-        if ending is not None:
-            winner = max(ending.causes, key=lambda cause: Signal[cause["signal"]])
-            signal = Signal[winner["signal"]]
-            if signal.effect.stops:
-                budget = winner["issuer"] == "controller" and winner["reason"] == "budget"
-                self._stop(ending, _PHASE_END if budget else ending.reason)
-                return
-            if signal.effect.rebuilds:
-                text = "in a phase with bodies is not built yet; RESET begins all episodes anew"
-                raise AuthorError(f"{signal.name} {text}")
-            self._boundaries.keep(ending.causes, self.step)
-            self._reset(str(winner["issuer"]), signal)
+        while self._stand(wishes):
+            wishes = []
+        if self._ending is not None:
+            return
         core.tick += 1
         self._renew()
         if not self.phase.common and not evaluation:
             self._reports = []
+
+    def _stand(self, wishes: list[dict[str, Any]]) -> bool:
+        """Stand at the boundary, and do what is said there; say whether to stand once more in this tick."""
+        ending, go = self._boundaries.stand(self, wishes)  # type: ignore[arg-type]
+        if go is not None:
+            self.round, self.participants = max(go.round, self.round), go.participants
+        if ending is None:
+            return False
+        winner = max(ending.causes, key=lambda cause: Signal[cause["signal"]])
+        signal = Signal[winner["signal"]]
+        if signal.effect.stops:
+            budget = winner["issuer"] == "controller" and winner["reason"] == "budget"
+            self._stop(ending, _PHASE_END if budget else ending.reason)
+            return False
+        self._boundaries.keep(ending.causes, self.step)
+        self._reset("" if signal.effect.rebuilds else str(winner["issuer"]), signal)
+        if signal.effect.rebuilds:
+            self._tell_ends()
+            self._anew.rebuild()
+        return go is not None and go.participants is None  # others wait until this is done
 
     def _reset(self, issuer: str, signal: Signal) -> None:
         """Close the open episodes of an agent's environments, or of all."""
         agent = issuer.removeprefix("brain:") if issuer.startswith("brain:") else None
         for world in self.worlds:
             if agent is None or any(link.agent.actor.name == agent for link in world.links):
-                self._close(world, f"truncated: signal {signal.name}")
+                self.close(world, f"truncated: signal {signal.name}")
                 if not self.core.spent[world.number]:
                     self.core.settle(world.number)
 
-    def _close(self, world: _World, reason: str) -> None:
-        over = self.core.close(world.number, reason)
+    def close(self, world: _World, reason: str, lost: bool = False) -> None:
+        """Close the open episodes of an environment; agents are told with what they hear next."""
+        over = self.core.close(world.number, reason, lost)
         rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
         if len(rows):
             self._end(rows, np.full(len(rows), TRUNCATED, np.uint8))
-        if over and self._play is not None:
-            self._play.ended[world.number] = self.core.tick
+        if over and self.play is not None:
+            self.play.ended[world.number] = self.core.tick
         self._over += over
+        if lost:  # which may be noticed in any order
+            self._over.sort(key=lambda one: (one.environment, one.episode if one.row is None else one.row))
         self.phase.topics.flush((world.world.peer,))
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
-        asked = [self._ask_reset(world) for world in due]
-        for world, answer in zip(due, self.phase.participant.gather(asked), strict=True):
+        kept = [world for world in due if not world.anew]
+        resets = [self._reset_of(world) for world in kept]
+        asked = [self._ask_reset(world, reset) for world, reset in zip(kept, resets, strict=True)]
+        answers = self.phase.participant.gather(asked, self._mending(kept, resets))
+        told: dict[int, list[Any]] = {
+            world.number: all_ for world, *all_ in zip(kept, resets, asked, answers, strict=True)
+        }
+        for world in due:
+            if world.anew or self._anew.is_anew(world, told[world.number][2]):
+                self._begin_anew(world)
+                continue
+            reset, pending, answer = told[world.number]
             self._take_reset(world, answer)
+            if world.world.history is not None:
+                world.world.history.began(replace(reset, state=answer.state), digest(pending.answer))
+
+    def _mending(self, worlds: Sequence[_World], messages: Sequence[Any]) -> Mend:
+        """Return what leads a lost program to where it stood, and has any other successor begin its next episode."""
+        lead = Replayer(self.phase, [world.world for world in worlds], messages)
+
+        def mend(place: int, error: GanglionError) -> Pending:
+            led = worlds[place].world.history is not None
+            return lead(place, error) if led else self._anew.environment(worlds[place], error)
+
+        return mend
+
+    def _begin_anew(self, world: _World) -> None:
+        """Begin the episode that a new object shows."""
+        world.anew = False
+        self._begin(world)
 
     def _take_reset(self, world: _World, answer: EnvironmentUpdated) -> None:
         world.world.began(answer)
@@ -1152,14 +1280,18 @@ class Ticks:
             self.phase.topics.take(world.world.peer, "environment.reset", answer.topics)
         self._begin(world)
 
-    def _ask_reset(self, world: _World) -> Pending:
-        number = self.core.episodes[world.number]
-        if world.each:
-            number = int(self.core.episode[world.static].max())
+    def number_of(self, world: _World) -> int:
+        """Return the number of the next episode of an environment, or of the greatest of its bodies."""
+        return int(self.core.episode[world.static].max()) if world.each else self.core.episodes[world.number]
+
+    def _reset_of(self, world: _World) -> EnvironmentReset:
+        number = self.number_of(world)
         words = derive(world.world.setup["stream"], "episode", number)
         each = self.core.limits(world.number) if world.each else None
         topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
-        message = EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
+        return EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
+
+    def _ask_reset(self, world: _World, message: EnvironmentReset) -> Pending:
         phase, peer = self.phase, world.world.peer
         span_s = phase.span_s("environment.reset", peer)
         return phase.participant.ask(peer, "environment.reset", message, span_s, (*self._base, self.step, 3))
@@ -1168,7 +1300,7 @@ class Ticks:
     def _stop(self, ending: Ending, reason: str) -> None:
         """End the worker's part: open episodes are closed as truncated."""
         for world in self.worlds:
-            self._close(world, reason)
+            self.close(world, reason)
         self._tell_ends()
         self.phase.topics.flush()
         self._ending, self._closed = ending, True
@@ -1247,9 +1379,10 @@ class Ticks:
             records.add(["episode", *place, one.terminated, not one.terminated, one.reason, *self.phase.moment])
             told = {"environment": uid, "body": body, "episode": one.episode, "steps": one.steps}
             flags = {"terminated": one.terminated, "truncated": not one.terminated, "reason": one.reason}
-            if self._play is not None and one.row is None:
-                self._rate(self._play, one)
-            self._reports.append({**told, **flags, "agents": means})
+            if self.play is not None and one.row is None:
+                self._rate(self.play, one)
+            if not one.lost:  # else it counts for nobody
+                self._reports.append({**told, **flags, "agents": means})
             returns = {name: agent["sum"] for name, agent in means.items()}
             self._newest = {**told, "returns": returns, "reason": one.reason}
             self._untold[0] += 1
@@ -1335,6 +1468,16 @@ def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:
             end = row
     keys = ("period", "offset", "budget_steps", "budget_episodes", "max_steps")
     return Clock(world.uid, **{key: setup[key] for key in keys}, end=end)
+
+
+def _wants(answer: EnvironmentUpdated, count: int) -> Array | None:
+    """Return what an environment says of the decisions of so many bodies before the next step; None: nothing."""
+    if answer.wants is None:
+        return None
+    wants = np.frombuffer(answer.wants, np.uint8)
+    if len(wants) != count or (count and int(wants.max()) > BY_CLOCK):
+        raise RemoteProtocolError(f"wants: expected {count} bytes of at most {BY_CLOCK}, found {answer.wants!r:.60}")
+    return wants
 
 
 def _flags(answer: EnvironmentUpdated, count: int) -> tuple[Array, int]:

@@ -24,6 +24,7 @@ from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import SimTime
 from ganglion.sdk.information import ActuatorInformation
+from ganglion.sdk.seed import derive
 from ganglion.wire.messages import (
     ControllerSetup,
     ControllerStart,
@@ -436,6 +437,11 @@ class Phase:
         indices, ids = sorted(found), [str(row["id"]) for row in self.worlds[number].actuators]
         cut = Cut([ids[i] for i in indices], layouts, [found[i] for i in indices])
         return Given(None if len(indices) == len(ids) else indices, cut)
+
+    def topics_of(self, actor: Actor, episode: int) -> list[Any] | None:
+        """Return what a muscle is told of its settings at the begin of an episode."""
+        stream = derive(actor.setup["stream"], "episode", episode)
+        return self.topics.opening(actor.peer, actor.setup.get("topics"), stream)
 
     def tell_steps(self, episode: int, steps: int, now_s: float) -> None:
         """Tell how far the open episode and the phase are, when `tell_s` has come: more often as a phase begins."""

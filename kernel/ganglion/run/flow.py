@@ -159,8 +159,6 @@ def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, worke
         return f"the running phase is {phase.index} ({phase.name})"
     if wish.worker is not None and wish.worker not in workers:
         return f"no worker {wish.worker} is running; there are {workers}"
-    if phase.bodies is not None and Signal[wish.signal].effect.rebuilds:
-        return f"{wish.signal} in a phase with bodies is not built yet; RESET begins all episodes anew"
     for entry in (wish.data or {}).get("topics", ()):
         why = _untold(phase, entry)
         if why:
@@ -368,6 +366,8 @@ class Flow(Stateful):
         self.tally = Tally(phase, [(name, c) for name, c, place in conditions if place == "phase"])
         self.common = _wants_common(phase, conditions)
         self.settle = any("objectives" in c.reads for _, c, _ in conditions)
+        if phase.bodies is not None:
+            self.settle = listens(phase, conditions)
         self.active: set[int] = set()
         self.round = 0
         self.reason = ""
@@ -390,6 +390,8 @@ class Flow(Stateful):
         self._open = False  # whether a round of a phase with bodies is judged, and nothing has come of it yet
         self._queue: list[tuple[int, Go]] = []
         self._mild: dict[int, Go] = {}  # workers of a phase with bodies that go on, with new episodes
+        self._errands: list[tuple[int, Go]] = []  # such workers that make all anew, one after the other
+        self._errand_given = False
         self._ended: dict[int, tuple[Any, EpisodeEnded]] = {}
         self._counted: set[int] = set()
         self._last_round: dict[int, int] = {}
@@ -430,11 +432,29 @@ class Flow(Stateful):
         """Decide about a round if all workers stand, or have lost their episodes in it."""
         if not self._stood.keys() | self._ended.keys() >= self.active:
             return []
-        if self._left is not None:
+        if tells := self._tells() or self._next_errand():
+            return tells
+        again, self._errand_given = self._errand_given, False  # of those that have come back from errands
+        if self._left is not None and not again:
             self._left -= 1
             if self._left <= 0:
                 self._paused, self._left = True, None
         return self._round()
+
+    def _tells(self) -> list[Effect]:
+        """Have workers tell brains of bodies that ended, together, before they stand."""
+        telling = {worker: report.telling for worker, (_, report) in sorted(self._stood.items()) if report.telling}
+        participants = self._participants(telling)
+        return [Answer(self._stood.pop(worker)[0], Go(participants=participants)) for worker in telling]
+
+    def _next_errand(self) -> list[Effect]:
+        """Let the next worker make all anew; it stands again when it has."""
+        while self._errands:
+            worker, go = self._errands.pop(0)
+            if worker in self._stood:
+                self._errand_given = True
+                return [Answer(self._stood.pop(worker)[0], go)]
+        return []
 
     def stands(self, report: Stands) -> None:
         """Take note that a worker stands because of PAUSE, where there is no common boundary."""
@@ -549,6 +569,9 @@ class Flow(Stateful):
                 self._mild[worker], go = go, None  # the worker goes on, with new episodes
             if go is not None or report.ending:
                 self._queue.append((worker, go or Go()))
+        if not self._queue and any(Signal[go.signal].effect.rebuilds for go in self._mild.values()):
+            self._errands, self._mild = sorted(self._mild.items()), {}
+            return self._next_errand()
         return self._next_in_queue() if self._queue or self._ended else self._release()
 
     def _take_ends(self, report: Boundary) -> list[Effect]:

@@ -40,10 +40,11 @@ def loss_of(phase: PhasePlan, process: Process) -> Loss:
 def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
     """Say whether the successor of a program is led by its controller to where the lost one stood.
 
-    Programs keep no journal. With `sync: async` updates come in order of arrival: nobody could repeat it.
+    Programs keep no journal. With `sync: async` updates come in order of arrival: nobody could repeat it. Where bodies
+    have episodes of their own, or environments go their own ways, there is no beginning from which to lead it.
     """
-    said = (environment.recovery or phase).on_loss
-    return environment.program is not None and said == RECOVER and phase.sync != "async"
+    said, own = (environment.recovery or phase).on_loss, environment.episode_end == "each" or phase.free
+    return environment.program is not None and said == RECOVER and phase.sync != "async" and not own
 
 
 def awaited(phase: PhasePlan, process: Process) -> bool:

@@ -101,7 +101,7 @@ class Setup:
             governor=peer_name(self._run, Role.GOVERNOR),
             store=self._store,
             evaluation=evaluation,
-            mends=phase.bodies is None and any(led(phase, environment) for environment in phase.environments),
+            mends=any(led(phase, environment) for environment in phase.environments),
             **_with_bodies(phase, used, (evaluation, worker)),
             free={"lead": phase.lead, "listens": not evaluation and listens(phase, conditions)} if phase.free else None,
         )
@@ -215,7 +215,7 @@ class Setup:
             "transformer": _optional(environment.transformer),
             **self._seeds(phase, environment, worker, mode),
             **{f"episode_{key}": value for key, value in first.items()},
-            "mends": phase.bodies is None and led(phase, environment),
+            "mends": led(phase, environment),
             **_recovery(phase, environment),
             **({"topics": environment.topics} if environment.topics else {}),
             **({} if phase.bodies is None else {key: getattr(environment, key) for key in _OF_TIMELINES}),

@@ -72,6 +72,8 @@ class EnvironmentState:
             was spawned never.
         spawned: Likewise: (agent, b) -> the sensors of each body that takes part from the next step on. The document
             says how many of which agents there may be (`dynamic`); b is greater than `used` of the environment.
+        wants: In a phase with bodies a map (agent, b) -> whether the body decides before the next step, whatever its
+            `decision` says. One that is not in the map goes by its `decision`; None are all.
 
     Raises:
         AuthorError: Terminated and truncated are both true, or `done` contradicts them; `over` is another word.
@@ -79,6 +81,7 @@ class EnvironmentState:
 
     __slots__ = (
         *("over", "retired", "rewards", "sensor_information", "simtime", "spawned", "terminated", "truncated"),
+        "wants",
         "world_state",
     )
 
@@ -94,12 +97,14 @@ class EnvironmentState:
         over: End | None = None,
         retired: Mapping[Coordinate, End] | None = None,
         spawned: Mapping[Coordinate, Sequence[SensorInformation]] | None = None,
+        wants: Mapping[Any, bool] | None = None,
     ) -> None:
         self.sensor_information = sensor_information
         self.rewards = rewards
         self.world_state = world_state
         self.simtime = simtime
         self.over, self.retired, self.spawned = over, retired, spawned
+        self.wants = wants
         self.terminated: Any
         self.truncated: Any
         if over is not None:
@@ -172,6 +177,8 @@ class StepBatch:
         retired: (agent, b) -> `terminated` or `truncated`.
         spawned: (agent, b) of each body that takes part from the next step on, as of EnvironmentState; `begin_batch` is
             asked for its first readings behind this step.
+        wants: Whether bodies decide before the next step, (bodies,) bool, whatever their `decision` says; None leaves
+            it to that.
     """
 
     readings: Mapping[str, Array]
@@ -182,6 +189,7 @@ class StepBatch:
     over: End | None = None
     retired: Mapping[Coordinate, End] | None = None
     spawned: Sequence[Coordinate] = ()
+    wants: Array | None = None
 
 
 class Reward(Part, ABC):

@@ -374,7 +374,8 @@ class Boundary(Message):
     `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
     of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
     terminated, truncated, reason, agents}, where `body` is `<agent>/<b>` with `episode_end: each` and else null, and
-    `agents` is as of EpisodeEnded.
+    `agents` is as of EpisodeEnded. `telling` are agents whose brains are to be told first of bodies that ended,
+    together with those of other workers: the answer names the participants, and the worker reports again.
     """
 
     worker: int
@@ -385,6 +386,7 @@ class Boundary(Message):
     causes: list[dict[str, Any]]
     episode: int = 0
     ended: list[dict[str, Any]] | None = None
+    telling: list[str] | None = None
 
 
 class Go(Message):
@@ -567,7 +569,8 @@ class EnvironmentUpdated(Message):
     episode of their own within this step, with `first_readings`. A body that is retired has its flag; with episodes of
     its own it is not among these. `spawned` are lists [row, b] of bodies that take part from the next step on, with
     `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this step, and b is
-    greater than any before.
+    greater than any before. `wants` has one byte for each body of the update:
+    whether it decides before the next step, 1 or 0, or 2 if its clock says so; null means the clocks of all.
     """
 
     readings: list[Any]
@@ -586,6 +589,7 @@ class EnvironmentUpdated(Message):
     topics: list[list[Any]] | None = None  # as of EnvironmentDeclared
     spawned: list[list[int]] | None = None
     spawned_readings: list[Any] | None = None
+    wants: bytes | None = None
 
 
 class EnvironmentReset(Message):
@@ -612,6 +616,7 @@ class MuscleSetup(_InWorker):
     rows of all fields of values; the declarations are those of one body. Where bodies of different environments have
     unequal ones they are several groups: `groups` is a map from environments to the numbers of their groups, a
     declaration has the number of its own as `group`, and `sensors`, `actuators` and `rewards` have those of each.
+    `episodes` are the numbers of their next episodes, where the muscle is made anew within the phase.
     `dynamic` are the rows behind those of `bodies`, for bodies that may be spawned: lists [environment, learn].
 
     An agent whose bodies decide by models of several sources has a muscle for each, and `source` is its number. One
@@ -635,6 +640,7 @@ class MuscleSetup(_InWorker):
     policy: str | None = None  # the brain whose newest update is the policy, in an evaluation
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
     bodies: list[list[Any]] | None = None
+    episodes: list[int] | None = None
     source: int = 0
     follows: bool = True
     pool: str | None = None
@@ -692,6 +698,9 @@ class Act(Message):
     applied: list[Any] | None = None
     spawned: list[list[int]] | None = None
 
+
+BY_CLOCK = 2
+"""The byte of `wants` of a body whose clock says whether it decides."""
 
 TERMINATED, TRUNCATED, DECIDE, FIRST = 1, 2, 4, 8
 """The bits of the flags of a body."""

@@ -145,7 +145,7 @@ class CountingEnvironment(Environment):
         Raises:
             ValueError: With `verify`: an answer is not the checksum of the observation that was sent last.
         """
-        if self.crash_at == {"episode": self.resets, "step": self.t + 1}:
+        if self.crash_at == {"episode": self.first + self.resets, "step": self.t + 1}:
             os._exit(CRASH_STATUS)  # as a crash: nothing is said, nothing is cleaned up
         if self.verify:
             self._verify(actuators)
@@ -176,7 +176,7 @@ class CountingEnvironment(Environment):
         """Make one step with these bodies; raises as `update`."""
         rows = self.rows
         if self.crash_at is not None and len(rows):
-            place = {"episode": int(self.numbers[rows[0]]), "step": int(self.times[rows[0]]) + 1}
+            place = {"episode": self.first + int(self.numbers[rows[0]]), "step": int(self.times[rows[0]]) + 1}
             if self.crash_at == place:
                 os._exit(CRASH_STATUS)
         if self.verify:

@@ -162,6 +162,7 @@ def test_a_document_becomes_a_plan(read: READ) -> None:
     assert (90, 25, "ada/1") == (moor.budget_steps, moor.max_steps, moor.episode_end)
 
 
+FREELY = "      simulation: {name: aeb, params: {mode: free}}\n"
 AEB = "      simulation: {name: aeb}\n"
 
 
@@ -211,7 +212,10 @@ AEB = "      simulation: {name: aeb}\n"
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
         ),
-        (HEAD + "      recovery: {on_loss: restart}\n" + AEB, "not built yet: `on_loss: restart`"),
+        (
+            HEAD + "      recovery: {on_loss: restart}\n      phase_config: {sync: async}\n" + FREELY,
+            "not built yet: `on_loss: restart` in `mode: free`",
+        ),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],
 )

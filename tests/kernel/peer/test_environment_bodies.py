@@ -11,6 +11,7 @@ import pytest
 from ganglion.errors import AuthorError, OutOfObservationSpaceError
 from ganglion.peer.author import failure_of
 from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.step.arrays import wants_of
 from ganglion.sdk import (
     ActuatorInformation,
     Box,
@@ -25,7 +26,14 @@ from ganglion.sdk import (
     StepBatch,
 )
 from ganglion.sdk.seed import derive, integer_from_words, words
-from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
+from ganglion.wire.messages import (
+    BY_CLOCK,
+    TERMINATED,
+    TRUNCATED,
+    EnvironmentReset,
+    EnvironmentStart,
+    EnvironmentUpdate,
+)
 
 STREAM = words(1, ["test"])
 UNIT, TEN, FREE = Box(0.0, 1.0, ()), Discrete(10), Box(-np.inf, np.inf, ())
@@ -157,6 +165,22 @@ def test_objects_of_living_bodies_only(herd: Any) -> None:
     assert (False, False) == (found.terminated, found.truncated)
 
 
+def test_wants_travel_as_a_byte_of_each(herd: Any) -> None:
+    """Who is not named goes by its clock."""
+    found = herd(lambda bodies: whole(bodies, wants={A1: True, B0: False})).update(0, 1, 2)
+
+    assert bytes([BY_CLOCK, 1, 0]) == found.wants
+    assert herd().update(0, 1, 2).wants is None
+
+
+@pytest.mark.parametrize("wants", [[True], np.ones(3), np.ones((3, 1), bool), "all"])
+def test_wants_of_arrays_are_one_boolean_of_each(wants: Any) -> None:
+    """Others are refused."""
+    assert bytes([1, 0]) == wants_of(np.array([True, False]), 2)
+    with pytest.raises(AuthorError, match="wants: expected a boolean for each of 3 bodies"):
+        wants_of(wants, 3)
+
+
 def test_one_flag_means_all_and_is_the_environments_own(herd: Any) -> None:
     """A flag that is no map ends all bodies; a tuple of three stands for a state."""
     own = herd(lambda bodies: whole(bodies, truncated=True)).update(0, 1, 2)
@@ -173,6 +197,9 @@ def test_one_flag_means_all_and_is_the_environments_own(herd: Any) -> None:
         (lambda bodies: whole(bodies[:2]), AuthorError, "sensors: expected those of body bob/0, found none"),
         (lambda bodies: EnvironmentState([reading(it) for it in bodies], [earned(A0)], False), AuthorError, "ada/1"),
         (lambda bodies: whole([*bodies, ("eve", 0)]), AuthorError, "'half': expected one of the bodies as body"),
+        (lambda bodies: whole(bodies, wants={("eve", 0): True}), AuthorError, "wants: there is no body .'eve', 0"),
+        (lambda bodies: whole(bodies, wants={A1: 1}), AuthorError, "wants: expected a map from .agent, b. to booleans"),
+        (lambda bodies: whole(bodies, wants=[A1]), AuthorError, "wants: expected a map from .agent, b. to booleans"),
         (lambda bodies: whole([None]), AuthorError, "expected one of the bodies as body, found None"),
         (lambda bodies: whole(bodies, terminated={("eve", 0): True}), AuthorError, "there is no body .'eve', 0.*bob/0"),
         (

@@ -188,3 +188,21 @@ def test_ticks_without_anybody_due_are_left_out() -> None:
     core.skip()
 
     assert (3, [0]) == (core.tick, core.due())
+
+
+def test_an_answer_overrides_the_clocks_for_one_step() -> None:
+    """Who wants a decision makes one, who wants none makes none; the others, and all after a reset, go by clocks."""
+    core = timelines(Clock("lake"), Clock("moor"), bodies=[0, 0, 0, 1], period=np.array([1, 1, 2, 1]))
+    rows, none = core.rows[0], np.zeros(3, np.uint8)
+    decides = [core.deciding([0]).tolist()]
+    for wants in ([0, 1, 1], [2, 0, 2], None):
+        core.want(0, rows, None if wants is None else np.array(wants, np.uint8))
+        core.take(0, rows, none, 0, NONE)
+        decides.append(core.deciding([0]).tolist())
+    core.want(0, rows, none)
+    core.take(0, rows, none, TERMINATED, NONE)
+    core.begin(0)
+
+    assert [[0, 1, 2], [1, 2], [0, 2], [0, 1]] == decides
+    assert [0, 1, 2] == core.deciding([0]).tolist()
+    assert [0, 1, 2, 3] == core.deciding([0, 1]).tolist()

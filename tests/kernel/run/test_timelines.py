@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
-from ganglion.run.flow import Flow, refusal
+from ganglion.run.flow import Flow
 from ganglion.run.plan import BodyPlan, EnvironmentPlan, PluginPlan
 from ganglion.sdk.condition import EpisodeView, PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
@@ -392,15 +392,48 @@ def test_an_operator_stops_a_phase_whose_episodes_are_counted_still(kit: Any) ->
     assert [] == play.signals
 
 
-def test_restart_is_refused(kit: Any) -> None:
-    """An operator who asks for new objects is told so, instead of a run that fails."""
-    phase = phase_of(kit, 1)
+def at(flow: Flow, worker: int, **more: Any) -> list[tuple[int, str, Any]]:
+    """Let a worker stand; return who is told what, and the participants of brains' rounds."""
+    effects = flow.boundary(worker, Boundary(worker, 1, 1, False, ["ada"], [], **more))
+    answers = [effect for effect in effects if isinstance(effect, Answer)]
+    return [(one.token, one.message.signal, one.message.participants) for one in answers]
 
-    assert "RESTART in a phase with bodies is not built yet" in refusal(
-        FlowSignal("RESTART", "operator"), None, phase, [0]
-    )
-    assert "" == refusal(FlowSignal("RESET", "operator"), None, phase, [0])
-    assert "" == refusal(FlowSignal("RESTART", "operator"), None, kit.phase(), [0])
+
+def test_workers_make_all_anew_one_after_the_other(kit: Any) -> None:
+    """Each stands again when it has; then all go on together, at the round that all are in."""
+    flow = Play(kit, [THREE, THREE], [("seen", Seen(), "phase")]).flow
+    flow.steer(FlowSignal("RESTART", "operator"))
+    both = {"ada": [0, 1]}
+
+    assert [] == at(flow, 1)
+    assert [(0, "RESTART", None)] == at(flow, 0)
+    assert [(1, "RESTART", None)] == at(flow, 0)
+    assert [(0, "CONTINUE", both), (1, "CONTINUE", both)] == at(flow, 1)
+    assert 1 == flow.round
+
+
+def test_brains_are_told_of_ends_by_all_workers_together(kit: Any) -> None:
+    """Only then the tick is judged: a condition acts in it, for any number of workers."""
+    conditions = [("enough", Each(1, Signal.STOP_PHASE), "phase")]
+    flow = Play(kit, [THREE, THREE, THREE], conditions).flow
+
+    assert [] == [*at(flow, 2, telling=["ada"]), *at(flow, 0, telling=["ada"])]
+    assert [(0, "CONTINUE", {"ada": [0, 2]}), (2, "CONTINUE", {"ada": [0, 2]})] == at(flow, 1)
+    assert [] == at(flow, 2)
+    assert [(0, "STOP_PHASE", None)] == at(flow, 0, ended=[over("lake", 0)])
+    assert 1 == flow.tally.finished()
+
+
+def test_a_paused_worker_goes_on_after_so_many_ticks(kit: Any) -> None:
+    """What brains are told within a tick, and what is made anew in it, is none of them."""
+    flow = Play(kit, [THREE], [("seen", Seen(), "phase")]).flow
+    flow.steer(FlowSignal("PAUSE", "operator"))
+    assert [] == at(flow, 0)
+    assert ["CONTINUE"] == [e.message.signal for e in flow.steer(FlowSignal("CONTINUE", "operator", steps=2))]
+    assert [(0, "CONTINUE", {"ada": [0]})] == at(flow, 0, telling=["ada"])
+    assert [(0, "CONTINUE", {"ada": [0]})] == at(flow, 0)
+    assert [] == at(flow, 0)
+    assert [0] == list(flow.standing)
 
 
 # -- any order, any successor -----------------------------------------------------------------------------------------

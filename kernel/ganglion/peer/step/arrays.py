@@ -113,6 +113,16 @@ def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
     return flags
 
 
+def wants_of(wants: Any, count: int) -> bytes | None:
+    """Return which bodies decide before the next step as it travels; None if that is not said."""
+    if wants is None:
+        return None
+    found = np.asarray(wants)
+    if found.dtype.kind != "b" or found.shape != (count,):
+        raise AuthorError(f"wants: expected a boolean for each of {count} bodies, found {wants!r:.80}")
+    return found.astype(np.uint8).tobytes()
+
+
 def _values(
     what: str, uid: str, space: Space, given: Mapping[str, Any], bodies: int, names: Sequence[str]
 ) -> list[Any]:

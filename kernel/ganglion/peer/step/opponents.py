@@ -115,7 +115,7 @@ class Turns:
         self._swap_every, self._rotate_every, self._teams = list(swap_every), rotate_every, [*map(list, teams)]
         self._taking = {one for team in teams for one in team}
         self._decided = [0] * len(self._swap_every)
-        self._first, self._turn = True, 0
+        self._fresh, self._turn = [*range(len(self._decided))], 0
 
     @property
     def learning(self) -> Sequence[int]:
@@ -130,10 +130,13 @@ class Turns:
         """Count decisions."""
         self._decided[one] += count
 
+    def again(self, one: int) -> None:
+        """Have one change its model in any case, since its muscle was made anew."""
+        self._fresh.append(one)
+
     def due(self) -> list[int]:
         """Return whose models are to change now, in order; at first all. Their decisions are counted anew."""
-        before, found = self.learning, {*range(len(self._decided))} if self._first else set[int]()
-        self._first = False
+        before, found, self._fresh = self.learning, {*self._fresh}, []
         if self._rotate_every is not None and sum(self._decided[one] for one in before) >= self._rotate_every:
             self._turn = (self._turn + 1) % len(self._teams)
             found |= {*before, *self.learning}
@@ -145,11 +148,11 @@ class Turns:
 
     def state(self) -> list[Any]:
         """Return counts and whose turn it is."""
-        return [list(self._decided), self._first, self._turn]
+        return [list(self._decided), list(self._fresh), self._turn]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Become what `state` said."""
-        self._decided, self._first, self._turn = list(state[0]), *state[1:]
+        self._decided, self._fresh, self._turn = list(state[0]), list(state[1]), state[2]
 
 
 def rated(ratings: Sequence[float], returns: Sequence[float], k: float) -> list[float]:

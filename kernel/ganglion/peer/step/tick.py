@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.wire.messages import TERMINATED, TRUNCATED
+from ganglion.wire.messages import BY_CLOCK, TERMINATED, TRUNCATED
 
 Array = NDArray[Any]
 
@@ -103,6 +103,7 @@ class Timelines:
         self._period, self._offset = period, offset
         self._always = bool((period == 1).all() and (offset == 0).all())
         count = len(environment)
+        self._want, self._wanted = np.full(count, BY_CLOCK, np.uint8), 0  # what environments say of the next step
         self.alive, self.fresh = np.zeros(count, bool), np.zeros(count, bool)
         self.step, self.episode, self._made = (np.zeros(count, np.int64) for _ in range(3))
         self.spent = [len(rows) == 0 for rows in self.rows]  # an environment without bodies has no part in the phase
@@ -111,7 +112,7 @@ class Timelines:
 
     STATE = (
         *("tick", "alive", "fresh", "step", "episode", "_made", "spent"),
-        *("steps", "episodes", "_steps_made", "more", "more_of", "b"),
+        *("steps", "episodes", "_steps_made", "more", "more_of", "b", "_want", "_wanted"),
     )
 
     def state(self) -> dict[str, Any]:
@@ -148,18 +149,31 @@ class Timelines:
         """Return the rows that decide before the step of these environments, ascending."""
         if len(due) == 1:
             rows = self.rows[due[0]]
-            rows = np.sort(rows[self.alive[rows]]) if self.dynamic else rows[self.alive[rows]]
-            if not self._always:
-                since = self.step[rows] - self._offset[rows]
-                rows = rows[(since >= 0) & (since % self._period[rows] == 0)]
-            return rows
+            return self._by_clock(np.sort(rows[self.alive[rows]]) if self.dynamic else rows[self.alive[rows]])
         found = self.alive
         if len(due) < len(self.clocks):
             found = found & np.isin(self.environment, due)
-        if not self._always:
-            since = self.step - self._offset
-            found = found & (since >= 0) & (since % self._period == 0)
-        return np.flatnonzero(found)
+        return self._by_clock(np.flatnonzero(found))
+
+    def _by_clock(self, rows: Array) -> Array:
+        """Return which of living bodies decide by their clocks, or by what their environments said."""
+        if self._always and not self._wanted:
+            return rows
+        since = self.step[rows] - self._offset[rows]
+        decides = (since >= 0) & (since % self._period[rows] == 0)
+        if self._wanted:
+            want = self._want[rows]
+            decides = np.where(want == BY_CLOCK, decides, want == 1)
+        found: Array = rows[decides]
+        return found
+
+    def want(self, environment: int, rows: Array, wants: Array | None) -> None:
+        """Take what an answer says of the decisions of these bodies before the next step; None leaves all to clocks."""
+        if wants is not None:
+            self._wanted = 1
+        if self._wanted:
+            self._want[self.rows[environment]] = BY_CLOCK
+            self._want[rows] = BY_CLOCK if wants is None else wants
 
     def living(self, environment: int) -> Array:
         """Return the places of living bodies among the rows of an environment, ascending."""
@@ -169,6 +183,7 @@ class Timelines:
     def begin(self, environment: int) -> None:
         """Begin an episode of the bodies of an environment; with `each` of those whose budget is not spent."""
         rows, clock = self.static[environment], self.clocks[environment]
+        self.want(environment, rows, None)
         if clock.end != "each":
             self.episode[rows] = self.episodes[environment]
         else:
@@ -247,7 +262,7 @@ class Timelines:
         if each and self.spent[environment]:
             return
         self.episode[rows] = 0 if each else self.episodes[environment]
-        self._made[rows] = 0
+        self._made[rows], self._want[rows] = 0, BY_CLOCK
         self._begin(rows)
         self.step[rows] = 0 if each else self.steps[environment]
 
@@ -315,19 +330,19 @@ class Timelines:
     def close(self, environment: int, reason: str, lost: bool = False) -> list[Over]:
         """Close the open episodes of an environment from outside; one that made no step is none.
 
-        With `lost` they do not count for the budget, and one in which a body has decided is one.
+        One that is `lost` is one in any case, and does not count for the budget.
         """
         rows = self.rows[environment]
         if self.spent[environment] or not self.open(environment):
             return []
         living = rows[self.alive[rows]]
         if self.clocks[environment].end != "each":
-            if not self.steps[environment] and not (lost and not self.fresh[living].all()):
+            if not self.steps[environment] and not lost:
                 self.alive[living] = False
                 return []
             self.more[environment] += lost
             return [self._close(environment, False, reason, lost)]
-        begun = living[(self.step[living] > 0) | (lost & ~self.fresh[living])]
+        begun = living[self.step[living] > 0] if not lost else living
         numbers = np.stack([begun, self.episode[begun], self.step[begun], self.b[begun]], 1).tolist()
         found = [
             Over(environment, row, episode, steps, False, reason, np.array([row]), lost, b)

@@ -12,6 +12,7 @@ from ganglion.errors import GanglionError, PeerLost
 from ganglion.limits import DEADLINE_OTHER_S, EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LOSSES_AT_ONE_STEP
 from ganglion.peer.conversation import Answer, Gone, Request, Told
 from ganglion.peer.participant import Participant
+from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
 from ganglion.supervisor.checkpoints import newest_cut
@@ -319,6 +320,8 @@ class Keeper:
         """Announce processes under their next incarnations, then start them."""
         found = []
         for place in fresh:
+            if not self._repeats(place):
+                self._simulation.forget_journal(place.name)
             incarnation = self._incarnations[place.name] = self._incarnations.get(place.name, 0) + 1
             found.append((place, incarnation))
             admit = self.table[place.name] = self._admission(place, incarnation)
@@ -341,7 +344,7 @@ class Keeper:
             place.uid,
             place.worker,
             evaluation=place.evaluation,
-            returns=self.recovers,
+            returns=self._repeats(place),
         )
 
     def _bid_leave(self, member: Member) -> None:
@@ -384,7 +387,11 @@ class Keeper:
     @property
     def recovers(self) -> bool:
         """Say whether who is lost is started again."""
-        return self.plan.phases[self.phase].on_loss == "recover"
+        return self.plan.phases[self.phase].on_loss != "fail"
+
+    def _repeats(self, place: Place) -> bool:
+        """Say whether its successor goes on with its journal."""
+        return loss_of(self.plan.phases[self.phase], place) is Loss.RETURNS
 
     def _look(self) -> None:
         """Notice processes that have ended although nobody asked them to; start successors that are due."""
@@ -427,7 +434,7 @@ class Keeper:
             return
         journals = self._journals[name]
         alike = [*journals, self._simulation.journal_bytes(name)][-LOSSES_AT_ONE_STEP:]
-        poison = alike == LOSSES_AT_ONE_STEP * alike[-1:] and not member.slain
+        poison = alike == LOSSES_AT_ONE_STEP * alike[-1:] and not member.slain and self._repeats(member.place)
         if poison and member.slain is None and now_s < (member.word_s or math.inf):
             member.word_s, member.noticed = member.word_s or now_s + NOTICE_S, False
             return

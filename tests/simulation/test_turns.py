@@ -1,0 +1,89 @@
+"""What an environment says of the decisions to come: who wants one."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from simulation import Disturbance, Simulation, kill_one, read, simulate
+
+DOCUMENT = """
+uid: turns
+seed: 1
+version: "0.1"
+schedule:
+  - train:
+      environments:
+        - {{environment: {{uid: lake, name: "simulation.turns:{world}"}}, budget: {{episodes: 2}}}}
+        - {{environment: {{uid: moor, name: counting, params: {{length: 5}}}}, budget: {{episodes: 2}}}}
+      agents:
+        - {{name: ada, brain: {brain}, muscle: random, objective: aggregate_rewards}}
+        - {{name: bob, brain: none, muscle: random, objective: aggregate_rewards}}
+      bodies:
+        num: {{ada: {{lake: 2, moor: 1}}, bob: {{lake: 1, moor: 1}}}}
+        rules: [{{match: {{environment: lake}}, decision: {{period: 3, phase: 1}}}}]
+      phase_config: {{mode: train, worker: {workers}}}
+      simulation: {{name: aeb}}
+"""
+FEW = {"world": "Turns", "brain": "log", "workers": 1}
+
+
+@pytest.fixture(autouse=True)
+def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let documents name our classes by import path."""
+    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
+
+
+def run(results: Path, **given: Any) -> dict[str, Any]:
+    """Return the tables of the document."""
+    outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, results)
+    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects)
+    return outcome.tables
+
+
+@pytest.mark.parametrize("world", ["Turns", "ObjectTurns"])
+def test_an_answer_says_who_decides_next(results: Path, world: str) -> None:
+    """It overrides the clocks of its bodies for one step; where it says nothing, and in moor, they go by these.
+
+    Bodies have the rows 0 to 2; before the first step, and after steps 3 and 6, clocks of period 3 and phase 1 say no.
+    """
+    rows = [row for row in run(results, world=world)["actions"] if row["environment"] == "lake"]
+    found = [
+        [row["sensors"]["lake.seen"][0] for row in rows if (row["agent"], row["body"], row["episode"]) == place]
+        for place in [(agent, body, 1) for agent, body in (("ada", 0), ("ada", 1), ("bob", 0))]
+    ]
+
+    assert [[], [1, 4, 7], [2, 5, 8]] == found
+
+
+def test_objects_and_arrays_do_the_same(results: Path) -> None:
+    """Maps by body, or one boolean per row."""
+    assert run(results)["actions"] == run(results, world="ObjectTurns")["actions"]
+
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
+
+
+@settings(max_examples=3, **SLOW)
+@given(
+    world=st.sampled_from(["Turns", "ObjectTurns"]),
+    workers=st.integers(1, 2),
+    seed=st.integers(0, 2**32),
+    share=st.floats(0.0, 1.0),
+)
+def test_a_loss_does_not_show(results: Path, seed: int, share: float, **given: Any) -> None:
+    """Whoever is killed at whatever moment: the same bodies decide."""
+    text = DOCUMENT.format(**{**FEW, **given})
+    plain = simulate(text, seed, results)
+    lossy = Simulation(
+        read(text), seed, results, Disturbance([(int(share * plain.events), partial(kill_one, ""))])
+    ).carry_out()
+
+    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
+    for name in ("episodes", "steps", "actions"):
+        assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
