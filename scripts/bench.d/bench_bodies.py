@@ -32,6 +32,10 @@ schedule:
       phase_config: {{mode: {mode}}}
       simulation: {{name: aeb}}
 """
+ENTRY = "{{environment: {{uid: cart{i}, name: cartpole}}, budget: {{steps: {ticks}}}, episode_end: each}}"
+WIDTHS = (2, 4, 8)  # environments, and agents, whose tick is to cost no more than so many of one
+_TICKS_WIDE = 1_500
+_BODIES_WIDE = 4  # of each agent in each environment
 _VECTOR = 300  # steps of all copies in a round of the reference
 
 
@@ -43,6 +47,8 @@ def rows(options: Options) -> list[Row]:
         meters: dict[str, Callable[[], float]] = {str(n): test(n) for n in TICKS}
         meters |= {"store": test(64, store=True), "train": test(64, mode="train", brain="bench_classes:Deaf")}
         meters |= {f"vector {n}": partial(vector, n) for n in (8, 16, 64)}
+        shapes = [(1, 1), *((n, 1) for n in WIDTHS), *((1, n) for n in WIDTHS)]
+        meters |= {f"wide {shape}": wide(Path(folder), *shape) for shape in shapes}
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
         for n, gate in GATES.items():
             found.append(compare(f"{n} bodies, test mode, x one body", rates[str(n)], rates["1"], gate))
@@ -50,6 +56,10 @@ def rows(options: Options) -> list[Row]:
             found.append(compare(f"{n} bodies, test mode, x {RATES[n]:,} body-steps/s", rates[str(n)], asked, 1.0))
         found.append(compare("64 bodies, store on, x store off", rates["store"], rates["64"], 1 / 3))
         found.append(compare("64 bodies, train mode, x test mode", rates["train"], rates["64"], 0.5))
+        for environments, agents in shapes[1:]:
+            n, kind = max(environments, agents), "environments" if environments > 1 else "agents"
+            rate = [n * one for one in rates[f"wide {(environments, agents)}"]]
+            found.append(compare(f"{n} {kind}, ticks/s x {n}, x those of one", rate, rates[f"wide {(1, 1)}"], 1.0))
         for n, least in ((8, 1.0), (16, 1.0), (64, 4.0)):
             name = f"{n} bodies x gymnasium's AsyncVectorEnv with {n} copies of CartPole-v1"
             found.append(compare(name, rates[str(n)], rates[f"vector {n}"], least))
@@ -67,6 +77,21 @@ def meter(
     argv = [ganglion, "--results", str(folder / name), "--json", "run", str(file)]
     argv += [] if store else ["--store", "none"]
     return lambda: bodies * ticks / _phase_s(argv)
+
+
+def wide(folder: Path, environments: int, agents: int) -> Callable[[], float]:
+    """Return what runs agents in environments, each with bodies in each, and gives the ticks per second."""
+    name, text = f"wide-{environments}-{agents}", DOCUMENT.format(ticks=1, brain="none", bodies=1, mode="test")
+    entries = ", ".join(ENTRY.format(i=i, ticks=_TICKS_WIDE) for i in range(environments))
+    names = ", ".join(f'{{name: a{i}, brain: none, muscle: "bench_classes:Upright"}}' for i in range(agents))
+    lines = [line for line in text.splitlines() if not line.strip().startswith("- {environment")]
+    lines = [line.replace("environments:", f"environments: [{entries}]") for line in lines]
+    lines = [line.partition("agents:")[0] + f"agents: [{names}]" if "agents:" in line else line for line in lines]
+    file = folder / f"{name}.yml"
+    file.write_text("\n".join(lines).replace("num: 1", f"num: {_BODIES_WIDE}") + "\n")
+    ganglion = str(Path(sys.executable).with_name("ganglion"))
+    argv = [ganglion, "--results", str(folder / name), "--json", "run", str(file), "--store", "none"]
+    return lambda: _TICKS_WIDE / _phase_s(argv)
 
 
 def _phase_s(argv: list[str]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -152,23 +153,68 @@ def test_teams_take_turns(results: Path) -> None:
 
 
 # -- ratings ----------------------------------------------------------------------------------------------------------
+RACE = """
+uid: race
+seed: 5
+version: "0.1"
+schedule:
+  - race:
+      environments: [{environment: {uid: track, name: race, params: {length: 2}}, budget: {episodes: 40}}]
+      agents: [{name: ada, brain: {name: log, params: {update_every: 9}}, muscle: random}]
+      bodies:
+        num: 4
+        rules:
+          - {match: {body: [1, 2]}, team: red}
+          - {match: {body: 2}, policy: {source: pool, snapshot_every: 9, swap_every: 9, rating: {k: 8}}}
+      simulation: {name: aeb}
+"""
+
+
 def test_sides_are_rated_by_their_returns(results: Path) -> None:
     """After each episode, by the returns of all: bodies of one team are one side, a body of none is one by itself."""
-    rules = f"[{RED.format(more='swap_every: 9, rating: {k: 8}')}, {{match: {{body: 2}}, team: red}}]"
-    outcome = run(results, rules=rules, lengths="[4, 2, 6, 3]", steps=60)
+    outcome = Simulation(read(RACE), 1, results).carry_out()
     returns: dict[int, dict[int, float]] = defaultdict(dict)
     for row in outcome.tables["returns"]:
-        if row["phase"] == 1:
-            returns[row["episode"]][row["body"]] = row["return"]
-    ratings, expected = [1200.0, 1200.0, 1200.0], []
+        returns[row["episode"]][row["body"]] = row["return"]
+    ratings, expected, tick = [1200.0, 1200.0, 1200.0], [], -1
+    steps = {row["episode"]: row["steps"] for row in outcome.tables["episodes"]}
     for episode, own in sorted(returns.items()):
-        sides = [own[0], own[1] + own[2], own[3]]
-        ratings = rated(ratings, sides, 8)
-        expected += [(6 * episode + 5, body, ratings[side]) for body, side in ((0, 0), (1, 1), (2, 1), (3, 2))]
+        tick += steps[episode]
+        ratings = rated(ratings, [own[0], own[1] + own[2], own[3]], 8)
+        expected += [(tick, body, ratings[side]) for body, side in ((0, 0), (1, 1), (2, 1), (3, 2))]
     found = [(row["tick"], row["body"], row["rating"]) for row in outcome.tables["ratings"]]
 
     assert sorted(expected) == sorted(found)
-    assert len(found) == 40
+    assert len(found) == 160
+
+
+# -- what brains are told ---------------------------------------------------------------------------------------------
+def told(outcome_of: Any, path: Path) -> list[list[int]]:
+    """Return the bodies of each batch that the brain was given."""
+    outcome_of()
+    return [json.loads(line)["body"] for line in path.read_text().splitlines()]
+
+
+def test_brain_is_told_in_agent_view(tmp_path: Path, results: Path) -> None:
+    """Whatever muscle they are of: one batch of a tick has all bodies, but for those that do not learn."""
+    rules = "[{match: {body: 1}, policy: pool}, {match: {body: 3}, policy: frozen, learn: false}]"
+    text = DOCUMENT.format(**{**FEW, "rules": rules, "steps": 20, "num": 5})
+    text = text.replace("update_every: 2", f"update_every: 2, path: {tmp_path / 'log'}")
+    plan = load_document("document.yml", plugins=registry, text=text, allow=["tests"])[0]
+    batches = told(Simulation(plan, 1, results).carry_out, tmp_path / "log")
+
+    assert [[0]] * 15 + [[0, 1, 2, 4]] * 20 == batches
+
+
+def test_brain_is_told_of_the_team_whose_turn_it_is(tmp_path: Path, results: Path) -> None:
+    """What the others decide is stored, and nobody learns from it."""
+    rules = TURNS.format(keys="swap_every: 7, rotate_every: 20")
+    text = DOCUMENT.format(**{**FEW, "rules": rules, "steps": 60, "num": 3})
+    text = text.replace("update_every: 2", f"update_every: 2, path: {tmp_path / 'log'}")
+    plan = load_document("document.yml", plugins=registry, text=text, allow=["tests"])[0]
+    batches = told(Simulation(plan, 1, results).carry_out, tmp_path / "log")
+
+    assert [[0]] * 15 + ([[0, 1]] * 10 + [[2]] * 20) * 2 == batches
 
 
 # -- orders -----------------------------------------------------------------------------------------------------------
@@ -244,7 +290,13 @@ def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim:
         assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
 
 
-@settings(max_examples=6, **SLOW)
+@pytest.mark.parametrize("victim", ["controller", "muscle", "brain"])
+def test_a_loss_behind_a_new_begin_does_not_show(victim: str, results: Path) -> None:
+    """Where journals have begun anew, successors go on with turns, draws, models and ratings."""
+    survives_a_loss(results, seed=1, share=0.7, tight=True, victim=victim, rules=KINDS["turns"], workers=1)
+
+
+@settings(max_examples=5, **SLOW)
 @given(**DRAWN)
 def test_a_loss_does_not_show_in_what_is_played(results: Path, **drawn: Any) -> None:
     """Whoever is killed at whatever moment: draws, turns, models and ratings are those of a run in peace."""

@@ -13,7 +13,7 @@ from ganglion_replay.pool import PoolMismatch, SessionBatchEnvironment
 
 Array = NDArray[Any]
 Policy = Callable[[list[Array], list[Array]], Any]
-"""Takes observations and memories of k sessions, lists in declared order; returns a tuple (actions, memories, extras)."""
+"""Takes observations and memories of k sessions, lists in declared order; returns (actions, memories, extras)."""
 
 
 def n_step_targets(

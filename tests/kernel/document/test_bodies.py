@@ -219,6 +219,10 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
         ),
+        (
+            HEAD + "      recovery: {on_loss: restart}\n      phase_config: {sync: async}\n" + FREELY,
+            "not built yet: `on_loss: restart` in `mode: free`",
+        ),
         (spawning("addy", "moor", 1), "10:34: schedule.train.bodies.dynamic.0.agent: there is no agent `addy`"),
         (spawning("ada", "mor", 1), "there is no environment `mor`; did you mean `moor`?"),
         (spawning("ada", "moor", 0), "max: expected an integer >= 1, found the number 0"),
@@ -231,10 +235,6 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
             "not built yet: `policy: pool` of",
         ),
         (spawning("ada", "moor", 9).replace("ada/0", "ada/7"), "environment `moor` has no body `ada/7`"),
-        (
-            HEAD + "      recovery: {on_loss: restart}\n      phase_config: {sync: async}\n" + FREELY,
-            "not built yet: `on_loss: restart` in `mode: free`",
-        ),
         (HEAD + "      bodies: {num: [2]}\n" + AEB, "10:21: schedule.train.bodies.num: no count for `moor`"),
     ],
 )
