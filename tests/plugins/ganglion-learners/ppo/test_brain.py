@@ -63,7 +63,8 @@ def test_bodies_of_a_muscle_are_learned_from_apart(halves, space) -> None:
 
 def _only(batch, i):
     """Return the row of one muscle."""
-    fields = {name: getattr(batch, name)[i : i + 1] for name in batch.__slots__}
+    whole = {name: getattr(batch, name) for name in batch.__slots__}
+    fields = {name: value if isinstance(value, int) else value[i : i + 1] for name, value in whole.items()}
     return type(batch)(**fields)
 
 

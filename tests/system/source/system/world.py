@@ -39,7 +39,7 @@ FORMS = {
 """What the environment of a document is: a plugin of ours, a program of the run's, one that somebody else starts."""
 _RAW = Path(__file__).parents[3] / "documents" / "raw_environment.py"
 _CHANGES = {  # of the program in our documents: a discrete action, an observation, and short episodes
-    '"id": "push", "space": space': '"id": "action", "space": {"type": "discrete", "n": 2, "start": 0}',
+    '"push: Box(0, 1000)"': '"action: Discrete(2)"',
     '"id": "steps"': '"id": "observation"',
     "step == 1000": "step == 40",
 }
