@@ -40,7 +40,7 @@ FORMS = {
 _RAW = Path(__file__).parents[3] / "documents" / "raw_environment.py"
 _CHANGES = {  # of the program in our documents: a discrete action, an observation, and short episodes
     '"push: Box(0, 1000)"': '"action: Discrete(2)"',
-    '"id": "steps"': '"id": "observation"',
+    '"steps: Box': '"observation: Box',
     "step == 1000": "step == 40",
 }
 
