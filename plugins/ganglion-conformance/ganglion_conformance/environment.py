@@ -89,7 +89,7 @@ class World(Subject):
         )
         return {key: value for key, value in asdict(message).items() if value is not None}
 
-    def _declare(self, fields: Mapping[str, Any]) -> None:
+    def _declare(self, fields: Mapping[str, Any], bodies: int = 1) -> None:
         try:
             for what in ("sensors", "actuators"):
                 self.checks.declare(what, fields[what])
@@ -98,7 +98,7 @@ class World(Subject):
             self.actuators = layout.pairs()
             if fields.get("rewards") is not None:
                 self._declare_rewards(fields["rewards"])
-            self.checks.row("sensors", fields["readings"], "readings")
+            self.checks.field("sensors", fields["readings"], "readings", bodies)
         except (RemoteProtocolError, KeyError, TypeError, IndexError) as error:
             raise Miss(f"environment.start: {said(error)}") from error
         self.declared = dict(fields)
@@ -173,15 +173,18 @@ class World(Subject):
         if answer.failed or found is None:
             raise Skip("it has one body")
         expect(found == _BODIES, f"environment.start: bodies: expected {_BODIES}, found {found!r:.60}")
-        self._declare({**answer.fields, "readings": answer.fields["readings"][:1]})
-        self.readings_of(answer.fields, "readings", _BODIES)
+        self._declare(answer.fields, _BODIES)
         return answer
 
     def update_bodies(self, rows: Sequence[int] | None = None) -> tuple[Answer, bytes]:
         """Advance these bodies by one step, all if None; return the answer and their flags, Miss if it does not fit."""
         count = _BODIES if rows is None else len(rows)
         named = {} if rows is None else {"rows": np.array(rows, "<u2").tobytes()}
-        answer = self.ask({"setpoints": [self.no_ops()] * count, **named}).granted(self.where, "readings")
+        setpoints = [self.no_ops()] * count
+        if self.declared.get("blocks"):  # as the kernel speaks to its own kind
+            layout = declared_layout(self.declared["actuators"], "actuators")
+            setpoints = layout.field([layout.from_row(row, "setpoints") for row in setpoints])
+        answer = self.ask({"setpoints": setpoints, **named}).granted(self.where, "readings")
         self.readings_of(answer.fields, "readings", count)
         self.readings_of(answer.fields, "rewards", count)
         flags = answer.fields.get("flags")

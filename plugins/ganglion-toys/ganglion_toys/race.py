@@ -24,6 +24,8 @@ from ganglion.sdk import (
 
 __all__ = ["Race"]
 
+_TOGETHER = "bodies begin and end a race together: `episode_end: each` is none of its rules"
+
 OBSERVATION = Box(0.0, 1.0, (2,), np.float32)
 MOVE = Discrete(3)
 STAY = 1
@@ -70,6 +72,8 @@ class Race(Environment):
 
     def start_environment(self) -> EnvironmentBaseline:
         """Begin the first episode."""
+        if self.each:
+            raise ValueError(_TOGETHER)
         count = len(self.bodies) or 1
         if self.ahead is not None and len(self.ahead) != count:
             raise ValueError(f"ahead: expected a number for each of {count} bodies, found {len(self.ahead)}")
@@ -92,7 +96,7 @@ class Race(Environment):
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         """Make one step alone."""
-        found = self._step(np.array([actuators[0].value if actuators else STAY]))
+        found = self._step(np.array([actuators[0].value if actuators else STAY]), np.zeros(1, np.int64))
         return EnvironmentState(
             sensor_information=[SensorInformation(self._observations()[0], OBSERVATION, "observation")],
             rewards=[RewardInformation(float(found.rewards["reward"][0]), REWARD, "reward")],
@@ -108,23 +112,24 @@ class Race(Environment):
             ValueError: Only some are to begin: with episodes of their own nobody could win.
         """
         if len(rows) < len(self.bodies):
-            raise ValueError("bodies begin and end a race together: `episode_end: each` is none of its rules")
+            raise ValueError(_TOGETHER)
         self._begin()
         return {"observation": self._observations()}
 
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
-        """Make one step of all bodies."""
-        return self._step(setpoints["move"])
+        """Make one step of the bodies that take part."""
+        return self._step(setpoints["move"], self.rows)
 
-    def _step(self, moves: Array) -> StepBatch:
+    def _step(self, moves: Array, rows: Array) -> StepBatch:
+        """Move these bodies; the others stay where they are."""
         self.steps += 1
-        self.places = np.clip(self.places + moves.astype(np.int64) - STAY, 0, self.length)
+        self.places[rows] = np.clip(self.places[rows] + moves.astype(np.int64) - STAY, 0, self.length)
         there = self.places == self.length
         over = bool(there.any())
         rewards = np.where(there, 1.0, -1.0) if over and not (there.all() and len(there) > 1) else np.zeros(len(there))
         return StepBatch(
-            readings={"observation": self._observations()},
-            rewards={"reward": rewards},
+            readings={"observation": self._observations()[rows]},
+            rewards={"reward": rewards[rows]},
             terminated=over,
             truncated=not over and self.steps >= self.longest,
             simtime=SimTime(simtime_ticks=self.steps),
