@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from ganglion.errors import AuthorError
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
-from ganglion.run.plan import PhasePlan, Process
-from ganglion.run.setup import Setup, listens
+from ganglion.run.plan import PhasePlan, Process, listens
+from ganglion.run.setup import Setup
 from ganglion.sdk.condition import EpisodeMeans, EvaluationView, PhaseView, TerminationCondition, WorkerView
 from ganglion.sdk.flow import Mode, Signal
 from ganglion.sdk.topic import travelling

@@ -7,7 +7,7 @@ import functools
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from ganglion.limits import (
     CHECKPOINT_S,
@@ -17,14 +17,19 @@ from ganglion.limits import (
     RESTARTS_PER_NAME,
     RESTARTS_WITHIN_S,
 )
+from ganglion.sdk.condition import TerminationCondition
 from ganglion.wire.name import Role, peer_name
+
+Asked: TypeAlias = tuple[str, TerminationCondition, str]
+"""A condition of a phase: its name, it, and whether it is asked of an `episode` or of the `phase`."""
 
 RECOVER: Final = "recover"
 RESTART: Final = "restart"
 FAIL: Final = "fail"
 ON_LOSS: Final = RECOVER
-FREE: Final = "free"  # the mode in which environments with bodies go their own ways
 """What the loss of a process means where no document says it."""
+FREE: Final = "free"
+"""The mode in which environments with bodies go their own ways."""
 
 NO_BRAIN = "none"
 """The name that stands for no brain."""
@@ -378,6 +383,35 @@ def budgets_end(budgets: Mapping[str, bool], end: str) -> bool:
     if end in ("all", "any"):
         return all(budgets.values()) if end == "all" else any(budgets.values())
     return budgets.get(end, False)
+
+
+def conditions_of(phase: PhasePlan, conditions: list[Asked]) -> list[Asked]:
+    """Return the conditions that are asked: with bodies, clocks say when episodes are over and budgets replace limits.
+
+    What ends a phase by the ends of its environments stays.
+    """
+    if phase.bodies is None:
+        return conditions
+    return [(name, c, place) for name, c, place in conditions if not _is_replaced(c, place)]
+
+
+def _is_replaced(condition: TerminationCondition, place: str) -> bool:
+    """Say whether budgets, caps and ends of episodes say all that a condition would, in a phase with bodies."""
+    if "episodes" in condition.reads:
+        return True
+    if place == "phase" and condition.has_phase_part():
+        return False
+    return "ended" in condition.reads or cap_of(condition) is not None
+
+
+def listens(phase: PhasePlan, conditions: Iterable[Asked]) -> bool:
+    """Say whether somebody counts the episodes of a phase with bodies: evaluations, or a condition of the phase."""
+    return phase.evaluates or any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
+
+
+def cap_of(condition: TerminationCondition) -> int | None:
+    """Return after how many steps a condition ends every episode, whatever the environments do; None: it does not."""
+    return condition.longest_episode({}) if condition.has_episode_part() else None
 
 
 @dataclass(frozen=True, slots=True)

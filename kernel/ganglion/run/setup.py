@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +22,8 @@ from ganglion.run.plan import (
     Plan,
     PluginPlan,
     Source,
+    cap_of,
+    listens,
     sources_of,
 )
 from ganglion.sdk.condition import TerminationCondition
@@ -339,35 +341,3 @@ def _with_bodies(phase: PhasePlan, used: Used, place: tuple[bool, int]) -> dict[
         pair = (body["agent"], body["environment"])
         body["used"] = max(used.get((*place, *pair), -1), least[pair] - 1)
     return {"bodies": bodies, "dynamic": dynamic or None, "end": "all" if place[0] else phase.end}
-
-
-Conditions = list[tuple[str, TerminationCondition, str]]
-
-
-def conditions_of(phase: PhasePlan, conditions: Conditions) -> Conditions:
-    """Return the conditions that are asked: with bodies, clocks say when episodes are over and budgets replace limits.
-
-    What ends a phase by the ends of its environments stays.
-    """
-    if phase.bodies is None:
-        return conditions
-    return [(name, c, place) for name, c, place in conditions if not _is_replaced(c, place)]
-
-
-def _is_replaced(condition: TerminationCondition, place: str) -> bool:
-    """Say whether budgets, caps and ends of episodes say all that a condition would, in a phase with bodies."""
-    if "episodes" in condition.reads:
-        return True
-    if place == "phase" and condition.has_phase_part():
-        return False
-    return "ended" in condition.reads or cap_of(condition) is not None
-
-
-def listens(phase: PhasePlan, conditions: Iterable[tuple[str, TerminationCondition, str]]) -> bool:
-    """Say whether somebody counts the episodes of a phase with bodies: evaluations, or a condition of the phase."""
-    return phase.evaluates or any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
-
-
-def cap_of(condition: TerminationCondition) -> int | None:
-    """Return after how many steps a condition ends every episode, whatever the environments do; None: it does not."""
-    return condition.longest_episode({}) if condition.has_episode_part() else None

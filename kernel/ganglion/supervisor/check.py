@@ -14,7 +14,7 @@ import msgpack
 from ganglion import registry
 from ganglion.errors import PluginInvalid
 from ganglion.run.outline import outline
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
 from ganglion.supervisor.connection import write_private
 
 VARIABLE = "GANGLION_CHECK"  # the private folder through which plan and faults go
@@ -95,8 +95,6 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             e.uid: (e.budget_steps or e.budget_episodes) is not None for e in phase.environments if e.uid in seen
         }
         conditions = [(plugin.name, condition, part) for part, plugin, condition, _ in made if condition is not None]
-        from ganglion.run.setup import conditions_of  # late: it needs numpy, which a check does not
-
         if not budgets_end(budgets, phase.end) and not conditions_of(phase, conditions):
             names = ", ".join(f"`{plugin.name}`" for plugin in phase.phase_conditions)
             text = (

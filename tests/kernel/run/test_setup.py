@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ganglion.run.agents import resolve
-from ganglion.run.plan import BodyPlan, EnvironmentPlan, PluginPlan
-from ganglion.run.setup import Cast, Setup, conditions_of
+from ganglion.run.plan import BodyPlan, EnvironmentPlan, PluginPlan, conditions_of
+from ganglion.run.setup import Cast, Setup
 from ganglion.sdk.condition import EpisodeView, PhaseView, TerminationCondition
 from ganglion.sdk.flow import Signal
 from ganglion.wire.messages import Verdict
