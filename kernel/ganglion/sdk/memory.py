@@ -751,7 +751,13 @@ def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -
     place = FIELDS.index(name)
     column = columns[name]
     if len(rows) == 1 and name != "tag":  # the newest row, which objectives and learners ask for at each decision
-        found = _newest(column, rows[0][place], name)
+        cell = rows[0][place]
+        # Without another call; what is unknown has no place in an integer column.
+        if cell is not None and name in _TABLES and cell[0].scalar and None not in cell[1]:
+            only = np.array([cell[1]], dtype=cell[0].dtype)
+            only.flags.writeable = False
+            return Table(cell[0], only)
+        found = _newest(column, cell, name)
         if found is not None:
             return found
     cells = [row[place] for row in rows]
@@ -772,8 +778,6 @@ def _newest(column: _Column, cell: Any, name: str) -> Any:
         return _NO_FLAT if name in FLAT else None
     if name in _TABLES:
         layout, values = cell
-        if layout.scalar and None not in values:  # what is unknown has no place in an integer column
-            return Table(layout, read_only(np.array([values], dtype=layout.dtype)))
         only = values[0] if len(values) == 1 else None
         if isinstance(only, np.ndarray) and only.dtype == column.dtype and only.shape == layout.shapes[0]:
             return Table(layout, read_only(only.reshape(1, -1)))
