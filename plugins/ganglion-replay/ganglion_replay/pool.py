@@ -410,13 +410,10 @@ def _padded(column: Array, rows: int) -> Array:
 
 
 def _rows(given: Any) -> Any:
-    """Return what is given of each session."""
-    if isinstance(given, list | tuple | np.ndarray) and np.ndim(given[0] if len(given) else []) > 0:
+    """Return what is given of each session: something with a length, whose entries are rows."""
+    listed = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim > 0)
+    if listed and (not len(given) or np.ndim(given[0]) > 0):
         return given
-    return list(np.asarray(given)) if np.ndim(given) > 0 and not len(given) else _refuse(given)
-
-
-def _refuse(given: Any) -> Any:
     raise PoolMismatch(f"expected an array [n, T, ...] or a list of arrays [T, ...], found {given!r:.60}")
 
 
@@ -699,12 +696,11 @@ class SessionPoolEnvironment(_Recorded):
         self._sessions.clear()
         self._ring.clear(self._ring.end)
         self._steps = self._bytes = 0
-        return self._take(given, {}, checked=True)
+        return self._take(given, {})
 
     @_locked
-    def _take(self, given: list[_Given], most: Mapping[str, int], checked: bool = False) -> Array:
-        if not checked:
-            self._check(given, self._sessions)
+    def _take(self, given: list[_Given], most: Mapping[str, int]) -> Array:
+        self._check(given, self._sessions)
         ids = np.arange(self._next_id, self._next_id + len(given))
         for one in given:
             columns = one.columns | {"priority": np.full(one.length + 1, self._greatest)}
@@ -755,13 +751,13 @@ class SessionPoolEnvironment(_Recorded):
     @_locked
     def ids(self) -> Array:
         """The ids of the sessions, the oldest first."""
-        return self._of("ids", lambda: np.array([one.id for one in self._sessions], np.int64)).copy()
+        return self._each("id").copy()
 
     @property
     @_locked
     def lengths(self) -> Array:
         """The ticks of each session."""
-        return self._of("lengths", lambda: np.array([one.length for one in self._sessions], np.int64)).copy()
+        return self._each("length").copy()
 
     def _of(self, name: str, make: Callable[[], _T]) -> _T:
         if name not in self._known:
@@ -769,11 +765,10 @@ class SessionPoolEnvironment(_Recorded):
         found: _T = self._known[name]
         return found
 
-    def _begins(self) -> Array:
-        return self._of("begins", lambda: np.array([one.begin for one in self._sessions], np.int64))
-
-    def _finals(self) -> Array:
-        return self._of("finals", lambda: np.array([one.has_final for one in self._sessions], bool))
+    def _each(self, name: str) -> Array:
+        """Return what is known of each session."""
+        dtype = bool if name == "has_final" else np.int64
+        return self._of(name, lambda: np.array([getattr(one, name) for one in self._sessions], dtype))
 
     @_locked
     def _played(self) -> SessionBatchEnvironment:
@@ -798,8 +793,10 @@ class SessionPoolEnvironment(_Recorded):
         if len(strange):
             raise IndexError(f"selector: expected places below {len(self._sessions)}, found {int(strange[0])}")
         chosen = places.astype(np.int64)
-        begins, lengths = self._begins()[chosen], self.lengths[chosen]
-        return self._batch(places, chosen, begins, lengths, self._finals()[chosen], int(lengths.max(initial=0)))
+        begins, lengths = self._each("begin")[chosen], self._each("length")[chosen]
+        return self._batch(
+            places, chosen, begins, lengths, self._each("has_final")[chosen], int(lengths.max(initial=0))
+        )
 
     def _batch(
         self, indices: Array, chosen: Array, begins: Array, lengths: Array, finals: Array, ticks: int
@@ -818,8 +815,8 @@ class SessionPoolEnvironment(_Recorded):
 
         items = (self._items["observation"], self._items["action"])
         within = numbers[:, :-1]
-        sessions = [self._sessions[place] for place in chosen.tolist()]
-        starts = begins - self._begins()[chosen]
+        memories = self._of("memories", lambda: [one.memories for one in self._sessions])
+        starts = begins - self._each("begin")[chosen]
         return SessionBatchEnvironment(
             [taken(f"observation {name}", numbers, beyond) for name in items[0].shapes],
             None,
@@ -827,19 +824,19 @@ class SessionPoolEnvironment(_Recorded):
             None,
             rewards=taken("rewards", within, behind),
             is_alive=taken("is_alive", within, behind),
-            preceding_agent_memories=self._preceding(sessions, starts),
+            preceding_agent_memories=self._preceding([memories[place] for place in chosen.tolist()], starts),
             items=items,
             lengths=lengths,
             has_final=finals,
             indices=indices,
-            ids=self.ids[chosen],
+            ids=self._each("id")[chosen],
             starts=starts,
             **{name: taken(name, within, behind) for name in _FLAGS[1:]},
         )
 
-    def _preceding(self, sessions: Sequence[_Known], starts: Array) -> list[Array] | None:
+    def _preceding(self, memories: Sequence[list[Array] | None], starts: Array) -> list[Array] | None:
         """Return what agents remembered before; zeros for those of whom that is not known, None if of nobody."""
-        known = [None if start else one.memories for one, start in zip(sessions, starts.tolist(), strict=True)]
+        known = [None if start else one for one, start in zip(memories, starts.tolist(), strict=True)]
         if all(one is None for one in known):
             return None
         found = [np.zeros((len(known), *s), d) for s, d in _pairs(self._items["agent_memory"])]
@@ -939,11 +936,13 @@ class SessionPoolEnvironment(_Recorded):
         if drawn is None:
             drawn = self._draws.choice(candidates, n, replace=False)
         begins = drawn + self._ring.begin
-        chosen = np.searchsorted(self._begins(), begins, side="right") - 1
+        chosen = np.searchsorted(self._each("begin"), begins, side="right") - 1
         lengths = np.minimum(runs[drawn], length)
         ends = begins + lengths  # where the closing observation is, if it is one of this episode
-        tops = self._begins()[chosen] + self.lengths[chosen]
-        finals = np.where(ends < tops, ~self._ring.take("is_first", np.minimum(ends, tops)), self._finals()[chosen])
+        tops = self._each("begin")[chosen] + self._each("length")[chosen]
+        finals = np.where(
+            ends < tops, ~self._ring.take("is_first", np.minimum(ends, tops)), self._each("has_final")[chosen]
+        )
         return self._batch(chosen, chosen, begins, lengths, finals, length)
 
     def _runs(self) -> Array:
@@ -990,11 +989,11 @@ class SessionPoolEnvironment(_Recorded):
             places = np.minimum(places, len(rows) - 1)
             weights = (scaled[places] / scaled.min()) ** -beta
         numbers = rows[places] + self._ring.begin
-        chosen = np.searchsorted(self._begins(), numbers, side="right") - 1
+        chosen = np.searchsorted(self._each("begin"), numbers, side="right") - 1
         ring, items = self._ring, self._items
         return Steps(
-            self.ids[chosen],
-            numbers - self._begins()[chosen],
+            self._each("id")[chosen],
+            numbers - self._each("begin")[chosen],
             weights,
             [ring.take(f"observation {name}", numbers) for name in items["observation"].shapes],
             [ring.take(f"action {name}", numbers) for name in items["action"].shapes],
@@ -1006,7 +1005,7 @@ class SessionPoolEnvironment(_Recorded):
     def _usable(self) -> Array:
         """Return the rows of steps whose successor is known, or that have none."""
         alive = self._ring.all("is_alive").copy()
-        lasts = (self._begins() + self.lengths - 1 - self._ring.begin)[~self._finals()]
+        lasts = (self._each("begin") + self._each("length") - 1 - self._ring.begin)[~self._each("has_final")]
         alive[lasts] &= self._ring.all("terminated")[lasts]
         return np.flatnonzero(alive)
 
@@ -1030,13 +1029,13 @@ class SessionPoolEnvironment(_Recorded):
             raise ValueError("set_priorities: expected as many ids, ticks and numbers above 0")
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < self._next_id:
             raise IndexError(f"set_priorities: expected ids below {self._next_id}, found {wanted!r:.60}")
-        known = self.ids
+        known = self._each("id")
         places = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
         here = known[places] == wanted if len(known) else np.zeros(len(wanted), bool)
         places, at, given = places[here], at[here], given[here]
-        if len(at) and ((at < 0) | (at >= self.lengths[places])).any():
+        if len(at) and ((at < 0) | (at >= self._each("length")[places])).any():
             raise IndexError(f"set_priorities: a session has no tick {int(at.max())}")
-        self._ring.put("priority", self._begins()[places] + at, given)
+        self._ring.put("priority", self._each("begin")[places] + at, given)
         self._greatest = max(self._greatest, float(given.max(initial=0.0)))
         for name in [name for name in self._known if name.startswith("priorities")]:
             del self._known[name]
