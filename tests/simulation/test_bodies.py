@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Act, Disturbance, Outcome, Simulation, kill_one, read, simulate
+from simulation import Disturbance, Outcome, Simulation, kill_one, orders, read, simulate
 
 DOCUMENT = """
 uid: two
@@ -238,9 +238,8 @@ RULES = "{match: {body: 1}, learn: false}, {match: {body: 2}, reward: {scale: 2}
 
 
 @pytest.mark.parametrize("filters", ["[]", STACK])
-def test_objects_and_arrays_are_filtered_alike(tmp_path: Path, filters: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_and_arrays_are_filtered_alike(tmp_path: Path, filters: str) -> None:
     """Muscles and brains that take arrays see what those see that are one object per body."""
-    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
     objects, arrays = (
         decisions(
             tmp_path / form,
@@ -286,12 +285,6 @@ def judged(tmp_path: Path, **given: Any) -> Outcome:
     outcome = simulate(text, 1, tmp_path)
     assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
     return outcome
-
-
-@pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let documents name our classes by import path."""
-    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
 
 
 @pytest.mark.parametrize("end", ["all", "each"])
@@ -510,22 +503,11 @@ ORDERS = st.lists(
 )
 
 
-def send(signal: str, worker: int | None, simulation: Simulation) -> None:
-    """Send an operator's signal."""
-    simulation.keeper.signal(signal, worker)
-
-
-def obeys(results: Path, seed: int, orders: Any, **given: Any) -> None:
+def obeys(results: Path, seed: int, given_orders: Any, **given: Any) -> None:
     """Assert that a run ends whatever operators signal, and that its episodes are whole."""
     plan = read(DOCUMENT.format(**{**FEW, "lake": 4, "moor": 5, **given}))
     length = Simulation(plan, seed, results, stored=False).carry_out().events
-    acts: list[tuple[int, Act]] = []
-    for share, signal, worker in orders:
-        acts.append((int(share * length), partial(send, signal, worker)))
-        if signal == "PAUSE":
-            acts.append((int(share * length) + LATER, partial(send, "CONTINUE", None)))
-    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
-    acts.sort(key=lambda act: act[0])
+    acts = sorted(orders(given_orders, length, LATER), key=lambda act: act[0])
     outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
 
     assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
@@ -539,7 +521,7 @@ CONDITIONS = st.sampled_from(["[]", AVERAGE.format(n=3, least=6), AVERAGE.format
 
 
 @settings(max_examples=6, **SLOW)
-@given(conditions=CONDITIONS, orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
+@given(conditions=CONDITIONS, given_orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
 def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
     """Whatever operators signal at whatever moment, the run ends in order."""
     obeys(results, **drawn)
@@ -547,7 +529,7 @@ def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
 
 @pytest.mark.long
 @settings(max_examples=300, **SLOW)
-@given(conditions=CONDITIONS, orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
+@given(conditions=CONDITIONS, given_orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
 def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
     """The same for more runs."""
     obeys(results, **drawn)

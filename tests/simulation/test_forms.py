@@ -55,12 +55,6 @@ def tables(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let documents name our classes by import path."""
-    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
-
-
 @pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
 @pytest.mark.parametrize("filters", [[], STACK], ids=["bare", "filtered"])
 def test_both_forms_have_equal_tables(filters: list[Any], sync: str, results: Path) -> None:

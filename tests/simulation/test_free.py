@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Act, Disturbance, Outcome, Simulation, read, simulate
+from simulation import Disturbance, Outcome, Simulation, orders, read, simulate
 
 from ganglion.peer import renewal
 from ganglion.peer.free import FreeTicks
@@ -210,29 +210,18 @@ ORDERS = st.lists(
 )
 
 
-def send(signal: str, worker: int | None, simulation: Simulation) -> None:
-    """Send an operator's signal."""
-    simulation.keeper.signal(signal, worker)
-
-
-def obeys(results: Path, seed: int, orders: Any, **given: Any) -> None:
+def obeys(results: Path, seed: int, given_orders: Any, **given: Any) -> None:
     """Assert that a run ends whatever operators signal, and that its episodes are whole."""
     plan = read(text_of(**given))
     length = Simulation(plan, seed, results, stored=False).carry_out().events
-    acts: list[tuple[int, Act]] = []
-    for share, signal, worker in orders:
-        acts.append((int(share * length), partial(send, signal, worker)))
-        if signal == "PAUSE":
-            acts.append((int(share * length) + LATER, partial(send, "CONTINUE", None)))
-    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
-    acts.sort(key=lambda act: act[0])
+    acts = sorted(orders(given_orders, length, LATER), key=lambda act: act[0])
     outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
     sets(outcome)
     whole(outcome)
 
 
 @settings(max_examples=6, **SLOW)
-@given(orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
+@given(given_orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
 def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
     """Whatever operators signal at whatever moment, all environments stand, begin anew or end in order."""
     obeys(results, **drawn)
@@ -240,7 +229,7 @@ def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
 
 @pytest.mark.long
 @settings(max_examples=300, **SLOW)
-@given(orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
+@given(given_orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
 def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
     """The same for more runs."""
     obeys(results, **drawn)

@@ -49,12 +49,6 @@ POOL = (
 OBJECTS = {"brain": "simulation.groups:ObjectBrain", "muscle": "simulation.groups:ObjectMuscle"}
 
 
-@pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let documents name our classes by import path."""
-    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
-
-
 def run(results: Path, **given: Any) -> dict[str, Any]:
     """Return the tables of the document."""
     outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, results)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Disturbance, Simulation, read
+from simulation import Disturbance, Simulation, kill_one, read
 from simulation.documents import Document, documents
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
@@ -14,18 +15,11 @@ AS_DRAWN = [Phase.explicit, Phase.generate]  # to shrink a document takes minute
 SHARES = st.floats(0.0, 1.0, allow_nan=False)
 
 
-def kill_one(simulation: Simulation) -> None:
-    """Kill any process but the supervisor, by the schedule's own dice."""
-    names = sorted(process.name for process in simulation.processes[1:] if process.lives)
-    if names:
-        simulation.kill(simulation.schedule.random.choice(names))
-
-
 def survives_a_loss(document: Document, seed: int, share: float, results: Path) -> None:
     """Assert that a run from which one process is killed ends by itself, tells it, and shows whole episodes only."""
     plan = read(document.text)
     length = Simulation(plan, seed, results, stored=False).carry_out().events
-    simulation = Simulation(plan, seed, results, Disturbance([(int(share * length), kill_one)]))
+    simulation = Simulation(plan, seed, results, Disturbance([(int(share * length), partial(kill_one, ""))]))
     outcome = simulation.carry_out()
     dead = simulation.killed
 

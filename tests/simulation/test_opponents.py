@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
-from simulation import Disturbance, Outcome, Simulation, read
+from simulation import Disturbance, Outcome, Simulation, kill_one, read
 
 from ganglion import registry
 from ganglion.document import load_document
@@ -267,13 +267,6 @@ DRAWN = {
     "tight": st.booleans(),
     "victim": st.sampled_from(["", "controller", "muscle", "environment", "brain", "governor", "store"]),
 }
-
-
-def kill_one(victim: str, simulation: Simulation) -> None:
-    """Kill any process but the supervisor whose name has the word in it, by the schedule's own dice."""
-    names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
-    if names:
-        simulation.kill(simulation.schedule.random.choice(names))
 
 
 def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Act, Disturbance, Outcome, Simulation, read
+from simulation import Act, Disturbance, Outcome, Simulation, orders, read
 from simulation.documents import Document, documents
 
 from ganglion.wire.messages import Signalled
@@ -18,14 +17,13 @@ SEEDS = st.integers(0, 2**32)
 AS_DRAWN = [Phase.explicit, Phase.generate]  # to shrink a document takes minutes; the one that fails is printed
 MILD = ("RESET", "RESTART", "PAUSE")
 STOPS = ("STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN")
-LATER = 500  # events that a pause lasts, at least
 
 Order = tuple[float, str, int | None]
 """When (as a share of the undisturbed run), which signal, for which worker."""
 
 
 @st.composite
-def orders(draw: Any, signals: tuple[str, ...]) -> list[Order]:
+def drawn_orders(draw: Any, signals: tuple[str, ...]) -> list[Order]:
     """Draw one to four signals at any moments."""
     moments = st.floats(0.0, 1.0, allow_nan=False)
     one = st.tuples(moments, st.sampled_from(signals), st.sampled_from([None, None, 0, 1, 2]))
@@ -36,19 +34,7 @@ def disturbed(document: Document, seed: int, given_orders: list[Order], results:
     """Return a run in which operators send these signals; each PAUSE is ended by a later CONTINUE."""
     plan = read(document.text)
     length = Simulation(plan, seed, results, stored=False).carry_out().events
-    acts: list[tuple[int, Act]] = []
-    for share, signal, worker in given_orders:
-        at = int(share * length)
-        acts.append((at, partial(send, signal, worker)))
-        if signal == "PAUSE":
-            acts.append((at + LATER, partial(send, "CONTINUE", None)))
-    acts.append((length + 10 * LATER, partial(send, "CONTINUE", None)))
-    return Simulation(plan, seed, results, Disturbance(acts)).carry_out()
-
-
-def send(signal: str, worker: int | None, simulation: Simulation) -> None:
-    """Send a signal."""
-    simulation.keeper.signal(signal, worker)
+    return Simulation(plan, seed, results, Disturbance(orders(given_orders, length))).carry_out()
 
 
 def is_consistent(outcome: Outcome, document: Document) -> None:
@@ -74,7 +60,7 @@ def is_consistent(outcome: Outcome, document: Document) -> None:
 
 
 @settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS, given_orders=orders(MILD))
+@given(document=documents(), seed=SEEDS, given_orders=drawn_orders(MILD))
 def test_mild_signals_lose_no_worker(document: Document, seed: int, given_orders: list[Order], results: Path) -> None:
     """RESET, RESTART and PAUSE at any moment: every worker of every phase has all its episodes all the same."""
     outcome = disturbed(document, seed, given_orders, results)
@@ -90,7 +76,7 @@ def test_mild_signals_lose_no_worker(document: Document, seed: int, given_orders
 
 
 @settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS, given_orders=orders(MILD + STOPS))
+@given(document=documents(), seed=SEEDS, given_orders=drawn_orders(MILD + STOPS))
 def test_any_signal_leaves_whole_tables(
     document: Document, seed: int, given_orders: list[Order], results: Path
 ) -> None:
@@ -100,7 +86,7 @@ def test_any_signal_leaves_whole_tables(
 
 @pytest.mark.long
 @settings(max_examples=300, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS, given_orders=orders(MILD + STOPS))
+@given(document=documents(), seed=SEEDS, given_orders=drawn_orders(MILD + STOPS))
 def test_many_signals_leave_whole_tables(
     document: Document, seed: int, given_orders: list[Order], results: Path
 ) -> None:

@@ -17,12 +17,6 @@ PARTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let documents name our classes by import path."""
-    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
-
-
 def document(part: str, *, name: str = "", on_error: str = "continue", mode: str = "train", **params: Any) -> str:
     """Return a run of two episodes of four steps in which one part raises; only that part is there beside the least."""
     faulty = {"name": name or PARTS[part], "on_error": on_error, "params": params}

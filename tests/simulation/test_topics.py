@@ -51,12 +51,6 @@ DRAWN = "{uniform: [1, 2]}"
 FEW = {"cls": "Pond", "rate": DRAWN, "workers": 1, "episodes": 3, "end": "all"}
 
 
-@pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let documents name our classes by import path."""
-    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
-
-
 def run(text: str, results: Path, **given: Any) -> Outcome:
     """Run a document to its good end."""
     outcome = simulate(text.format(**{**FEW, **given}), 1, results)

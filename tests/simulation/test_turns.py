@@ -32,12 +32,6 @@ schedule:
 FEW = {"world": "Turns", "brain": "log", "workers": 1}
 
 
-@pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let documents name our classes by import path."""
-    monkeypatch.setenv("GANGLION_ALLOW", "simulation")
-
-
 def run(results: Path, **given: Any) -> dict[str, Any]:
     """Return the tables of the document."""
     outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, results)

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -489,3 +489,25 @@ def kill_one(victim: str, simulation: Simulation) -> None:
     names = sorted(process.name for process in simulation.processes[1:] if process.lives and victim in process.name)
     if names:
         simulation.kill(simulation.schedule.random.choice(names))
+
+
+def orders(given: Iterable[tuple[float, str, int | None]], length: int, later: int = 500) -> list[tuple[int, Act]]:
+    """Return what sends these signals in a run of so many events.
+
+    Args:
+        given: When (as a share of the run), which signal, for which worker.
+        length: Of the undisturbed run.
+        later: Events that a PAUSE lasts, at least: a CONTINUE ends each, and one more comes behind all.
+    """
+    acts: list[tuple[int, Act]] = []
+    for share, signal, worker in given:
+        at = int(share * length)
+        acts.append((at, partial(_send, signal, worker)))
+        if signal == "PAUSE":
+            acts.append((at + later, partial(_send, "CONTINUE", None)))
+    acts.append((length + 10 * later, partial(_send, "CONTINUE", None)))
+    return acts
+
+
+def _send(signal: str, worker: int | None, simulation: Simulation) -> None:
+    simulation.keeper.signal(signal, worker)
