@@ -1364,8 +1364,10 @@ class Ticks:
         records, setup = self.phase.records, self.phase.setup
         for number in sorted({one.environment for one in over}):
             self._hand_on_steps(self.worlds[number])
-        agents = [self.owner[one.row] for one in over if one.row is not None]
-        agents += [link.agent for one in over if one.row is None for link in self.worlds[one.environment].links]
+        agents = dict.fromkeys(self.owner[one.row] for one in over if one.row is not None)
+        agents |= dict.fromkeys(
+            link.agent for one in over if one.row is None for link in self.worlds[one.environment].links
+        )
         for agent in self.agents:
             if agent in agents:
                 self._hand_on_actions(agent)
