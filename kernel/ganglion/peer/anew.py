@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ganglion.peer.conversation import Pending
-from ganglion.peer.trial import WIRE_BITS
-from ganglion.sdk.seed import derive, integer_from_words
 from ganglion.wire.messages import Act, EnvironmentDeclared
 from ganglion.wire.name import label
 
@@ -40,9 +38,8 @@ class Anew:
 
     def start(self, world: _World) -> Pending:
         """Ask an environment to begin its next episode with a new object."""
-        number = self._ticks.number_of(world)
-        words = derive(world.world.setup["stream"], "episode", number)
-        world.world.setup |= {"episode_seed": integer_from_words(words) >> WIRE_BITS, "episode_stream": words}
+        number, seed, words = self._ticks.seeds_of(world)
+        world.world.setup |= {"episode_seed": seed, "episode_stream": words}
         return self._host.ask_start(self._ticks.phase, world.world, number)
 
     def is_anew(self, world: _World, answer: Any) -> bool:

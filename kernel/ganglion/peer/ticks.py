@@ -1284,12 +1284,17 @@ class Ticks:
         """Return the number of the next episode of an environment, or of the greatest of its bodies."""
         return int(self.core.episode[world.static].max()) if world.each else self.core.episodes[world.number]
 
-    def _reset_of(self, world: _World) -> EnvironmentReset:
+    def seeds_of(self, world: _World) -> tuple[int, int, bytes]:
+        """Return number, seed and stream of the next episode of an environment."""
         number = self.number_of(world)
         words = derive(world.world.setup["stream"], "episode", number)
+        return number, integer_from_words(words) >> WIRE_BITS, words
+
+    def _reset_of(self, world: _World) -> EnvironmentReset:
+        number, seed, words = self.seeds_of(world)
         each = self.core.limits(world.number) if world.each else None
         topics = self.phase.topics.opening(world.world.peer, world.world.setup.get("topics"), words)
-        return EnvironmentReset(number, integer_from_words(words) >> WIRE_BITS, words, each=each, topics=topics)
+        return EnvironmentReset(number, seed, words, each=each, topics=topics)
 
     def _ask_reset(self, world: _World, message: EnvironmentReset) -> Pending:
         phase, peer = self.phase, world.world.peer
