@@ -1243,6 +1243,8 @@ class Ticks:
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
+        if not due:
+            return
         kept = [world for world in due if not world.anew]
         resets = [self._reset_of(world) for world in kept]
         asked = [self._ask_reset(world, reset) for world, reset in zip(kept, resets, strict=True)]
@@ -1261,11 +1263,14 @@ class Ticks:
 
     def _mending(self, worlds: Sequence[_World], messages: Sequence[Any]) -> Mend:
         """Return what leads a lost program to where it stood, and has any other successor begin its next episode."""
-        lead = Replayer(self.phase, [world.world for world in worlds], messages)
+        lead: Replayer | None = None  # made for the first loss, and kept: it knows whom it has led
 
         def mend(place: int, error: GanglionError) -> Pending:
-            led = worlds[place].world.history is not None
-            return lead(place, error) if led else self._anew.environment(worlds[place], error)
+            nonlocal lead
+            if worlds[place].world.history is None:
+                return self._anew.environment(worlds[place], error)
+            lead = lead or Replayer(self.phase, [world.world for world in worlds], messages)
+            return lead(place, error)
 
         return mend
 
