@@ -56,17 +56,28 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
     told = ("GANGLION_INCARNATION",)  # so that an author's object can tell a successor
-    os.environ.update({name: value for name, value in variables.items() if name.startswith("PG") or name in told})
-    host = host_of(Role(variables["GANGLION_ROLE"]), variables, command)
-    keys = ClientKeys.of(variables)
-    journal = Journal(JournalFile(Path(variables["GANGLION_JOURNAL"]))) if variables.get("GANGLION_JOURNAL") else None
-    return live(
-        host,
-        lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys),
-        variables,
-        journal=journal,
-        on_join=on_join,
-    )
+    given = {name: value for name, value in variables.items() if name.startswith("PG") or name in told}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        host = host_of(Role(variables["GANGLION_ROLE"]), variables, command)
+        keys = ClientKeys.of(variables)
+        journal = (
+            Journal(JournalFile(Path(variables["GANGLION_JOURNAL"]))) if variables.get("GANGLION_JOURNAL") else None
+        )
+        return live(
+            host,
+            lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys),
+            variables,
+            journal=journal,
+            on_join=on_join,
+        )
+    finally:  # as it was before: the process may go on with something else
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def live(
