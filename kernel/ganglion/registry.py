@@ -44,6 +44,7 @@ GROUPS: dict[str, _Group] = {
     "condition": _Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
     "observer": _Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
     "store": _Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
+    "table": _Group("ganglion.tables", "ganglion.sdk:Pool", "table"),
     "replay": _Group("ganglion.replays", "", "replay of recordings"),
     "document": _Group("ganglion.documents", "", "document"),
     "design": _Group("ganglion.designs", "", "design of experiments"),

@@ -84,6 +84,9 @@ if TYPE_CHECKING:
     from ganglion.sdk.part import Part as Part
     from ganglion.sdk.part import check_parameters as check_parameters
     from ganglion.sdk.part import construct as construct
+    from ganglion.sdk.pool import INSERT as INSERT
+    from ganglion.sdk.pool import Ask as Ask
+    from ganglion.sdk.pool import Pool as Pool
     from ganglion.sdk.session import Session as Session
     from ganglion.sdk.spaces import Box as Box
     from ganglion.sdk.spaces import Dict as Dict
@@ -121,6 +124,7 @@ _HOMES = {
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",
+    "ganglion.sdk.pool": "INSERT Ask Pool",
     "ganglion.sdk.session": "Session",
     "ganglion.sdk.spaces": "Box Dict Discrete MultiBinary MultiDiscrete Space Tuple parse_space space_from_wire",
     "ganglion.sdk.store": "Observer Store StoreReader StoreWriter",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ganglion_replay.pool import ReplayError as ReplayError
     from ganglion_replay.pool import SessionBatchEnvironment as SessionBatchEnvironment
     from ganglion_replay.pool import SessionPoolEnvironment as SessionPoolEnvironment
+    from ganglion_replay.table import PoolTable as PoolTable
     from ganglion_replay.targets import ReplayedSessions as ReplayedSessions
     from ganglion_replay.targets import n_step_targets as n_step_targets
     from ganglion_replay.targets import replay_sessions as replay_sessions
@@ -32,6 +33,7 @@ _HOME = {
         *("PoolEmpty", "PoolMismatch", "PoolShort", "PoolTimeout", "ReplayEnd", "ReplayError"),
         *("SessionBatchEnvironment", "SessionPoolEnvironment"),
     ],
+    "table": ["PoolTable"],
     "targets": ["ReplayedSessions", "n_step_targets", "replay_sessions"],
 }
 
