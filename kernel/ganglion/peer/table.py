@@ -272,6 +272,7 @@ class Tables:
 
     def feed(self, batch: Transitions, versions: Sequence[int]) -> None:
         """Have decisions kept that the brain is about to learn from; `settle` waits for it."""
+        self.settle()
         given = columns(batch, versions)
         self._open += [self._send(row, INSERT, given) for row in self._fed]
 
@@ -289,5 +290,6 @@ class Tables:
         return self._participant.ask(str(row["peer"]), "table.ask", message, longest_s, blobs=blobs)
 
     def _ask(self, row: Mapping[str, Any], what: str, /, **given: Any) -> Any:
+        self.settle()  # one call at a time: nothing overtakes what was too much for the broker
         [(answer, blobs)] = self._participant.gather([self._send(row, what, given)], blobs=True)
         return deserialize(answer.found, blobs, what)

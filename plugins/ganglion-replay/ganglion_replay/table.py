@@ -209,7 +209,7 @@ class PoolTable(Pool):
 
     def state(self) -> Mapping[str, int | float | str | None]:
         """Return steps and sessions that are there, with the state of the limiter."""
-        found = {"steps": len(self), "sessions": len(self._sessions), "inserts": self._inserted}
+        found = {"steps": len(self), "sessions": len(self._sessions), "whole": len(self._whole()), "inserts": self._inserted}
         return found | ({} if self._limiter is None else self._limiter.state())
 
     def __len__(self) -> int:
