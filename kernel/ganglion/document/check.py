@@ -266,7 +266,9 @@ class _Phase:
                 text = "not built yet: a table of several agents with `sync: pipelined`; expected lockstep or async"
                 self._wrong(table, text)
             if mix is None:
-                self._plugin("table", table)
+                self._plugin("table", table, optional=True)
+                if "name" not in table.map and _clean(table, model.Table):
+                    self._wrong(table, "missing key `name`: which table is it?")
                 if not table.entries("feed") and _clean(table, model.Table):
                     self._wrong(table, "expected `feed`, or `mix` of other tables: nothing would ever be in it")
                 continue

@@ -65,7 +65,7 @@ class OffPolicy(Learner):
         if self.decisions % config.train_every:
             return False
         if config.table is None:  # not by `decisions`: a loaded model counts on, with a replay that is empty
-            return len(self._replay) >= config.warm_up
+            return bool(len(self._replay) >= config.warm_up)
         table = self.tables[config.table]
         self._filled = self._filled or len(table) >= config.warm_up
         return self._filled and bool(table.can_sample(config.minibatch * config.gradient_steps))

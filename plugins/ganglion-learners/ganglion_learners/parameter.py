@@ -9,8 +9,8 @@ from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 __all__ = [
-    "Activation", "Config", "Count", "Finite", "Fraction", "Hidden", "Pair", "Positive", "Share", "Uid", "Weight", "Whole",
-    "configured", "expect",
+    "Activation", "Config", "Count", "Finite", "Fraction", "Hidden", "Pair", "Positive", "Share", "Uid", "Weight",
+    "Whole", "configured", "expect",
 ]  # fmt: skip
 
 Brain = TypeVar("Brain")

@@ -21,6 +21,7 @@ __all__ = ["PoolTable", "TableBatch", "TableFace", "TableSteps"]
 Array = NDArray[Any]
 STEPS_KEPT = 100_000  # where a document bounds neither steps nor sessions
 _REMOVALS = ("fifo", "priority")
+_ROUNDING = 1e-9  # of shares that are written as decimal fractions
 _ON_SHORT = ("truncate", "error", "wait", "wrap")
 _DRAWS = ("sample_steps", "sample_session_batch", "sample_slices")
 _OWN = ("priority", "session", "id")  # columns that nobody gives
@@ -126,6 +127,38 @@ class TableFace:
         return int(self._ask("state")["steps"])
 
 
+class MixedFace:
+    """Draw steps from several tables by exact shares: those of the first table first, and so on.
+
+    Raises:
+        ValueError: A share of n is no whole number of steps.
+    """
+
+    def __init__(self, uid: str, parts: Mapping[str, tuple[TableFace, float]]) -> None:
+        self.uid, self._parts = uid, parts
+
+    def _shared(self, n: int) -> list[tuple[TableFace, int]]:
+        found = [(face, round(n * share)) for face, share in self._parts.values()]
+        exact = zip(found, self._parts.values(), strict=True)
+        if n < 1 or any(abs(count - n * share) > _ROUNDING * n for (_, count), (_, share) in exact):
+            shares = ", ".join(f"{uid} {share:g}" for uid, (_, share) in self._parts.items())
+            raise ValueError(f"table {self.uid}: {n} steps cannot be shared out exactly ({shares})")
+        return [(face, count) for face, count in found if count]
+
+    def sample_steps(self, n: int, *, alpha: float = 0.0, beta: float = 0.0) -> TableSteps:
+        """Return steps of each table by its share; see `TableFace`. `ids` are those of the table that each is of."""
+        drawn = [face.sample_steps(count, alpha=alpha, beta=beta) for face, count in self._shared(n)]
+        return TableSteps(*(np.concatenate(columns) for columns in zip(*drawn, strict=True)))
+
+    def can_sample(self, n: int = 1) -> bool:
+        """Say whether each table allows its share."""
+        return all(face.can_sample(count) for face, count in self._shared(n))
+
+    def __len__(self) -> int:
+        """Return how many decisions there are in all of them."""
+        return sum(len(face) for face, _ in self._parts.values())
+
+
 class _Session:
     """Be an episode of one body: the numbers of its decisions that are still there."""
 
@@ -175,6 +208,11 @@ class PoolTable(Pool):
         self._sums: dict[float, tuple[Array, Array]] = {}  # by exponent, until something changes
         self._draws: dict[str, Generator] = {}
 
+    @classmethod
+    def mixed(cls, uid: str, parts: Mapping[str, tuple[TableFace, float]]) -> MixedFace:
+        """Return what draws from several tables."""
+        return MixedFace(uid, parts)
+
     def setup(self) -> None:
         """Give each agent draws of its own: those of one do not depend on how often another asks."""
         seeds = self.rng.integers(2**63, size=len(self.serve))
@@ -209,7 +247,12 @@ class PoolTable(Pool):
 
     def state(self) -> Mapping[str, int | float | str | None]:
         """Return steps and sessions that are there, with the state of the limiter."""
-        found = {"steps": len(self), "sessions": len(self._sessions), "whole": len(self._whole()), "inserts": self._inserted}
+        found = {
+            "steps": len(self),
+            "sessions": len(self._sessions),
+            "whole": len(self._whole()),
+            "inserts": self._inserted,
+        }
         return found | ({} if self._limiter is None else self._limiter.state())
 
     def __len__(self) -> int:
@@ -250,7 +293,7 @@ class PoolTable(Pool):
         episode, (former, number) = int(row["episodes"]), self._running.get(stream, (-1, -1))
         if former != episode or number not in self._sessions:
             if number in self._sessions:
-                self._sessions[number].ended = True  # it was given up: nothing of it will come
+                self._sessions[number].cut = True  # it was given up: its end will not come
             number, self._begun = self._begun, self._begun + 1
             # What was lost before its first decision came is missing in it.
             self._sessions[number] = _Session(cut=int(row["ticks"]) != 0)

@@ -18,6 +18,7 @@ KNOWN = {
     "controller": ("vanilla", "taking_turns"),
     "condition": ("agent_objective", "environment", "evaluation_objective", "max_episodes", "max_steps", "vanilla"),
     "replay": ("recorded",),
+    "table": ("pool",),
     "reward": ("slope",),
     "transformer": ("counting",),
 }
