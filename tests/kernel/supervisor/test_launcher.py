@@ -44,16 +44,21 @@ async def _opened(entry: str = "standin:main") -> AsyncIterator[Local]:
         await launcher.close()
 
 
+async def _said(process: Process) -> None:
+    """Wait until a process has printed a line."""
+    for _ in range(1_000_000):
+        if process.output.lines:
+            return
+        await asyncio.sleep(0)
+
+
 @needs_linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_the_warm_parent_is_replaced(standin: Path, number: signal.Signals) -> None:
     """When the warm parent is killed or stopped its participants live on, and the next order has another one."""
     async with _opened() as launcher:
         first = await process().start(launcher, spec("first", WHAT="stay"))
-        for _ in range(100_000):
-            if first.output.lines:
-                break
-            await asyncio.sleep(0)
+        await _said(first)
         warm = next(child for child in launcher.children.values() if child.name == "warm")
         warm.signal(number)
         for _ in range(100_000 if number is signal.SIGKILL else 0):
@@ -111,13 +116,12 @@ async def test_an_end_is_told_once_with_all_output() -> None:
     assert (3, ["a", "b"], [ending]) == (ending.code, list(ending.output.lines), told)
 
 
-@pytest.mark.parametrize(
-    ("program", "code"), [("import time; time.sleep(600)", -signal.SIGTERM), ("raise SystemExit(3)", 3)]
-)
+@pytest.mark.parametrize(("program", "code"), [("echo up; exec sleep 600", -signal.SIGTERM), ("echo up; exit 3", 3)])
 async def test_a_process_that_does_not_leave_is_ended(program: str, code: int) -> None:
     """A process that was asked already and stays gets SIGTERM; one that leaves gets nothing."""
     async with _opened() as launcher:
-        leaving = await process().start(launcher, spec("x", [sys.executable, "-c", program]))
+        leaving = await process().start(launcher, spec("x", ["sh", "-c", program]))
+        await _said(leaving)
         await end(leaving)
 
     assert code == leaving.code
