@@ -32,7 +32,7 @@ def rows(begin: int, count: int, episode: int = 0, end: bool = False, stream: st
         "actions": -seen[:, 1:],
         "objectives": ticks / 10,
         "rewards": np.stack([ticks, ticks], axis=1) / 20,
-        "next_observations": seen + [0, 1],
+        "next_observations": seen + np.array([0, 1]),
         "terminated": last & end,
         "truncated": np.zeros(count, bool),
         "episodes": np.full(count, episode),
