@@ -21,6 +21,7 @@ __all__ = ["Transcript", "quoted"]
 Array = NDArray[Any]
 _ROW = ["worker", "episode", "environment", "body", "step", "tick", "sensors", "setpoints", "rewards", "objective"]
 _FLAGS = ["terminated", "truncated"]
+_VERSION = ["policy_version"]
 _KINDS = ("sensor", "actuator", "reward")
 
 
@@ -115,7 +116,9 @@ class Transcript:
             where += f" and worker = {worker}"
         if len(self.environments) == 1 and self.bodies:
             where += f" and environment = {quoted(self.environments[0])}"
-        rows = self._reader.rows("actions", [self._run], where=where, columns=[*_ROW, *_FLAGS])
+        known = self._reader.tables()["actions"]
+        columns = [*_ROW, *_FLAGS, *(name for name in _VERSION if name in known)]
+        rows = self._reader.rows("actions", [self._run], where=where, columns=columns)
         ends: Any = self._ends_of_bodies(Mode(mode), worker) if self.bodies else self._ends(Mode(mode), worker)
         for key, together in groupby(rows, key=lambda row: (row["worker"], row["episode"])):
             each: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -153,6 +156,7 @@ class Transcript:
             episode=number,
             seed=-1 if self.bodies else seed,
             place=self.environments.index(environment) if several else -1,
+            policy_version=_versions([row.get("policy_version") for row in rows]),
             observations=self._matrix("sensor", readings, place),
             steps={
                 "actions": self._matrix("actuator", [row["setpoints"] for row in rows], place),
@@ -239,6 +243,11 @@ class Transcript:
                     line[begin : begin + space.size] = np.ravel(row[uid])
                 begin += space.size
         return found
+
+
+def _versions(values: Sequence[int | None]) -> Array | None:
+    """Return by which update each action was chosen; None unless it was recorded of all."""
+    return None if None in values else np.array(values, np.int64)
 
 
 def _vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:
