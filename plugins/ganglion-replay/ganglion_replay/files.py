@@ -12,6 +12,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,13 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion import __version__
-from ganglion.errors import DiskError, StoreError, UsageError
+from ganglion.errors import DiskError, DocumentError, StoreError, UsageError
 from ganglion.sdk.flow import Mode
+from ganglion.sdk.information import Information
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces import Box, Space, parse_space
+from ganglion.sdk.spaces import Box, Space
+from ganglion.sdk.spaces import parse_space as _parsed
 from ganglion.synced import sync
 from ganglion_replay.pool import ReplayError
-from ganglion_replay.stored import Pairs, SessionSource, declared, dtype_of
+from ganglion_replay.sources import Finder
+from ganglion_replay.sources import Recorded as Found
+from ganglion_replay.stored import SessionSource
 
 __all__ = [
     "FORMATS",
@@ -38,12 +43,15 @@ __all__ = [
     "RecordingInvalid",
     "assembled",
     "export_sessions",
+    "find",
     "import_sessions",
     "library",
     "rlds_view",
 ]
 
 Array = NDArray[Any]
+Pairs = list[list[str]]
+"""Columns: full id and space, as text."""
 
 FORMATS = ("minari-hdf5", "minari-parquet", "parquet", "arrow")
 """The formats of datasets; `minari` is the first of them."""
@@ -72,6 +80,18 @@ def library(name: str, extra: str) -> Any:
         raise UsageError(f"{text}: pip install 'ganglion-replay[{extra}]'") from error
 
 
+@lru_cache(maxsize=512)  # the bounds of an image are long texts, and each session asks
+def parse_space(text: str) -> Space:
+    """Return the space that a text describes."""
+    return _parsed(text)
+
+
+@lru_cache(maxsize=512)
+def text_of(space: Space) -> str:
+    """Return a space as text."""
+    return space.to_string()
+
+
 # -- what a dataset says of itself ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Form:
@@ -88,9 +108,9 @@ class Form:
     @classmethod
     def of(cls, session: Session) -> Form:
         """Return the form of the dataset that a session belongs to."""
-        columns = [[[it.uid, it.space.to_string()] for it in part] for part in (session.sensors, session.actuators)]
-        rewards = _reward_spaces(session)
-        return cls(session.run, session.agent, session.environment, session.body, *columns, rewards)
+        seen, acted = ([[it.uid, text_of(it.space)] for it in part] for part in (session.sensors, session.actuators))
+        whose = session.run, session.agent, session.environment, session.body
+        return cls(*whose, seen, acted, _reward_spaces(session))
 
     @property
     def key(self) -> str:
@@ -106,13 +126,20 @@ class Form:
 
 
 def _reward_spaces(session: Session) -> Pairs:
-    """Return columns for rewards, of which only the dtype is known; an array of several numbers is one column."""
-    width, ids = session.rewards.shape[1], session.reward_ids
+    """Return columns for rewards; where their spaces are not known, an array of several numbers is one column."""
+    width, ids, dtype = session.rewards.shape[1], session.reward_ids, session.rewards.dtype
+    spaces = list(session.reward_spaces)
+    if len(spaces) == len(ids) and sum(space.size for space in spaces) == width:
+        if np.result_type(*(space.dtype for space in spaces), *([] if spaces else [dtype])) == dtype:
+            return [[uid, text_of(space)] for uid, space in zip(ids, spaces, strict=True)]
+        # One was missing somewhere, which no integer can say.
+        spaces = [Box(-np.inf, np.inf, shape_of(space), dtype) for space in spaces]
+        return [[uid, text_of(space)] for uid, space in zip(ids, spaces, strict=True)]
     if width != len(ids) and len(ids) != 1:
         what = f"{len(ids)} rewards of one number each"
         raise RecordingInvalid(f"{place_of(session)}: expected {what}, or one array, found {width} numbers")
     shape = () if width == len(ids) else (width,)
-    return [[uid, Box(-np.inf, np.inf, shape, session.rewards.dtype).to_string()] for uid in ids]
+    return [[uid, Box(-np.inf, np.inf, shape, dtype).to_string()] for uid in ids]
 
 
 def head_of(form: Form, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,26 +154,34 @@ def form_of(head: Any, where: str) -> Form:
         if type(head["revision"]) is not int or head["revision"] > REVISION:
             found = head["revision"]
             raise RecordingInvalid(f"{where}: expected revision {REVISION} or less of our files, found {found!r:.20}")
-        columns = [
-            [[str(uid), parse_space(text).to_string()] for uid, text in head[kind]]
+        seen, acted, rewards = (
+            [[str(uid), text_of(parse_space(text))] for uid, text in head[kind]]
             for kind in ("sensors", "actuators", "rewards")
-        ]
+        )
         texts = [head[name] for name in ("run", "agent", "environment")]
         if not all(isinstance(text, str) for text in texts) or type(head["body"]) is not int:
             raise ValueError("run, agent and environment are texts, body is a number")
-        return Form(*texts, head["body"], *columns)
+        return Form(texts[0], texts[1], texts[2], head["body"], seen, acted, rewards)
     except (KeyError, TypeError, ValueError) as error:
         what = "run, agent, environment, body, sensors, actuators, rewards"
         raise RecordingInvalid(f"{where}: expected {what} as Ganglion writes them: {error!s:.200}") from error
 
 
 def about_of(head: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a head says beside the form: the document's digest and the names of phases, where they are known."""
-    phases = head.get("phases")
-    names = phases if isinstance(phases, Mapping) else {}
-    known = {str(index): name for index, name in names.items() if str(index).isdigit() and isinstance(name, str)}
+    """Return what a head says beside the form: the digest of the run's document, where it is known."""
     document = head.get("document")
-    return {"document": document if isinstance(document, str) else None, "phases": known}
+    return {"document": document if isinstance(document, str) else None}
+
+
+def declared(pairs: Pairs) -> list[Information]:
+    """Return columns as declarations without values."""
+    return [Information(None, parse_space(text), uid) for uid, text in pairs]
+
+
+def dtype_of(pairs: Pairs) -> np.dtype[Any]:
+    """Return the dtype of a matrix with these columns."""
+    dtypes = [parse_space(text).dtype for _, text in pairs]
+    return np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
 
 
 # -- sessions out of columns ------------------------------------------------------------------------------------------
@@ -168,6 +203,7 @@ class Columns:
     ticks: Array | None = None
     objectives: Array | None = None
     policy_version: Array | None = None
+    policy: Sequence[str] | None = None
     final: bool = True
 
 
@@ -225,6 +261,9 @@ def assembled(form: Form, columns: Columns) -> Session:
         ticks=np.full(steps, -1, np.int64) if columns.ticks is None else columns.ticks,
         seed=seed,
         policy_version=columns.policy_version,
+        policy=columns.policy,
+        reward_spaces=[parse_space(text) for _, text in form.rewards],
+        phase_name=str(key.get("phase_name") or ""),
     )
 
 
@@ -232,7 +271,8 @@ def _check(at: str, name: str, array: Array, rows: int, shape: tuple[int, ...], 
     if array.dtype != dtype:
         raise RecordingInvalid(f"{at}: {name}: expected the dtype {dtype}, found {array.dtype}")
     if array.shape[1:] != shape:
-        raise RecordingInvalid(f"{at}: {name}: expected the shape {list(shape)} in each row, found {list(array.shape[1:])}")
+        found = list(array.shape[1:])
+        raise RecordingInvalid(f"{at}: {name}: expected the shape {list(shape)} in each row, found {found}")
     if len(array) != rows:
         raise RecordingInvalid(f"{at}: {name}: expected {rows} rows, found {len(array)}")
 
@@ -247,7 +287,7 @@ def _matrix(at: str, pairs: Pairs, arrays: Sequence[Array], rows: int, missing: 
     spaces = [parse_space(text) for _, text in pairs]
     if len(arrays) != len(spaces):
         raise RecordingInvalid(f"{at}: expected {len(spaces)} items, found {len(arrays)}")
-    found = np.empty((rows, sum(space.size for space in spaces)), dtype_of(text for _, text in pairs))
+    found = np.empty((rows, sum(space.size for space in spaces)), dtype_of(pairs))
     begin = 0
     for (uid, _), space, array in zip(pairs, spaces, arrays, strict=True):
         _check(at, uid, array, rows, shape_of(space), space.dtype)
@@ -272,16 +312,22 @@ def _check_numbers(at: str, uid: str, space: Space, flat: Array) -> None:
         raise RecordingInvalid(f"{at}, tick {tick}: {uid}{place}: expected a number, found {flat[tick, column]}")
 
 
-def split(session: Session) -> tuple[list[Array], list[Array], list[Array]]:
+def split(session: Session, form: Form) -> tuple[list[Array], list[Array], list[Array]]:
     """Return readings, setpoints and rewards by column, each with the dtype and shape of its space."""
-    readings, setpoints = list(session.readings.values()), list(session.setpoints.values())
-    rewards = session.rewards
-    return readings, setpoints, list(rewards.T) if rewards.shape[1] == len(session.reward_ids) else [rewards]
+    rewards: list[Array] = []
+    begin = 0
+    for _, text in form.rewards:
+        space = parse_space(text)
+        part = session.rewards[:, begin : begin + space.size]
+        rewards.append(part.reshape(len(part), *shape_of(space)).astype(space.dtype, copy=False))
+        begin += space.size
+    return list(session.readings.values()), list(session.setpoints.values()), rewards
 
 
 def key_of(session: Session) -> dict[str, Any]:
     """Return the key of a session within its dataset, as plain values."""
-    key = {"phase": session.phase, "worker": session.worker, "episode": session.episode, "mode": session.mode.value}
+    key: dict[str, Any] = {"phase": session.phase, "worker": session.worker, "episode": session.episode}
+    key |= {"mode": session.mode.value, "phase_name": session.phase_name}
     return key if session.seed is None else {**key, "seed": session.seed}
 
 
@@ -397,7 +443,7 @@ def export_sessions(
             done = _written(sessions, folder, target, layout, progress)
             _moved(folder, target, done.datasets)
     except OSError as error:
-        raise DiskError(f"{target}: the datasets cannot be written: {error}; it is as it was") from error
+        raise DiskError(target, error) from error
     return done
 
 
@@ -415,14 +461,9 @@ def _beside(target: Path) -> Iterator[Path]:
 
 
 def _written(
-    sessions: Iterable[Session],
-    folder: Path,
-    target: Path,
-    layout: Layout,
-    progress: Callable[[Session], None] | None,
+    sessions: Iterable[Session], folder: Path, target: Path, layout: Layout, progress: Callable[[Session], None] | None
 ) -> Exported:
     documents: Mapping[str, str] = getattr(sessions, "documents", {})
-    phases: Mapping[str, Mapping[int, str]] = getattr(sessions, "phases", {})
     writers: dict[str, Writer] = {}
     active: dict[str, None] = {}  # the keys of those that are open, the one that waited longest first
     open_, without_closing = 0, 0
@@ -432,7 +473,7 @@ def _written(
         key = form.key
         if key not in writers:
             name = _free_name(form.name, {one.name for one in writers.values()}, target)
-            about = {"document": documents.get(form.run), "phases": phases.get(form.run, {})}
+            about = {"document": documents.get(form.run)}
             place = folder / name
             place.mkdir(parents=True)
             writers[key] = layout.writer(place, name, form, about)
@@ -452,8 +493,8 @@ def _written(
     for writer in writers.values():
         writer.close()
     all_of = writers.values()
-    counts = [sum(writer.sessions for writer in all_of), sum(writer.steps for writer in all_of)]
-    return Exported([target / writer.name for writer in all_of], *counts, open_, without_closing)
+    count, steps = sum(writer.sessions for writer in all_of), sum(writer.steps for writer in all_of)
+    return Exported([target / writer.name for writer in all_of], count, steps, open_, without_closing)
 
 
 def _free_name(base: str, taken: set[str], target: Path) -> str:
@@ -500,7 +541,7 @@ def _moved(folder: Path, target: Path, datasets: Sequence[Path]) -> None:
                     made.append(parent)
             if place.exists():
                 raise UsageError(f"{place}: is there already; export to another folder, or remove it")
-            os.rename(folder / place.relative_to(target), place)
+            (folder / place.relative_to(target)).rename(place)
             moved.append(place)
             sync(place.parent)
     except BaseException:
@@ -518,14 +559,8 @@ class ImportedSessions(SessionSource):
 
     def __init__(self, datasets: Mapping[Path, Dataset]) -> None:
         self.datasets = datasets
-        documents: dict[str, str] = {}
-        phases: dict[str, dict[int, str]] = {}
-        for one in datasets.values():
-            if one.about.get("document"):
-                documents[one.form.run] = one.about["document"]
-            names = {int(index): name for index, name in one.about.get("phases", {}).items()}
-            phases.setdefault(one.form.run, {}).update(names)
-        self.documents, self.phases = documents, phases
+        known = ((one.form.run, one.about.get("document")) for one in datasets.values())
+        self.documents = {run: document for run, document in known if document is not None}
 
     def __len__(self) -> int:
         """Return how many sessions there are."""
@@ -614,6 +649,33 @@ def read_json(path: Path) -> Any:
         raise RecordingInvalid(f"{path}: cannot be read as JSON: {error!s:.200}") from error
 
 
+def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Found:
+    """Return the sessions of files that a source of a document names by `path`, and `format`.
+
+    Keys of the source beside these leave out sessions: `agent`, `environment`, `mode`, `worker`.
+
+    Raises:
+        DocumentError: There are none, or what is there cannot be read; it begins with `at`.
+    """
+    path = finder.folder / str(source["path"])
+    told = f"recorded episodes in {path}"
+    only = {name: source[name] for name in ("agent", "environment", "mode", "worker") if source.get(name) is not None}
+    try:
+        imported = import_sessions(path, str(source.get("format") or "auto"))
+        for session in imported:  # read whole, so that what is damaged is found before anything starts
+            _checked(session)
+    except (UsageError, StoreError) as error:
+        raise DocumentError(f"{at}: {error}") from error
+
+    def chosen() -> Iterator[Session]:
+        for session in imported:
+            found = {"agent": session.agent, "environment": session.environment, "mode": session.mode.value}
+            if only.items() <= {**found, "worker": session.worker}.items():
+                yield session
+
+    return Found(told + "".join(f", {name} {value}" for name, value in only.items()), str(path), chosen)
+
+
 # -- views ------------------------------------------------------------------------------------------------------------
 def rlds_view(session: Session) -> dict[str, Any]:
     """Return a session as RLDS has it: a row for each observation, the last of which has no action any more.
@@ -636,7 +698,7 @@ def rlds_view(session: Session) -> dict[str, Any]:
     return {
         "observation": dict(session.readings),
         "action": {uid: padded(array) for uid, array in session.setpoints.items()},
-        "reward": padded(np.nansum(session.rewards, axis=1, dtype=np.float64)),
+        "reward": padded(np.asarray(np.nansum(session.rewards, axis=1, dtype=np.float64))),
         "discount": 1.0 - padded(session.terminated.astype(np.float64)),
         "is_first": first,
         "is_last": last,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ganglion.limits import REPLAY_CHUNK_BYTES
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces import parse_space
 from ganglion_replay.files import (
     EPISODE_BYTES_MAX,
     Columns,
@@ -29,6 +28,7 @@ from ganglion_replay.files import (
     head_of,
     key_of,
     library,
+    parse_space,
     shape_of,
     split,
 )
@@ -40,6 +40,7 @@ Array = NDArray[Any]
 
 _HEAD = b"ganglion"  # the key of what a file says of itself
 _WHOSE = ("run", "phase", "worker", "agent", "environment", "body", "episode")
+_MORE = ("mode", "phase_name", "seed")
 _ROWS = 65_536  # of a batch, where rows are small
 _PARTS = (("sensors", "sensors"), ("setpoints", "actuators"), ("rewards", "rewards"))  # of a column's name, of a form
 
@@ -63,12 +64,13 @@ class _TableWriter(Writer):
         pa = self._arrow
         text, number = pa.dictionary(pa.int32(), pa.string()), pa.int64()
         whose = [(name, text if name in ("run", "agent", "environment") else number) for name in _WHOSE]
-        fields = [*whose, ("mode", pa.string()), ("seed", number), ("step", number), ("tick", number)]
+        fields = [*whose, ("mode", pa.string()), ("phase_name", pa.string())]
+        fields += [(name, number) for name in ("seed", "step", "tick")]
         for title, kind in _PARTS:
             for uid, space in getattr(self.form, kind):
                 fields.append((f"{title}.{uid}", self._type(parse_space(space))))
         fields += [("objective", pa.float64()), ("terminated", pa.bool_()), ("truncated", pa.bool_())]
-        return pa.schema([*fields, ("policy_version", number)], metadata={_HEAD: head})
+        return pa.schema([*fields, ("policy", pa.string()), ("policy_version", number)], metadata={_HEAD: head})
 
     def _type(self, space: Any) -> Any:
         kind = self._arrow.from_numpy_dtype(space.dtype)
@@ -87,11 +89,12 @@ class _TableWriter(Writer):
     def _batch(self, session: Session) -> Any:
         pa, rows = self._arrow, len(session.observations)
         key = key_of(session) | {name: getattr(self.form, name) for name in ("run", "agent", "environment", "body")}
-        columns: dict[str, Any] = {name: key.get(name) for name in (*_WHOSE, "mode", "seed")}
+        columns: dict[str, Any] = {name: key.get(name) for name in (*_WHOSE, *_MORE)}
         columns |= {"step": np.arange(rows, dtype=np.int64), "tick": session.ticks, "objective": session.objectives}
         columns |= {"terminated": session.terminated, "truncated": session.truncated}
         columns["policy_version"] = session.policy_version
-        for (title, kind), arrays in zip(_PARTS, split(session), strict=True):
+        columns["policy"] = None if session.policy is None else [*map(str, session.policy), None][:rows]
+        for (title, kind), arrays in zip(_PARTS, split(session, self.form), strict=True):
             pairs = getattr(self.form, kind)
             columns |= {f"{title}.{uid}": array for (uid, _), array in zip(pairs, arrays, strict=True)}
         fields = [self._column(field, columns[field.name], rows) for field in self._schema]
@@ -102,6 +105,8 @@ class _TableWriter(Writer):
         pa = self._arrow
         if given is None:
             return pa.nulls(rows, field.type)
+        if isinstance(given, list):
+            return pa.array(given, field.type)
         if not isinstance(given, np.ndarray):
             if pa.types.is_dictionary(field.type):
                 return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([given], pa.string()))
@@ -179,7 +184,8 @@ class _TableDataset(Dataset):
     def _head(self, path: Path, schema: Any) -> Any:
         data = (schema.metadata or {}).get(_HEAD)
         if data is None:
-            raise RecordingInvalid(f"{path}: expected a table of sessions that Ganglion wrote, found one without its head")
+            text = "expected a table of sessions that Ganglion wrote, found one without its head"
+            raise RecordingInvalid(f"{path}: {text}")
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -189,7 +195,8 @@ class _TableDataset(Dataset):
         """Compare the columns with those that the head says."""
         pa = self._arrow
         plain = {name: pa.string() if name in ("run", "agent", "environment") else pa.int64() for name in _WHOSE}
-        plain |= {"mode": pa.string(), "seed": pa.int64(), "step": pa.int64(), "tick": pa.int64()}
+        plain |= {name: pa.string() for name in ("mode", "phase_name", "policy")}
+        plain |= {name: pa.int64() for name in ("seed", "step", "tick")}
         plain |= {"objective": pa.float64(), "terminated": pa.bool_(), "truncated": pa.bool_()}
         plain["policy_version"] = pa.int64()
         for title, kind in _PARTS:
@@ -278,10 +285,11 @@ class _TableDataset(Dataset):
         def values(name: str, end: int) -> Array:
             return values_of(self._arrow, _one(column(name, 0, end)), f"{at}: {name}")
 
-        whose = {name: self._same(at, name, column(name)) for name in (*_WHOSE, "mode", "seed")}
+        whose = {name: self._same(at, name, column(name)) for name in (*_WHOSE, *_MORE)}
         for name in ("run", "agent", "environment", "body"):
-            if whose[name] != getattr(self.form, name):
-                raise RecordingInvalid(f"{at}: {name}: expected {getattr(self.form, name)!r}, found {whose[name]!r:.60}")
+            own = getattr(self.form, name)
+            if whose[name] != own:
+                raise RecordingInvalid(f"{at}: {name}: expected {own!r}, found {whose[name]!r:.60}")
         at += f", phase {whose['phase']}, worker {whose['worker']}, episode {whose['episode']}"
         counted = values("step", rows)
         if not np.array_equal(counted, np.arange(rows)):
@@ -299,6 +307,7 @@ class _TableDataset(Dataset):
                 found = self._known(at, name, column(name, 0, end)) if missing else values(name, end)
                 arrays[title].append(found.reshape(end, *shape_of(space)))
         version = _one(column("policy_version", 0, steps))
+        policy = _one(column("policy", 0, steps)).to_pylist()
         return assembled(
             self.form,
             Columns(
@@ -312,6 +321,7 @@ class _TableDataset(Dataset):
                 values("tick", steps),
                 self._known(at, "objective", column("objective", 0, steps)),
                 None if version.null_count == len(version) else values("policy_version", steps),
+                None if None in policy else policy,
                 final,
             ),
         )

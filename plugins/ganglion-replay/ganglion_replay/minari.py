@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ganglion.errors import SpaceError
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space, parse_space
+from ganglion.sdk.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from ganglion_replay.files import (
     EPISODE_BYTES_MAX,
     Columns,
@@ -28,10 +28,11 @@ from ganglion_replay.files import (
     head_of,
     key_of,
     library,
-    place_of,
+    parse_space,
     read_json,
     shape_of,
     split,
+    text_of,
 )
 
 __all__ = ["LAYOUTS"]
@@ -44,6 +45,7 @@ _FILE = "main_data.hdf5"
 _META = "metadata.json"
 _IMAGE = 32  # rows and columns from which Minari takes an array of bytes for an image
 _FILTERS = frozenset({1, 2, 3, 4, 5, 6, 32000})  # those that HDF5 and h5py bring; others are programs found by path
+_KEY = ("phase", "worker", "episode", "mode", "phase_name", "seed")
 _COMPRESSED_BYTES = 64 * 1024  # smaller arrays gain nothing
 
 
@@ -106,8 +108,8 @@ def _space(tree: Mapping[str, Any], where: str) -> Space:
         dtype = np.dtype(tree["dtype"])
         if dtype.kind == "b":
             return Box(0, 1, tuple(tree["shape"]), np.int8)
-        bounds = [np.array(tree[side], dtype) for side in ("low", "high")]
-        return Box(*bounds, tuple(tree["shape"]), dtype)
+        low, high = (np.array(tree[side], dtype) for side in ("low", "high"))
+        return Box(low, high, tuple(tree["shape"]), dtype)
     except (KeyError, TypeError, ValueError, OverflowError, SpaceError) as error:
         raise RecordingInvalid(f"{where}: expected a space as Minari writes it: {error!s:.200}") from error
 
@@ -150,7 +152,8 @@ class _MinariWriter(Writer):
         form = self.form
         whose = {"run": form.run, "agent": form.agent, "environment": form.environment, "body": form.body}
         counts = {"id": self.sessions, "total_steps": len(session)}
-        return {**counts, **key_of(session), **whose, "closing": session.has_final}
+        policies = {} if session.policy is None else {"policies": json.dumps(_words(session.policy))}
+        return {**counts, **key_of(session), **whose, **policies, "closing": session.has_final}
 
 
 def _infos(session: Session, rewards: Sequence[Array]) -> dict[str, Array]:
@@ -168,14 +171,22 @@ def _infos(session: Session, rewards: Sequence[Array]) -> dict[str, Array]:
             found[f"{name}.known"] = ~missing
     if session.policy_version is not None:
         found["policy_version"] = session.policy_version
+    if session.policy is not None:
+        words = _words(session.policy)
+        found["policy"] = np.array([words.index(str(word)) for word in session.policy], np.int64)
     return found
+
+
+def _words(policy: Sequence[str]) -> list[str]:
+    """Return the policies of a session, each once."""
+    return list(dict.fromkeys(map(str, policy)))
 
 
 def _reward(session: Session, rewards: Sequence[Array]) -> Array:
     """Return the reward of each step: the only one, else the sum of all that are known."""
     if len(rewards) == 1 and rewards[0].ndim == 1 and not np.isnan(rewards[0]).any():
         return rewards[0]
-    return np.nansum(session.rewards, axis=1, dtype=np.float64)
+    return np.asarray(np.nansum(session.rewards, axis=1, dtype=np.float64))
 
 
 def _closed(session: Session, readings: Sequence[Array]) -> list[Array]:
@@ -196,7 +207,7 @@ class _Hdf5Writer(_MinariWriter):
             self._file = self._h5py.File(self.data / _FILE, "a", track_order=True)
         group = self._file.create_group(f"episode_{self.sessions}")
         group.attrs.update(self.attributes(session))
-        readings, setpoints, rewards = split(session)
+        readings, setpoints, rewards = split(session, self.form)
         for name, pairs, arrays in (
             ("observations", self.form.sensors, _closed(session, readings)),
             ("actions", self.form.actuators, setpoints),
@@ -233,7 +244,7 @@ class _ParquetWriter(_MinariWriter):
 
     def add(self, session: Session) -> None:
         pa, rows = self._arrow, len(session) + 1
-        readings, setpoints, rewards = split(session)
+        readings, setpoints, rewards = split(session, self.form)
         infos = {name: self._column(_longer(array, rows)) for name, array in _infos(session, rewards).items()}
         columns = {
             "observations": self._struct(self.form.sensors, _closed(session, readings), rows),
@@ -308,8 +319,9 @@ class _MinariDataset(Dataset):
             text = "expected arrays as they were (`jpeg_encoding` false), found images as JPEG, which is lossy"
             raise RecordingInvalid(f"{path}: {text}")
         kinds = zip(("observation", "action"), trees, strict=True)
-        columns = [[[_uid(kind, leaf), _space(tree, self._where)] for leaf, tree in leaves] for kind, leaves in kinds]
-        self._foreign = columns
+        self._foreign: list[list[tuple[str, Space]]] = [
+            [(_uid(kind, leaf), _space(tree, self._where)) for leaf, tree in leaves] for kind, leaves in kinds
+        ]
         self._name = str(meta.get("dataset_id") or folder.name).replace("/", "-")
         self._foreign_form(next(self._episodes(1), None))
 
@@ -327,20 +339,19 @@ class _MinariDataset(Dataset):
 
     def _foreign_form(self, first: tuple[str, Mapping[str, Any], Callable[[str, Path_], Array]] | None) -> None:
         """Make the form of a dataset of others; a dtype within the kind of its space is that of the first episode."""
-        columns = []
+        columns: list[list[list[str]]] = []
         for name, leaves in zip(("observations", "actions"), self._foreign, strict=True):
             pairs = []
             for (uid, space), path in zip(leaves, self._paths_of(name), strict=True):
                 dtype = space.dtype if first is None else first[2](name, path).dtype
                 same = dtype != space.dtype and dtype.kind in "iuf" and _kind(dtype) == _kind(space.dtype)
                 kept = Box(-np.inf, np.inf, shape_of(space), dtype) if same else space
-                pairs.append([f"environment.{uid}", kept.to_string()])
+                pairs.append([f"environment.{uid}", text_of(kept)])
             columns.append(pairs)
         dtype = np.dtype(np.float64) if first is None else first[2]("rewards", ()).dtype
         reward = Box(-np.inf, np.inf, (), dtype if dtype.kind in "iuf" else np.float64)
-        self.form = Form(
-            self._name, "agent", "environment", 0, *columns, [["environment.reward", reward.to_string()]]
-        )
+        rewards = [["environment.reward", text_of(reward)]]
+        self.form = Form(self._name, "agent", "environment", 0, columns[0], columns[1], rewards)
 
     def _paths_of(self, name: str) -> list[Path_]:
         return self._readings if name == "observations" else self._setpoints
@@ -370,7 +381,7 @@ class _MinariDataset(Dataset):
             if whose != expected:
                 raise RecordingInvalid(f"{at}: expected an episode of {expected}, found {whose}")
             final = bool(attributes.get("closing", True))
-            key: dict[str, Any] = {name: attributes.get(name) for name in ("phase", "worker", "episode", "mode", "seed")}
+            key: dict[str, Any] = {name: attributes.get(name) for name in _KEY}
         else:
             seed = attributes.get("seed")
             key = {"phase": 0, "worker": 0, "episode": number, "mode": "train"}
@@ -393,9 +404,22 @@ class _MinariDataset(Dataset):
                 self._info(array, "ticks"),
                 self._info(array, "objective", at),
                 self._info(array, "policy_version"),
+                self._policy(at, attributes, self._info(array, "policy")),
                 final,
             ),
         )
+
+    @staticmethod
+    def _policy(at: str, attributes: Mapping[str, Any], numbers: Array | None) -> list[str] | None:
+        """Return by which model each action was chosen: the words behind numbers."""
+        if numbers is None:
+            return None
+        try:
+            words = json.loads(attributes["policies"])
+            return [str(words[number]) if number >= 0 else words[len(words)] for number in numbers.tolist()]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            text = "expected the words behind the numbers `policy`"
+            raise RecordingInvalid(f"{at}: policies: {text}: {error!s:.100}") from error
 
     def _rewards(self, at: str, array: Callable[[str, Path_], Array]) -> list[Array]:
         kept = [self._info(array, f"reward.{i}", at) for i in range(len(self.form.rewards))] if self._own else [None]
@@ -589,7 +613,8 @@ def values_of(arrow: Any, array: Any, at: str) -> Array:
         flat = values_of(arrow, array.flatten(), at)
         return flat.reshape(len(array), kind.list_size)
     if types.is_list(kind) or types.is_large_list(kind):
-        raise RecordingInvalid(f"{at}: expected so many numbers in each row, found lists of any length, which are ragged")
+        text = "expected so many numbers in each row, found lists of any length, which are ragged"
+        raise RecordingInvalid(f"{at}: {text}")
     if not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
         raise RecordingInvalid(f"{at}: expected numbers, found {kind}, which is none: nothing is executed to read it")
     return np.asarray(array.to_numpy(zero_copy_only=False))

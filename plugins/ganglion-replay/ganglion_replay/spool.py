@@ -80,7 +80,6 @@ class Episode:
     observations: Array
     steps: Mapping[str, Array]  # PER_STEP
     place: int = -1
-    policy_version: Array | None = None  # [T] int64; not kept in files
 
     @property
     def size_bytes(self) -> int:

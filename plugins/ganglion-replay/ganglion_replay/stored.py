@@ -8,22 +8,16 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ganglion.errors import StoreError, UsageError
 from ganglion.peer.models import shown, store_class
-from ganglion.sdk.information import Information
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces import parse_space
 from ganglion.sdk.store import StoreReader
-from ganglion_replay.spool import Episode
+from ganglion_replay.sources import session_of
+from ganglion_replay.spool import Source
 from ganglion_replay.transcript import Transcript, quoted
 
-__all__ = ["SessionSource", "StoredSessions", "declared", "dtype_of", "session_of", "sessions"]
+__all__ = ["SessionSource", "StoredSessions", "sessions"]
 
-Array = NDArray[Any]
-Pairs = list[list[str]]  # of full id and space, as text
 _STORE = "ganglion.db"  # in a folder of results
 
 
@@ -42,11 +36,9 @@ class SessionSource(Iterable[Session]):
 
     Attributes:
         documents: The SHA-256 of the document of each run, where it is known.
-        phases: The names of the phases of each run, by index, where they are known.
     """
 
     documents: Mapping[str, str]
-    phases: Mapping[str, Mapping[int, str]]
 
 
 def sessions(
@@ -115,7 +107,6 @@ class StoredSessions(SessionSource):
                 self._check_body(reader, body)
             document = _document(reader, self.run)
         self.documents = {} if document is None else {self.run: document}
-        self.phases = {self.run: {part.phase: part.phase_name for part in self._parts}}
 
     def _first_readings(self, reader: StoreReader) -> None:
         has = "resets" in reader.tables() and reader.count("resets", [self.run])
@@ -144,7 +135,7 @@ class StoredSessions(SessionSource):
                 continue
             title, own = named[index]
             homes = _homes(reader, self.run, index, name)
-            for home in homes or [None]:
+            for home in homes or (None,):
                 given = Transcript(reader, reader, self.run, (index, title), name, home)
                 uid = ",".join(given.environments)
                 known.setdefault(uid)
@@ -176,10 +167,13 @@ class StoredSessions(SessionSource):
     def _of(self, part: _Part, reader: StoreReader, aside: StoreReader) -> Iterator[Session]:
         given = Transcript(reader, aside, self.run, (part.phase, part.phase_name), part.agent, part.environment)
         environment = ",".join(given.environments)
-        columns = {
-            kind: [[_full(given, uid, part.environment), text] for uid, text in pairs]
-            for kind, pairs in given.columns.items()
-        }
+        sensors, actuators, rewards = (
+            [[_full(given, uid, part.environment), text] for uid, text in given.columns[kind]]
+            for kind in ("sensor", "actuator", "reward")
+        )
+        whose = Source(
+            "", self.run, part.agent, environment, part.phase, part.phase_name, 1, True, sensors, actuators, rewards
+        )
         flaws: list[str] = []
         for one in given.episodes(part.mode, self._worker, flaws):
             missing = next((flaw for flaw in flaws if flaw.endswith("decisions are missing")), None)
@@ -187,7 +181,7 @@ class StoredSessions(SessionSource):
                 raise StoreError(f"{shown(self._uri)}: {missing}")
             flaws.clear()
             if self._body in (None, one.body):
-                yield session_of(one, self.run, part.phase, part.agent, environment, columns)
+                yield session_of(one, whose)
         if flaws and flaws[-1].endswith("decisions are missing"):
             raise StoreError(f"{shown(self._uri)}: {flaws[-1]}")
 
@@ -214,44 +208,3 @@ def _document(reader: StoreReader, run: str) -> str | None:
     except (StoreError, UsageError):  # a store of another kind
         return None
     return hashlib.sha256(text.encode()).hexdigest() if text else None
-
-
-# -- sessions ---------------------------------------------------------------------------------------------------------
-def session_of(
-    one: Episode, run: str, phase: int, agent: str, environment: str, columns: Mapping[str, Pairs]
-) -> Session:
-    """Return an episode as it was recorded as a session; `columns` are its declarations by kind."""
-    steps = dict(one.steps)
-    rewards = steps.pop("rewards")
-    dtype = dtype_of(text for _, text in columns["reward"])
-    if dtype.kind != "f" and np.isnan(rewards).any():
-        dtype = np.result_type(dtype, np.float16)  # one that is missing is NaN, which no integer can be
-    return Session(
-        run=run,
-        phase=phase,
-        worker=one.worker,
-        agent=agent,
-        environment=environment,
-        body=one.body,
-        episode=one.episode,
-        mode=one.mode,
-        sensors=declared(columns["sensor"]),
-        actuators=declared(columns["actuator"]),
-        observations=one.observations,
-        rewards=rewards.astype(dtype, copy=False),
-        reward_ids=[uid for uid, _ in columns["reward"]],
-        seed=None if one.seed < 0 else one.seed,
-        policy_version=one.policy_version,
-        **steps,
-    )
-
-
-def declared(pairs: Iterable[tuple[str, str] | list[str]]) -> list[Information]:
-    """Return columns as declarations without values."""
-    return [Information(None, parse_space(text), uid) for uid, text in pairs]
-
-
-def dtype_of(texts: Iterable[str]) -> np.dtype[Any]:
-    """Return the dtype of a matrix with columns of these spaces."""
-    dtypes = [parse_space(text).dtype for text in texts]
-    return np.result_type(*dtypes) if dtypes else np.dtype(np.float64)

@@ -21,7 +21,7 @@ __all__ = ["Transcript", "quoted"]
 Array = NDArray[Any]
 _ROW = ["worker", "episode", "environment", "body", "step", "tick", "sensors", "setpoints", "rewards", "objective"]
 _FLAGS = ["terminated", "truncated"]
-_VERSION = ["policy_version"]
+_POLICY = ["policy", "policy_version"]
 _KINDS = ("sensor", "actuator", "reward")
 
 
@@ -117,7 +117,7 @@ class Transcript:
         if len(self.environments) == 1 and self.bodies:
             where += f" and environment = {quoted(self.environments[0])}"
         known = self._reader.tables()["actions"]
-        columns = [*_ROW, *_FLAGS, *(name for name in _VERSION if name in known)]
+        columns = [*_ROW, *_FLAGS, *(name for name in _POLICY if name in known)]
         rows = self._reader.rows("actions", [self._run], where=where, columns=columns)
         ends: Any = self._ends_of_bodies(Mode(mode), worker) if self.bodies else self._ends(Mode(mode), worker)
         for key, together in groupby(rows, key=lambda row: (row["worker"], row["episode"])):
@@ -156,7 +156,6 @@ class Transcript:
             episode=number,
             seed=-1 if self.bodies else seed,
             place=self.environments.index(environment) if several else -1,
-            policy_version=_versions([row.get("policy_version") for row in rows]),
             observations=self._matrix("sensor", readings, place),
             steps={
                 "actions": self._matrix("actuator", [row["setpoints"] for row in rows], place),
@@ -167,6 +166,7 @@ class Transcript:
                 "terminated": np.array([bool(row["terminated"]) for row in rows]),
                 "truncated": np.array([bool(row["truncated"]) for row in rows]),
                 "ticks": np.array([-1 if row["tick"] is None else row["tick"] for row in rows], np.int64),
+                **_policies(rows),
             },
         )
 
@@ -245,9 +245,10 @@ class Transcript:
         return found
 
 
-def _versions(values: Sequence[int | None]) -> Array | None:
-    """Return by which update each action was chosen; None unless it was recorded of all."""
-    return None if None in values else np.array(values, np.int64)
+def _policies(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    """Return by which model each action was chosen, and by which update of it, where that was recorded of all."""
+    found = {name: [row.get(name) for row in rows] for name in _POLICY}
+    return {name: np.array(values) for name, values in found.items() if None not in values}
 
 
 def _vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:
