@@ -323,7 +323,8 @@ class _MinariDataset(Dataset):
             [(_uid(kind, leaf), _space(tree, self._where)) for leaf, tree in leaves] for kind, leaves in kinds
         ]
         self._name = str(meta.get("dataset_id") or folder.name).replace("/", "-")
-        self._foreign_form(next(self._episodes(1), None))
+        episodes = self._episodes(1)  # whose file is open as long as it is there
+        self._foreign_form(next(episodes, None))
 
     def _tree(self, meta: Mapping[str, Any], name: str) -> list[tuple[Path_, dict[str, Any]]]:
         text = meta.get(name)
