@@ -14,7 +14,7 @@ import click
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, warmed
 from ganglion.cli.settings import INTERRUPTED, Settings
-from ganglion.cli.stores import FILE
+from ganglion.cli.stores import FILE, store_of
 from ganglion.cli.table import counted, tell
 from ganglion.errors import DocumentError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
@@ -117,6 +117,7 @@ def command(
         tell(settings, rows, _lines(rows))
         return 0
     with warmed(settings) as launcher:
+        store_of(settings)  # a store that nothing can open is refused before anything starts
         plans = load(files, options, settings.verbosity > 0)
     from ganglion.transport import loop
 
