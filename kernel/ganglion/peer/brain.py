@@ -470,8 +470,9 @@ class BrainHost(AgentHost):
             if self._bodies:
                 thinks = [(request, message) for request, message in rows if isinstance(message, Think)]
                 before = self._thoughts
-                if any(think.objective for _, think in thinks):
-                    self._think_of_bodies([one for one in thinks if one[1].objective])
+                decided = [one for one in thinks if one[1].objective or not one[1].late]
+                if decided:
+                    self._think_of_bodies(decided)
                 if any(think.late for _, think in thinks):
                     self._credit([think for _, think in thinks if think.late])
                 if self._opponents is not None and self._last_update is not None:
