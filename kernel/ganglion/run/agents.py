@@ -212,8 +212,9 @@ class _Search:
                 given = found[what][first] if len(members) > 1 else full_ids(first, found[what][first])
                 rows += [{**row, **own} for row in given]
             local: dict[str, list[str] | None] = {w: [row["id"] for row in found[w][first]] for w in found}
-            chosen = agent.rewards is not None or any(body.group for body in self._bodies)
-            locals_.append({**local, "rewards": [uid for uid, _ in rewards[first]] if chosen else None})
+            chosen = [uid for uid, _ in rewards[first]]
+            whole = [row["id"] for row in self._declarations[first].get("rewards") or ()]
+            locals_.append({**local, "rewards": None if agent.rewards is None and chosen == whole else chosen})
         of = {uid: number for number, members in enumerate(groups) for uid in members}
         return ResolvedAgent(agent, sensors, actuators, uids, locals_, of if len(groups) > 1 else None)
 
