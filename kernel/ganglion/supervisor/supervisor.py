@@ -125,6 +125,7 @@ class Supervisor:
         self.launcher = launcher or self.local
         self._hub: Hub | None = None
         self._folder: Path | None = None
+        self._checking: tuple[Plan, asyncio.Future[list[dict[str, Any]]]] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.watchdog = Watchdog(self)
         self.restarter = Restarter(self)
@@ -132,8 +133,11 @@ class Supervisor:
         self.local.on_warm_lost = self.restarter.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
-    async def open(self) -> Connection:
-        """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind."""
+    async def open(self, first: Plan | None = None) -> Connection:
+        """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind.
+
+        The plugins of a plan that is the `first` to be checked are looked at meanwhile.
+        """
         name = self.settings.run or f"kernel-{os.getpid()}"
         dump_nothing()  # a core file would hold tokens and keys
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
@@ -145,6 +149,8 @@ class Supervisor:
             if self.launcher is not self.local:
                 await self.launcher.open()
             self._folder, endpoint = endpoint_folder(name)
+            if first is not None:
+                self._checking = first, asyncio.ensure_future(self._check(first))
             remote = [self.settings.remote] if self.settings.remote else []
             self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
@@ -170,6 +176,9 @@ class Supervisor:
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
         self.watchdog.stop()
+        if self._checking is not None:  # nobody wants to know any more
+            self._checking[1].cancel()
+            await asyncio.wait([self._checking[1]])
         for run in self.runs.values():
             if run.outcome is None:
                 run.interrupted("the kernel ends")
@@ -186,6 +195,13 @@ class Supervisor:
     # -- a run --------------------------------------------------------------------------------------------------------
     async def check(self, plan: Plan) -> list[dict[str, Any]]:
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
+        if self._checking is not None and self._checking[0] is plan:
+            _, checking = self._checking
+            self._checking = None
+            return await checking
+        return await self._check(plan)
+
+    async def _check(self, plan: Plan) -> list[dict[str, Any]]:
         assert self._folder is not None, "open() comes first"
         users = await self._check_users(plan)
         # One folder for each check: runs that begin at the same time are checked at the same time.
@@ -200,7 +216,9 @@ class Supervisor:
         whose = None if user is None else user.name
         spec = LaunchSpec("ganglion-check", variables, module="ganglion.supervisor.check", user=whose)
         process = await Process("check", None, lambda process: None).start(self.local, spec)
-        if not await within(process.ended, DEADLINES_S["setup"]):
+        try:
+            await within(process.ended, DEADLINES_S["setup"])
+        finally:
             process.signal(signal.SIGKILL)
             await process.ended.wait()
         faults = read_faults(folder)
