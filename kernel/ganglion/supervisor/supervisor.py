@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgpack
+
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.loss import Loss, loss_of
@@ -21,11 +23,10 @@ from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
 from ganglion.supervisor import event
-from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
+from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder, write_private
 from ganglion.supervisor.folder import RunFolder, seal, write_process_table
 from ganglion.supervisor.hub import Bus, Handler, Hub
-from ganglion.supervisor.launch.local import Local
+from ganglion.supervisor.launch.local import CHECK, Local
 from ganglion.supervisor.launch.process import Process, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
 from ganglion.supervisor.life import Event, State
@@ -204,28 +205,33 @@ class Supervisor:
     async def _check(self, plan: Plan) -> list[dict[str, Any]]:
         assert self._folder is not None, "open() comes first"
         users = await self._check_users(plan)
+        user = users[0] if users else None  # their code is not for us to run; one of them checks for all
         # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
-        tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
-        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker is answered meanwhile
-        user = users[0] if users else None  # their code is not for us to run; one of them checks for all
-        if user is not None:
-            user.own(folder / PLAN)
-            user.own_folder(folder)
-        variables = {VARIABLE: str(folder)}
-        whose = None if user is None else user.name
-        spec = LaunchSpec("ganglion-check", variables, module="ganglion.supervisor.check", user=whose)
-        process = await Process("check", None, lambda process: None).start(self.local, spec)
+        asked, found = folder / "plan", folder / "faults"
+        process = Process("check", None, lambda process: None)
         try:
-            await within(process.ended, DEADLINES_S["setup"])
+            tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
+            # Seconds for a large one: the broker is answered meanwhile.
+            await asyncio.to_thread(lambda: write_private(asked, msgpack.packb(tree)))
+            if user is not None:
+                user.own(asked)
+                user.own_folder(folder)
+            variables = {"GANGLION_CHECK": str(asked), "GANGLION_FAULTS": str(found)}
+            spec = LaunchSpec("ganglion-check", variables, module=CHECK, user=user.name if user is not None else None)
+            await process.start(self.local, spec)
+            try:
+                await within(process.ended, DEADLINES_S["setup"])
+            finally:
+                process.signal(signal.SIGKILL)
+                await process.ended.wait()
+            faults: list[dict[str, Any]] = msgpack.unpackb(await asyncio.to_thread(found.read_bytes))
+        except (OSError, ValueError) as error:
+            how = f"ended with {process.code} and without a word{process.output.quoted()}"
+            how = how if process.ended.is_set() else f"did not begin: {error}"
+            raise LaunchError(f"the check of the plugins {how}") from error
         finally:
-            process.signal(signal.SIGKILL)
-            await process.ended.wait()
-        faults = read_faults(folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        if faults is None:
-            words = process.output.quoted()
-            raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
+            shutil.rmtree(folder, ignore_errors=True)
         return faults
 
     async def _check_users(self, plan: Plan) -> list[User]:
