@@ -64,8 +64,7 @@ def test_a_learner_learns_from_recordings_alone(tmp_path: Path, form: str) -> No
     done = ganglion(tmp_path, "run", "-q", "learn.yml")
     assert 0 == done.returncode, done.stderr
 
-    returns = table(tmp_path, "returns")
-    taught = [row["return"] for row in returns if row["run"].startswith("teach")]
-    live = [row["return"] for row in returns if row["run"].startswith("learn") and row["phase"] == 1]
+    taught = [row["return"] for row in table(tmp_path, "returns", "teach")]
+    live = [row["return"] for row in table(tmp_path, "returns", "learn", "phase = 1")]
     assert 400 <= sum(taught) / len(taught)
     assert 0.8 * sum(taught) / len(taught) <= sum(live) / len(live)
