@@ -41,6 +41,9 @@ def carries_update(result: Any) -> bool:
     """Tell whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
 
     An array always is one, also an array of one zero.
+
+    >>> carries_update({}), carries_update(np.zeros(1)), carries_update(Update({"epsilon": 0.1}, only=["ada/0"]))
+    (False, True, True)
     """
     if isinstance(result, Update):
         result = result.data
@@ -91,6 +94,16 @@ class Evaluation:
 class EvaluationResult:
     """Give the metrics of an evaluation.
 
+    >>> class Judged(Brain):
+    ...     def thinking(self, muscle_id, data_from_muscle):
+    ...         return None
+    ...
+    ...     def evaluate(self, evaluation):
+    ...         return EvaluationResult({"ended": sum(episode.terminated for episode in evaluation.episodes)})
+    >>> episode = EpisodeSummary(0, 0, 9, objective_mean=0.5, objective_sum=4.5, terminated=True, truncated=False)
+    >>> Judged().evaluate(Evaluation(0, [episode])).metrics
+    {'ended': 1}
+
     Args:
         metrics: Name -> number; they overlay `objective`, `return` and `steps`.
         checkpoint_id: Name of a model that the brain stored for this evaluation; None is none.
@@ -122,6 +135,7 @@ class Transitions:
         step: `[k]` int64, the decision's number in its episode.
         data: Per row what the muscle added.
         group: Which of `Brain.groups` the rows are of.
+        tick: `[k]` int64, the tick of each decision; None without bodies.
     """
 
     observations: Array
@@ -138,6 +152,7 @@ class Transitions:
     step: Array
     data: Sequence[Any]
     group: int = 0
+    tick: Array | None = None
 
     def __len__(self) -> int:
         return len(self.observations)
