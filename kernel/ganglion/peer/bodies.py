@@ -39,7 +39,7 @@ _MOST = 2**62
 
 
 class Stepped(NamedTuple):
-    """A step of some bodies: readings, rewards and flags of each, its time, the environment's own flags, wants."""
+    """A step of some bodies: readings, rewards and flags of each, its time, the environment's own flags, and more."""
 
     readings: Field
     earned: Field
@@ -48,6 +48,8 @@ class Stepped(NamedTuple):
     own: tuple[bool, bool]
     world_state: Any = None
     wants: bytes | None = None
+    applied: Field | None = None
+    policies: list[list[Any]] | None = None
 
 
 class JudgedBodies:
@@ -415,7 +417,11 @@ class Bodies:
         own = [np.ndim(flag) == 0 and bool(flag) for flag in (batch.terminated, batch.truncated)]
         wants = hooks("update_batch", wants_of, batch.wants, len(rows))
         flags, own = self._ended(batch, rows, flags, own)
-        return Stepped(readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1]), wants=wants)
+        made = Stepped(readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1]), wants=wants)
+        if batch.applied is None:
+            return made
+        applied = hooks("update_batch", batch_field, "setpoint", self._actuators, batch.applied, names)
+        return made._replace(applied=applied, policies=[list(one) for one in batch.policies or ()] or None)
 
     def _ended(self, given: StepBatch | EnvironmentState, rows: Array, flags: Array, own: list[bool]) -> Any:
         """Return the flags of bodies and of the environment, those of retired ones among them; note who comes."""

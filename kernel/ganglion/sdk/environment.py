@@ -179,6 +179,11 @@ class StepBatch:
             asked for its first readings behind this step.
         wants: Whether bodies decide before the next step, (bodies,) bool, whatever their `decision` says; None leaves
             it to that.
+        applied: Actuator id -> array `[bodies, *shape]`, what was applied in place of the setpoints that were given:
+            it is stored, and muscles, memories and brains take it for what was set; what a muscle proposed itself is
+            stored beside it. None: what was given.
+        policies: With `applied`, in a phase with bodies: by which policy of which version each was chosen, None and -1
+            where that is not known.
     """
 
     readings: Mapping[str, Array]
@@ -190,6 +195,8 @@ class StepBatch:
     retired: Mapping[Coordinate, End] | None = None
     spawned: Sequence[Coordinate] = ()
     wants: Array | None = None
+    applied: Mapping[str, Array] | None = None
+    policies: Sequence[tuple[str | None, int]] | None = None
 
 
 class Reward(Part, ABC):

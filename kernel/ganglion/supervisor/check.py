@@ -92,7 +92,9 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
     if phase.bodies is not None:
         seen = {body.environment for body in phase.bodies}
         budgets = {
-            e.uid: (e.budget_steps or e.budget_episodes) is not None for e in phase.environments if e.uid in seen
+            e.uid: (e.budget_steps or e.budget_episodes) is not None or _plays(e)
+            for e in phase.environments
+            if e.uid in seen
         }
         conditions = [(plugin.name, condition, part) for part, plugin, condition, _ in made if condition is not None]
         if not budgets_end(budgets, phase.end) and not conditions_of(phase, conditions):
@@ -102,10 +104,17 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             )
             yield at, text, "error"
         return
+    if any(_plays(environment) for environment in phase.environments):
+        return
     if phase.episodes is None and all("episodes" in condition.reads for condition in enders):
         yield at, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition", "warning"
     elif phase.episodes is not None and not limits:
         yield at, f"no condition of phase `{phase.name}` reads `episodes`", "warning"
+
+
+def _plays(environment: EnvironmentPlan) -> bool:
+    """Say whether an environment plays recorded episodes: all of them once is its budget."""
+    return environment.plugin is not None and registry.plays(environment.plugin.name)
 
 
 def _longest(plan: Plan, environment: EnvironmentPlan, worker: int) -> tuple[int | None, str]:

@@ -571,6 +571,9 @@ class EnvironmentUpdated(Message):
     `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this step, and b is
     greater than any before. `wants` has one byte for each body of the update:
     whether it decides before the next step, 1 or 0, or 2 if its clock says so; null means the clocks of all.
+
+    `applied` is what was applied in place of the setpoints of the update, null where that is these; `policies` has a
+    list [policy, version] for each body then: who chose it, null and -1 where that is not known.
     """
 
     readings: list[Any]
@@ -590,6 +593,8 @@ class EnvironmentUpdated(Message):
     spawned: list[list[int]] | None = None
     spawned_readings: list[Any] | None = None
     wants: bytes | None = None
+    applied: list[Any] | None = None
+    policies: list[list[Any]] | None = None
 
 
 class EnvironmentReset(Message):
@@ -677,7 +682,8 @@ class Act(Message):
     of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
     alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
     was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
-    decide for the first time: who had the row before is gone, its end was told in this message or before.
+    decide for the first time: who had the row before is gone, its end was told in this message or before. `forced` is
+    what an environment has put in the place of the decisions that are completed: they count as if that had been set.
     """
 
     readings: list[Any]
@@ -697,6 +703,7 @@ class Act(Message):
     topics: list[list[Any]] | None = None  # as of EnvironmentStart
     applied: list[Any] | None = None
     spawned: list[list[int]] | None = None
+    forced: list[Any] | None = None
 
 
 BY_CLOCK = 2
