@@ -18,12 +18,12 @@ from ganglion.cli.stores import FILE, store_of
 from ganglion.cli.table import counted, tell
 from ganglion.errors import DocumentError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
-from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.launch.local import Local
 from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.checkpoints import RecoveryPlan
     from ganglion.supervisor.folder import RunFolder
+    from ganglion.supervisor.resume import RecoveryPlan
 
 
 def plan_rows(plan: Plan) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class RunSession:
 
     session: Session
 
-    def __init__(self, settings: Settings, options: Options, launcher: Launcher) -> None:
+    def __init__(self, settings: Settings, options: Options, launcher: Local) -> None:
         self.settings = settings
         self.options = options
         self.launcher = launcher
