@@ -73,7 +73,10 @@ class Replay(Protocol):
     """What a plugin of the group `replay` offers: `recorded` to agents, others to the environments of their name."""
 
     def faults(self, plan: Plan, store: str | None) -> list[tuple[str, str]]:
-        """Return place and text of what of the sources of a plan is missing or damaged, before anything is started."""
+        """Return place and text of what the sources of a plan lack, before anything is started.
+
+        What earlier phases of the run are to record is left out, and not all of what is long is read.
+        """
 
     def recordings(
         self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]

@@ -13,12 +13,14 @@ import msgpack
 
 from ganglion import registry
 from ganglion.errors import PluginInvalid
+from ganglion.run.agents import replaying
 from ganglion.run.outline import outline
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
+from ganglion.run.plan import REPLAY, EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
 from ganglion.supervisor.connection import write_private
 
 VARIABLE = "GANGLION_CHECK"  # the private folder through which plan and faults go
 PLAN, FAULTS = "plan.msgpack", "faults.msgpack"
+STORE = "store"  # key beside those of a plan: the URI of the store
 
 
 def write_plan(folder: Path, plan: dict[str, Any]) -> None:
@@ -46,7 +48,18 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Imports authors' modules and makes their conditions: to be called in a child process.
     """
-    return [*registry.deep_check(tree), *advise(tree)]
+    plan = {key: value for key, value in tree.items() if key != STORE}
+    found = [*registry.deep_check(plan), *advise(plan)]
+    return found if any(row["severity"] == "error" for row in found) else [*found, *_sources(plan, tree)]
+
+
+def _sources(tree: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the faults of recorded episodes that a plan names, where the store of the run is known."""
+    plan = Plan.from_map(dict(tree))
+    if STORE not in given or not any(replaying(phase) or any(map(_plays, phase.environments)) for phase in plan.phases):
+        return []
+    found = registry.load("replay", REPLAY).faults(plan, given[STORE])
+    return [registry.fault(at, text) for at, text in found]
 
 
 def advise(tree: Mapping[str, Any]) -> list[dict[str, Any]]:

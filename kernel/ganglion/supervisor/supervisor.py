@@ -21,7 +21,7 @@ from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
 from ganglion.supervisor import event
-from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
+from ganglion.supervisor.check import PLAN, STORE, VARIABLE, read_faults, write_plan
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
 from ganglion.supervisor.folder import RunFolder, seal, write_process_table
 from ganglion.supervisor.hub import Bus, Handler, Hub
@@ -191,6 +191,7 @@ class Supervisor:
         # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
+        tree |= {} if users else {STORE: self.settings.store}  # which others may not read
         await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker is answered meanwhile
         user = users[0] if users else None  # their code is not for us to run; one of them checks for all
         if user is not None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ganglion import registry
-from ganglion.errors import DocumentError
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, cap_of
+from ganglion.errors import DocumentError, GanglionError
+from ganglion.run.agents import replaying
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, cap_of
 from ganglion.sdk.models import file_name
 from ganglion.sdk.session import Session
 from ganglion_replay.environment import Tape
 from ganglion_replay.record import Record
-from ganglion_replay.sources import ELSEWHERE, Finder, Place
+from ganglion_replay.sources import ELSEWHERE, Finder, Place, Recorded
 from ganglion_replay.spool import Spool, read_chunk, read_index
 
-__all__ = ["PLUGIN", "Copies", "source_of"]
+__all__ = ["PLUGIN", "Copies", "faults", "source_of"]
 
 PLUGIN = "replay"
+_LOOKED_AT = 100  # sessions of a source before anything is started; all are when copies are made, before the phase
 KEYS = frozenset(
     {"run", "experiment_run", "instance", "base", "store", "phase", "agent", "environment", "mode", "worker"}
     | {"path", "format", "table"}
@@ -196,6 +200,62 @@ class Copies:
             condition = registry.load("condition", plan.name)(**plan.params)
             caps.append(cap_of(condition))
         return min((cap for cap in caps if cap is not None), default=None)
+
+
+def faults(plan: Plan, store: str | None) -> Iterator[tuple[str, str]]:
+    """Yield place and text of what the sources of a plan lack; sources of this run are not there yet, nor tables."""
+    finder = Finder(plan.uid, "", Path(plan.folder or "."), store)
+    for phase in plan.phases:
+        for environment in phase.environments:
+            try:
+                found = source_of(environment)
+                if found is not None and finder.is_elsewhere(found[1]):
+                    _look(finder, phase, environment, *found)
+            except GanglionError as error:
+                yield _placed(error, environment.plugin.at if environment.plugin is not None else "")
+        for agent in replaying(phase):
+            for at, entry in zip(agent.replay_at, agent.replay, strict=True):
+                try:
+                    if finder.is_elsewhere(entry):
+                        _whole(at, finder.find(at, entry, agent.name), bool(entry.get("strict", True)))
+                except GanglionError as error:
+                    yield _placed(error, at)
+
+
+def _placed(error: GanglionError, at: str) -> tuple[str, str]:
+    """Return place and text of an error that begins with its place, or with none."""
+    text = str(error)
+    found = _PLACE.match(text)
+    return (found[1], text[found.end() :]) if found is not None else (at, text)
+
+
+_PLACE = re.compile(r"(\S+:\d+:\d+: [^:\s]+): ")
+
+
+def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, at: str, source: Mapping[str, Any]) -> None:
+    """Look at the first episodes of what an environment is to play; raises as `Copies`."""
+    if any(source.get(key) is not None for key in ELSEWHERE):
+        _whole(at, finder.find(at, source, source.get("agent") or ""), True)
+        return
+    place, uid = finder.place(at, source, environment.uid)
+    record, flaws = Record(place, uid, source), list[str]()
+    known = {body.agent for body in phase.bodies or () if body.environment == environment.uid}
+    missing = sorted(known - {agent for agent, _ in record.bodies})
+    if missing and environment.params.get("map") != "any":
+        text = f"{at}: agent `{missing[0]}` has a body in `{environment.uid}`, and had none in the record"
+        raise DocumentError(f"{text}; `map: any` deals the recorded ones out")
+    count = sum(1 for _ in islice(record.episodes(flaws), _LOOKED_AT))
+    if flaws or not count:
+        text = f"expected whole episodes: {flaws[0]}" if flaws else f"there are none of `{uid}` {_told(place)}"
+        raise DocumentError(f"{at}: {text}")
+
+
+def _whole(at: str, found: Recorded, strict: bool) -> None:
+    """Look at the first sessions of a source, whether they are there and whole."""
+    count = sum(1 for _ in islice(found.sessions(), _LOOKED_AT))
+    if strict and (found.flaws or not count):
+        text = f"expected whole episodes: {found.flaws[0]}" if found.flaws else f"{found.told}: there are none"
+        raise DocumentError(f"{at}: {text}")
 
 
 def _wanted(session: Session, source: Mapping[str, Any]) -> bool:

@@ -94,7 +94,10 @@ class Finder:
         key = next((key for key in ELSEWHERE if source.get(key) is not None), None)
         if key is not None:
             module, _, name = ELSEWHERE[key].partition(":")
-            find: ReadElsewhere = getattr(importlib.import_module(module), name)
+            try:
+                find: ReadElsewhere = getattr(importlib.import_module(module), name)
+            except ModuleNotFoundError as error:
+                raise DocumentError(f"{at}: sources by `{key}` are not built yet") from error
             return find(self, at, source)
         wish = self._wish(source, agent)
         place, flaws = self.phase(at, source, wish), list[str]()
@@ -106,6 +109,12 @@ class Finder:
                 text = f"{at}.environment: in run {place.run}, phase `{place.name}` agent `{wish.agent}` was in"
                 raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{source['environment']}` alone")
         return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws)
+
+    def is_elsewhere(self, source: Mapping[str, Any]) -> bool:
+        """Say whether a source is there before this run: it names no earlier phase of it, and no table of its phase."""
+        if source.get("table") is not None:
+            return False
+        return source.get("path") is not None or not self._wish(source, "").here
 
     def place(self, at: str, source: Mapping[str, Any], uid: str) -> tuple[Place, str]:
         """Return which phase of which run is meant for an environment to play, and which environment of it.
