@@ -200,6 +200,15 @@ class Acting:
             for kept, run in zip(whole, forced, strict=True):
                 kept[places] = run
 
+    def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Return what the brain is told of what fell due after ends, with what the objective makes of each."""
+        found = []
+        for one in late:
+            if self._learns[one[0]] and self.learning:
+                objective = self.objectives[one[0] if self.memories else 0]
+                found.append([*one, self._judging.excused(None, "late_reward", objective.late_reward, *one[4:])])
+        return found
+
     def _entries(self, act: Act) -> tuple[Array, Array]:
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
             raise RemoteProtocolError("act: expected rows of two bytes and flags of one byte for each body")
@@ -733,6 +742,14 @@ class ActingGroups:
             ]
             more[name] = [block for piece in pieces for block in piece]
         return objectives, replace(told[0], **more)
+
+    def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Return what the brain is told of what fell due after ends; see `Acting`."""
+        found: list[list[Any]] = []
+        for place, *one in late:
+            part = self._parts[int(self._of[place])]
+            found += [[place, *told[1:]] for told in part.credit([[int(self._local[place]), *one]])]
+        return found
 
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
         """Make the decisions that a message asks for; see `Acting`."""

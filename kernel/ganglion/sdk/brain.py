@@ -143,6 +143,30 @@ class Transitions:
         return len(self.observations)
 
 
+@dataclass(frozen=True, slots=True)
+class LateCredit:
+    """Give what a group of bodies earned after the end of one of them, within the episode of their environment.
+
+    Args:
+        muscle: Uid of the muscle.
+        body: Coordinate (agent, environment, b) of the body.
+        episode: Of the body's last decision.
+        step: Its number in the episode.
+        reward: Full id of the group's reward, such as `lake.herd`; local where the agent's bodies are in several
+            environments.
+        credit: The sum of it, changed as the body's rewards are.
+        objective: What the agent's objective makes of it (`Objective.late_reward`); None where that raised, tolerated.
+    """
+
+    muscle: str
+    body: tuple[str, str, int]
+    episode: int
+    step: int
+    reward: str
+    credit: float
+    objective: float | None
+
+
 class Brain(Part, Statistics, ABC):
     """Learn for one agent in one phase, from the decisions of its muscles in all workers.
 
@@ -275,6 +299,17 @@ class Brain(Part, Statistics, ABC):
                 raise AuthorError("thinking is async: the default learn cannot await it")
             found = result if carries_update(result) else found
         return found
+
+    def late(self, credits: Sequence[LateCredit]) -> Any:  # noqa: A002
+        """Take what fell due to bodies after their ends; called behind the rows of a round, in a phase with bodies.
+
+        A body's credit comes once, when the episode of its environment is over, or when the body's row is given to one
+        that is spawned; the row of its last decision, which was given before, stays as it is. The default leaves it.
+
+        Returns:
+            The update, as of `thinking`.
+        """
+        return None
 
     def evaluate(
         self, evaluation: Evaluation
