@@ -116,7 +116,7 @@ def test_ordinary_phases_are_played_too(tmp_path: Path) -> None:
     ("source", "place", "text"),
     [
         ("{run: nil}", ":8:", "there is no run of `nil`"),
-        ("{run: record, environment: sea}", ":8:", "with that environment) were not found"),
+        ("{run: record, environment: sea}", ":8:", "environment sea were not found"),
         ("{run: record, wind: 3}", ":8:", "found `wind`"),
     ],
 )
