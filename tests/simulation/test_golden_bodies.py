@@ -171,6 +171,7 @@ HERD = (
     "events: [{after: 1, group: herd, reward: 0.5}, {after: 3, group: herd, reward: 0.25}, "
     "{after: 4, group: herd, reward: 0.125}]"
 )
+COORDINATES = ("episode", "body", "step", "tick")
 HERD_RULES = "rules: [{match: {agent: ada}, group: herd, reward: {scale: 2}}, {match: {body: 2}, group: null}]"
 
 
@@ -204,6 +205,9 @@ def test_groups_earn_together_and_late(results: Path, tmp_path: Path) -> None:
     assert [[["lake", 0, episode, 1, "lake.herd", 0.75, 0.75]] for episode in (0, 1)] == [
         line["late"] for line in lines if "late" in line
     ]
+    assert {(row["episode"], row["body"], row["step"], row["tick"]) for row in actions if row["agent"] == "ada"} == {
+        one for line in lines if "tick" in line for one in zip(*map(line.get, COORDINATES), strict=True)
+    }
     assert not [row for row in actions if row["agent"] == "bob" and "lake.herd" in row["rewards"]]
     assert {"lake.herd[ada/1]": 0.125, "lake.herd[bob/0]": 0.0} == {k: v for k, v in last.items() if "herd" in k}
 

@@ -369,8 +369,8 @@ def _child() -> None:
     os.dup2(2, 1)
     question = json.load(sys.stdin)
 
+    from ganglion.peer import check
     from ganglion.peer.trial import try_out
-    from ganglion.supervisor import check
 
     answers: dict[str, Callable[[Any], Any]] = {
         "plan": check.inspect,

@@ -172,10 +172,14 @@ class Acting:
         count = len(places)
         readings, rewards = self._matrices(self._sensors, act.readings, count, "readings"), self._earned(act, count)
         applied = None if act.applied is None else self._matrices(self._actuators, act.applied, count, "applied")
+        ticks = None if act.decided is None else np.frombuffer(act.decided, "<i8")
+        if ticks is not None and len(ticks) != count:
+            raise RemoteProtocolError(f"act.decided: expected {8 * count} bytes, found {8 * len(ticks)}")
         if not ends.all():
             places, flags = places[ends], flags[ends]
             readings, rewards = [run[ends] for run in readings], [run[ends] for run in rewards]
             applied = None if applied is None else [run[ends] for run in applied]
+            ticks = None if ticks is None else ticks[ends]
         if act.forced is not None:
             self._force(places, [run[ends] for run in self._matrices(self._actuators, act.forced, count, "forced")])
         if not self._open[places].all():
@@ -183,7 +187,7 @@ class Acting:
             raise RemoteProtocolError(f"act.rows: body {name} has no open decision, expected the flag FIRST")
         self._open[places] = False
         objectives = self._judge(places, flags, readings, rewards, applied)
-        return objectives, self._told(places, flags, readings, rewards, applied, objectives)
+        return objectives, self._told(places, flags, readings, rewards, applied, objectives, ticks)
 
     def _force(self, places: Array, forced: list[Array]) -> None:
         """Take what was put in the place of decisions for what was set.
@@ -305,6 +309,7 @@ class Acting:
         rewards: list[Array],
         applied: list[Array] | None,
         objectives: Sequence[float | None],
+        ticks: Array | None,
     ) -> Think | None:
         """Return what the brain is told of completed decisions, None if of none."""
         if self._setup.brain is None:
@@ -321,6 +326,7 @@ class Acting:
             readings, rewards = [run[chosen] for run in readings], [run[chosen] for run in rewards]
             applied = None if applied is None else [run[chosen] for run in applied]
             objectives = [objectives[i] for i in chosen.tolist()]
+            ticks = None if ticks is None else ticks[chosen]
         filtered: dict[str, Any] = {}
         if self._filters is not None:
             filtered = {"observations": blocks_of(self._shown, places), "next_observations": blocks_of(views)}
@@ -341,6 +347,7 @@ class Acting:
             decisions=self._number[places].astype("<i8").tobytes(),
             episodes=self._episode[places].astype("<i8").tobytes(),
             numbers=self._b[places].astype("<i8").tobytes() if self._numbered else None,
+            ticks=None if ticks is None else ticks.tobytes(),
             **filtered,
         )
 
@@ -731,8 +738,9 @@ class ActingGroups:
         pairs = [(rows, think) for rows, think in zip(self._rows, thinks, strict=True) if think is not None]
         local = [rows[np.frombuffer(think.rows or b"", ROW_NUMBER)] for rows, think in pairs]
         more["rows"] = np.concatenate(local).astype(ROW_NUMBER).tobytes()
-        if told[0].numbers is not None:
-            more["numbers"] = b"".join(think.numbers or b"" for think in told)
+        for name in ("numbers", "ticks"):
+            if getattr(told[0], name) is not None:
+                more[name] = b"".join(getattr(think, name) for think in told)
         more["data"] = [None if think is None else think.data for think in thinks]
         more["objective"] = [value for think in told for value in think.objective]
         for name in ("readings", "applied", "rewards", "next_readings", *(["proposed"] if told[0].proposed else [])):
@@ -782,7 +790,9 @@ class ActingGroups:
         )
         local = self._local[places].astype(ROW_NUMBER)
         found = [
-            Act(readings, rewards, rows=local[span].tobytes(), flags=act.flags[span])
+            Act(
+                readings, rewards, rows=local[span].tobytes(), flags=act.flags[span], decided=_eights(act.decided, span)
+            )
             for readings, rewards, (_, _, span) in fields
         ]
         for place, b, episode in act.spawned or ():
@@ -798,6 +808,11 @@ class ActingGroups:
             return found
         applied = self._actuators.fields(act.applied, places, "act.applied")
         return [replace(one, applied=field) for one, field in zip(found, applied, strict=True)]
+
+
+def _eights(numbers: bytes | None, span: slice) -> bytes | None:
+    """Return some of integers of eight bytes."""
+    return None if numbers is None else numbers[span.start * 8 : span.stop * 8]
 
 
 def _row(layout: Layout, values: Sequence[Any]) -> list[Array]:

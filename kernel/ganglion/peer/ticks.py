@@ -724,6 +724,7 @@ class Ticks:
             applied=agent.actuators.blocks(applied, places, as_rows) if applied else None,
             spawned=spawned,
             late=late or None,
+            decided=None if agent.brain is None else agent.tick[places].astype("<i8").tobytes(),
         )
         if agent.forced:
             forced = [run[places] for run in agent.setpoints]

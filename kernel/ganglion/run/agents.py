@@ -10,13 +10,11 @@ from typing import Any
 
 from ganglion.errors import DocumentError
 from ganglion.run.plan import AgentPlan, PhasePlan
-from ganglion.sdk.spaces import Box
 
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
 STATIC_MODEL = "static_world_model"
 """Kind and id of the one row in which an environment's static world model is declared to the store."""
-_SHARED = Box(-math.inf, math.inf)  # the reward of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,10 @@ def with_groups(uid: str, rewards: Sequence[Mapping[str, Any]], groups: Sequence
     for group in groups:
         if group in known:
             raise DocumentError(f"environment {uid}: the group {group!r} of bodies has the name of a reward of it")
-    return [*map(dict, rewards), *({"id": group, "space": _SHARED.to_wire()} for group in groups)]
+    from ganglion.sdk.spaces import Box  # late: the supervisor, which reads plans, imports no arrays
+
+    shared = Box(-math.inf, math.inf).to_wire()
+    return [*map(dict, rewards), *({"id": group, "space": shared} for group in groups)]
 
 
 def groups_of(bodies: Iterable[tuple[str, str | None]], uid: str) -> list[str]:

@@ -122,6 +122,7 @@ class Transitions:
         step: `[k]` int64, the decision's number in its episode.
         data: Per row what the muscle added.
         group: Which of `Brain.groups` the rows are of.
+        tick: `[k]` int64, the tick of each decision; None without bodies.
     """
 
     observations: Array
@@ -138,6 +139,7 @@ class Transitions:
     step: Array
     data: Sequence[Any]
     group: int = 0
+    tick: Array | None = None
 
     def __len__(self) -> int:
         return len(self.observations)

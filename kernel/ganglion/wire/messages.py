@@ -687,7 +687,8 @@ class Act(Message):
     was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
     decide for the first time: who had the row before is gone, its end was told in this message or before. `late` are
     lists [row, b, episode, decision, reward, credit] of what fell due to bodies after their ends, once their episode is
-    over, or their row is given away: for the brain, beside the last decision of each, which stays as it is.
+    over, or their row is given away: for the brain, beside the last decision of each, which stays as it is. `decided`
+    are the ticks in which the open decisions of the entries were made, as integers of eight bytes.
     `forced` is what an environment has put in the place of the decisions that are completed: they count as if that had
     been set.
     """
@@ -710,6 +711,7 @@ class Act(Message):
     applied: list[Any] | None = None
     spawned: list[list[int]] | None = None
     late: list[list[Any]] | None = None
+    decided: bytes | None = None
     forced: list[Any] | None = None
 
 
@@ -838,7 +840,8 @@ class Think(Message):
     integers of eight bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list
     of k. `decision` and `episode` are those of the first then. With several groups `data` is a list with that of each
     group. Where bodies may be spawned, `numbers` are the b of each, as integers of eight bytes. `late` is as of
-    `muscle.act`, with what the objective makes of each credit behind it; there may be no decisions beside it.
+    `muscle.act`, with what the objective makes of each credit behind it; there may be no decisions beside it. `ticks`
+    are those of the decisions (`decided` of `muscle.act`).
     """
 
     worker: int
@@ -867,6 +870,7 @@ class Think(Message):
     follows: bool = True
     numbers: bytes | None = None
     late: list[list[Any]] | None = None
+    ticks: bytes | None = None
 
 
 class UpdateAsked(Message):

@@ -113,6 +113,11 @@ class Form:
         return cls(*whose, seen, acted, _reward_spaces(session))
 
     @property
+    def columns(self) -> tuple[Pairs, Pairs, Pairs]:
+        """Return the columns of readings, setpoints and rewards."""
+        return self.sensors, self.actuators, self.rewards
+
+    @property
     def key(self) -> str:
         """Return what tells datasets apart: equal text is the same one."""
         return json.dumps(list(vars(self).values()))

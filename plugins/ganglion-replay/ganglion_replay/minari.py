@@ -428,7 +428,8 @@ class _MinariDataset(Dataset):
         if total.dtype.kind == "f" and np.isnan(total).any():
             tick = int(np.argmax(np.isnan(total)))
             raise RecordingInvalid(f"{at}, tick {tick}: expected a number as reward, found nan")
-        return [total] if kept == [None] else [one for one in kept if one is not None]
+        found = [one for one in kept if one is not None]
+        return found or [total][: len(self.form.rewards)]
 
     def _info(self, array: Callable[[str, Path_], Array], name: str, missing: str | None = None) -> Array | None:
         """Return what Minari has no place for; with the place of an episode NaN where it was missing."""

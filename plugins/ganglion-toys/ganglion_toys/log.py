@@ -19,8 +19,9 @@ class LogBrain(Brain):
 
     With `path` each call appends one line of JSON for each worker, flushed at once: `agent`, `phase`, `worker`, and
     lists with one entry per transition: `environment`, `body`, `episode`, `step`, `tick`, `rewards` (their sum),
-    `terminated`, `truncated`. `phase` and `tick` are null where nobody tells the brain. What fell due after the ends of
-    bodies is a line with `late` in their place: lists [environment, body, episode, step, reward, credit, objective].
+    `terminated`, `truncated`. `tick` is null without bodies, `phase` where nobody tells the brain. What fell due
+    after the ends of bodies is a line with `late` in their place: lists [environment, body, episode, step, reward,
+    credit, objective].
 
     Params:
         path: The file; None, the default, writes none.
@@ -93,7 +94,7 @@ class LogBrain(Brain):
             "body": [batch.body[row][2] for row in places],
             "episode": batch.episode[rows].tolist(),
             "step": batch.step[rows].tolist(),
-            "tick": [None] * len(places),
+            "tick": [None] * len(places) if batch.tick is None else batch.tick[rows].tolist(),
             "rewards": np.nansum(batch.rewards[rows], axis=1).tolist(),
             "terminated": batch.terminated[rows].tolist(),
             "truncated": batch.truncated[rows].tolist(),
