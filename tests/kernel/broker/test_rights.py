@@ -28,7 +28,7 @@ TABLE = """
 | table       | -                    | -                    | -           | -           | -          | -        | -        |
 | store       | TELL run             | TELL run             | -           | -           | -          | -        | -        |
 | observer    | -                    | -                    | -           | -           | -          | -        | -        |
-"""  # fmt: skip
+"""  # fmt: skip  # noqa: E501 - a column for each role that is called
 
 # Which calls those are. A call that is in no row may be asked by nobody.
 CALLS_TABLE = """
