@@ -267,7 +267,7 @@ def test_integers_of_many_rows_have_missing_ones_before_and_behind_them() -> Non
     """What is missing is NaN, whichever of the rows came at once."""
     memory = Memory()
     memory.declare(actuators=[ActuatorInformation(None, Discrete(3), "e.a")])
-    memory.append("a/0")
+    memory.extend(["a/0"])
     memory.extend(["a/0", "a/0"], actuator_setpoints=np.array([[1], [2]]))
     memory.extend(["a/0"])
 
