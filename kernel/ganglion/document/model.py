@@ -321,8 +321,8 @@ class Replay(_Kept):
         description="ids, spaces and whole episodes have to fit what the agent sees and sets; `false`: what fits is "
         "taken, the rest is a warning",
     )
-    path: Unbuilt = Field(None, description="pre-training out of files")
-    format: Unbuilt = Field(None, description="pre-training out of files")
+    path: TextOrNull = Field(None, description="files of sessions instead of a run: a dataset, or a folder with some")
+    format: TextOrNull = Field(None, description="what the files are: minari, parquet, arrow; default: as they look")
     table: Unbuilt = Field(None, description="pre-training out of tables")
 
 
