@@ -21,12 +21,20 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ganglion.cli.extension import (
+    COMMAND,
+    DEADLINE_OTHER_S,
+    PAUSE_ANSWER_S,
     CallFailed,
     DeadlineExceeded,
     DocumentError,
     GanglionError,
+    Operator,
     PeerLost,
+    RunRequest,
+    RunSignal,
+    Submit,
     UsageError,
+    find_kernel,
     is_name,
     json_text,
     load_document,
@@ -34,12 +42,8 @@ from ganglion.cli.extension import (
     schema,
     write,
 )
-from ganglion.cli.session import COMMAND
 from ganglion.cli.settings import Settings
-from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S
 from ganglion.sdk import StoreError
-from ganglion.supervisor.connection import Operator, find_kernel
-from ganglion.wire.messages import RunRequest, RunSignal, Submit
 from ganglion_web.kernels import OPEN, Kernels
 from ganglion_web.look import Look, NotThere
 from ganglion_web.news import News

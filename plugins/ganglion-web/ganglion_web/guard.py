@@ -15,8 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ganglion.cli.extension import UsageError
-from ganglion.supervisor.connection import write_private
+from ganglion.cli.extension import UsageError, write_private
 
 COOKIE = "ganglion"
 """The name of the cookie that the printed URL is turned into; the port stands behind it."""

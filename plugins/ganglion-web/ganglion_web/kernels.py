@@ -10,17 +10,19 @@ from typing import Any, TypeVar
 
 from ganglion.cli.extension import (
     CallFailed,
+    Connection,
     DeadlineExceeded,
     GanglionError,
+    Operator,
     PeerLost,
     RunEvent,
     RunRequest,
     UsageError,
     find_connections,
     find_run,
+    read_connection,
 )
 from ganglion.cli.settings import Settings
-from ganglion.supervisor.connection import Connection, Operator, read_connection
 from ganglion_web.news import News
 
 LOOK_S = 0.5
