@@ -255,10 +255,15 @@ class Look:
             row = {"run": run, **row, **_STATUS_OF_FOLDER}
         else:
             raise NotThere(f"there is no run {run!r}")
-        if live is not None:
-            row |= {key: live[key] for key in ("status", "reason", "age_s")}
-        elif row["status"] in OPEN:
-            row["status"] = "lost"
+        return self._told(row, live)
+
+    def _told(self, row: dict[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the row of a run with what its kernel says; an end that is stored is known before the kernel's."""
+        if row["status"] is None or row["status"] in OPEN:
+            if live is not None:
+                return row | {key: live[key] for key in ("status", "reason", "age_s")}
+            if row["status"] is not None:
+                return row | {"status": "lost"}
         return row
 
     def _live(self) -> dict[str, dict[str, Any]]:
