@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.information import Statistics as Statistics
     from ganglion.sdk.information import Template as Template
     from ganglion.sdk.information import bootstrap_mask as bootstrap_mask
+    from ganglion.sdk.information import mask_columns as mask_columns
     from ganglion.sdk.information import resolve_flags as resolve_flags
     from ganglion.sdk.memory import Memory as Memory
     from ganglion.sdk.memory import MemoryShard as MemoryShard
@@ -88,8 +89,10 @@ if TYPE_CHECKING:
     from ganglion.sdk.spaces import Box as Box
     from ganglion.sdk.spaces import Dict as Dict
     from ganglion.sdk.spaces import Discrete as Discrete
+    from ganglion.sdk.spaces import Mask as Mask
     from ganglion.sdk.spaces import MultiBinary as MultiBinary
     from ganglion.sdk.spaces import MultiDiscrete as MultiDiscrete
+    from ganglion.sdk.spaces import Ragged as Ragged
     from ganglion.sdk.spaces import Space as Space
     from ganglion.sdk.spaces import Tuple as Tuple
     from ganglion.sdk.spaces import parse_space as parse_space
@@ -117,12 +120,13 @@ _HOMES = {
     "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
     "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
     "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "
-    "SensorInformation Statistics Template bootstrap_mask resolve_flags",
+    "SensorInformation Statistics Template bootstrap_mask mask_columns resolve_flags",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",
     "ganglion.sdk.session": "Session",
-    "ganglion.sdk.spaces": "Box Dict Discrete MultiBinary MultiDiscrete Space Tuple parse_space space_from_wire",
+    "ganglion.sdk.spaces": "Box Dict Discrete Mask MultiBinary MultiDiscrete Ragged Space Tuple "
+    "parse_space space_from_wire",
     "ganglion.sdk.store": "Observer Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",
     "ganglion.sdk.topic": "Topics",
