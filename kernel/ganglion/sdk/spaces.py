@@ -153,6 +153,10 @@ class Space(ABC):
             SpaceError: The vector has another length, or its value is not contained.
         """
 
+    @abstractmethod
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the least and the greatest value of each column of `to_vector`; infinite where there is none."""
+
     def reshape_to_space(self, vector: Any) -> Any:
         """Return the value whose vector this is, as `from_vector`."""
         return self.from_vector(vector)
@@ -329,6 +333,9 @@ class _Numbers(Space):
         if array is None or array.shape != (self.size,):
             raise self._refuse(vector, f"the vector has shape ({self.size},)")
         return self.canonical(array.reshape(self.shape))
+
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._lows.ravel().astype(np.float64), self._highs.ravel().astype(np.float64)
 
     def _scalar(self, value: Any) -> Any:
         """Return `value` as a contained Python number, or None."""
@@ -833,6 +840,10 @@ class Ragged(Space):
             raise self._refuse(vector, f"the vector has shape ({self.size},), and a length first")
         return self.canonical(array[1:].reshape(self.box.shape)[:count])
 
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        low, high = self.box.column_bounds()
+        return np.append(0.0, low), np.append(float(self.box.shape[0]), high)
+
     def padded(self, vectors: Any) -> tuple[Array, NDArray[np.int64]]:
         """Return vectors (k, size) as arrays (k, *shape of the box), and their lengths (k,)."""
         given = np.asarray(vectors)
@@ -932,6 +943,10 @@ class _Composite(Space):
             raise self._refuse(vector, f"the vector has shape ({self.size},)")
         spans = zip(self._parts, pairwise(self._offsets), strict=True)
         return self._assemble([space.from_vector(array[begin:end]) for space, (begin, end) in spans])
+
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        ends = [part.column_bounds() for part in self._parts] or [(np.zeros(0), np.zeros(0))]
+        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
 
     def _sample(self, rng: Generator) -> Any:
         return self._assemble([space.sample(rng) for space in self._parts])
