@@ -36,9 +36,10 @@ class Doors(Environment):
 
     Sensors `prizes`, float32 (doors,): what is behind each, in [0, 1]; `open`, Mask (doors,): which are open, about
     half, at least one; with `listed` also `list`, Ragged of float32 (doors, 2): number and prize of each open door, and
-    of no other. Actuator `door`, Discrete(doors): the one that is chosen; no-op 0. Reward `prize`: what was behind it.
-    All are drawn anew in each step, by a generator of the episode's seed. Truncated after `longest` steps. Simulated
-    time: ticks are steps. Bodies do not meet: each has doors of its own.
+    of no other. Actuator `door`, Discrete(doors): the one that is chosen; no-op 0. Reward `prize`: what was behind it;
+    0 of a closed one, to which a no-op or a repeat may come. All are drawn anew in each step, by a generator of the
+    episode's seed. Truncated after `longest` steps. Simulated time: ticks are steps. Bodies do not meet: each has doors
+    of its own.
 
     Params:
         doors: How many there are, >= 1; default 5.
@@ -83,12 +84,8 @@ class Doors(Environment):
         )
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
-        """Open a door.
-
-        Raises:
-            ValueError: It is closed; nothing has changed.
-        """
-        chosen = actuators[0].value if actuators else int(self.open[0, self.made[0]].argmax())
+        """Open a door; without a setpoint the first one."""
+        chosen = actuators[0].value if actuators else 0
         step = self._step(np.zeros(1, np.int64), np.array([chosen]))
         return EnvironmentState(
             sensor_information=self._informed(step.readings),
@@ -115,14 +112,12 @@ class Doors(Environment):
         return self._readings(rows)
 
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
-        """Open a door of each of these bodies; errors as of `update`."""
+        """Open a door of each of these bodies."""
         return self._step(self.rows, setpoints["door"])
 
     def _step(self, rows: Array, chosen: Array) -> StepBatch:
         made = self.made[rows]
-        for row, door in zip(rows[~self.open[rows, made, chosen]], chosen[~self.open[rows, made, chosen]], strict=True):
-            raise ValueError(f"door {door} of body {row} is closed: its mask says so, and nobody may choose it")
-        earned = self.prizes[rows, made, chosen].astype(np.float64)
+        earned = np.where(self.open[rows, made, chosen], self.prizes[rows, made, chosen], 0.0).astype(np.float64)
         self.made[rows] += 1
         over = self.made[rows] >= self.longest
         return StepBatch(self._readings(rows), {"prize": earned}, np.zeros(len(rows), bool), over)
