@@ -44,6 +44,7 @@ GROUPS: dict[str, _Group] = {
     "condition": _Group("ganglion.conditions", "ganglion.sdk:TerminationCondition", "condition"),
     "observer": _Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
     "store": _Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
+    "launcher": _Group("ganglion.launchers", "ganglion.sdk:Launcher", "launcher"),
     "replay": _Group("ganglion.replays", "", "replay of recordings"),
     "document": _Group("ganglion.documents", "", "document"),
     "design": _Group("ganglion.designs", "", "design of experiments"),
@@ -51,6 +52,9 @@ GROUPS: dict[str, _Group] = {
     "command": _Group("ganglion.commands", "", "command"),
     "alias": _Group("ganglion.aliases", "", "table of aliases"),
 }
+
+KERNEL = "ganglion"
+"""The distribution of the kernel, which offers what is part of it; documents name no class of it by its path."""
 
 STANDARD = "pip install 'ganglion[standard]', or in a checkout pip install . ./plugins/ganglion-*"
 
@@ -220,7 +224,7 @@ def find(kind: str, name: str) -> Entry:
 
 def _advice(kind: str, name: str) -> str:
     """Return what may have been meant, or how to install more plugins."""
-    if not any(_table().values()):
+    if not any(entry.distribution != KERNEL for rows in _table().values() for entry in rows):
         return f"; the kernel is installed without plugins; install those that belong to it: {STANDARD}"
     table = _foreign_table(name)
     if table is not None:
@@ -290,7 +294,8 @@ def _owner(top: str, folder: str, allow: Iterable[str]) -> tuple[str, str] | Non
 
 def _shipped(top: str) -> Entry | None:
     """Return a plugin of the distribution that ships a package, None if it is one without plugins."""
-    return next((entry for rows in _table().values() for entry in rows if _top(entry.value) == top), None)
+    found = (entry for rows in _table().values() for entry in rows if _top(entry.value) == top)
+    return next((entry for entry in found if entry.distribution != KERNEL), None)
 
 
 def _beside(top: str, folder: str) -> Path | None:

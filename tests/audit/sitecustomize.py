@@ -25,8 +25,8 @@ PACKAGES = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
 LIBRARY = sysconfig.get_path("stdlib")
 
 STARTS = (
-    "supervisor/launcher.py",
-    "supervisor/reaper.py",
+    "supervisor/launch/local.py",
+    "supervisor/launch/reaper.py",
     "peer/lines.py",
     "cli/child.py",
     "ganglion_conformance/drivers.py",

@@ -56,7 +56,7 @@ def test_what_is_forbidden_is_seen(act: str) -> None:
 
 def test_launcher_may_start_programs() -> None:
     """The files that start programs may, and nobody else of ours."""
-    assert not events(ACTS["popen"], f"{ROOT}/kernel/ganglion/supervisor/launcher.py")
+    assert not events(ACTS["popen"], f"{ROOT}/kernel/ganglion/supervisor/launch/local.py")
 
 
 DOCUMENT = """
@@ -123,5 +123,5 @@ def test_every_process_of_a_run_is_watched(tmp_path: Path) -> None:
     others = {(who.split()[0], what.partition(" ")[0]) for who, what in lines if what != "watched"}
 
     assert 0 == done.returncode, done.stderr
-    assert {"supervisor", "broker", "ganglion.supervisor.warm"} <= watched
+    assert {"supervisor", "broker", "ganglion.supervisor.launch.warm"} <= watched
     assert {("controller", "pickle.find_class:")} == others

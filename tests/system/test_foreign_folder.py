@@ -14,9 +14,9 @@ import pytest
 
 from ganglion.cli.main import main
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.checkpoints import Checkpoint, Checkpoints
 from ganglion.supervisor.connection import CONNECTION, Connection
 from ganglion.supervisor.folder import ORIGIN, RunFolder, remove_connection, reserve
+from ganglion.supervisor.resume import Checkpoint, Checkpoints
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ import sys
 sys.path.insert(0, os.environ["AUDIT_FOLDER"])
 exec(open(os.environ["AUDIT_FOLDER"] + "/sitecustomize.py").read())
 
-if "ganglion.supervisor.warm" in sys.orig_argv:
+if "ganglion.supervisor.launch.warm" in sys.orig_argv:
     from ganglion.transport.blocking import BlockingLink
 
     folder = os.environ["RECORD_FOLDER"]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from system.command import GANGLION, SPAN_S, variables
 
-from ganglion.supervisor.linux import may_change_user, user_of
+from ganglion.supervisor.launch.system import may_change_user, user_of
 
 pytestmark = pytest.mark.skipif(not may_change_user(), reason="only root starts processes as another user")
 

@@ -23,8 +23,8 @@ from ganglion.errors import LaunchError, PluginInvalid
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.run.agents import misfits, resolve, same_declarations
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process, span_s
-from ganglion.supervisor.child import exit_text
-from ganglion.supervisor.launcher import SINGLE_THREAD
+from ganglion.supervisor.launch.system import SINGLE_THREAD
+from ganglion.supervisor.life import exit_text
 from ganglion.wire.name import Role
 
 _PYTHON = (sys.executable, "-P")  # -P: nothing in the working folder shadows a module

@@ -25,14 +25,14 @@ from ganglion.errors import CallFailed, DeadlineExceeded, DocumentError, Ganglio
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.supervisor.connection import find_connections, find_run
 from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, read_origin
-from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.launch.local import Local
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
 from ganglion.wire.messages import RunEvent, RunRequest
 
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
-__all__ += ["Launcher", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent", "Session", "Settings", "loop"]
+__all__ += ["Local", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent", "Session", "Settings", "loop"]
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
 __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs

@@ -54,7 +54,7 @@ def _operators(settings: Settings, run: str) -> list[Operator]:
 
 
 _COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {  # title -> key of the row, its text
-    **{name: (name, str) for name in ("run", "name", "role", "worker", "pid", "state")},
+    **{name: (name, str) for name in ("run", "name", "role", "worker", "host", "pid", "state")},
     "heard": ("heard_ms", lambda heard_ms: f"{heard_ms / 1000:.1f} s"),
     "waiting for": ("waiting_for", ", ".join),
     "cpu": ("cpu_s", lambda cpu_s: f"{cpu_s:.1f} s"),

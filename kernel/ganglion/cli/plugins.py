@@ -28,7 +28,7 @@ from ganglion.errors import GanglionError, UsageError
 from ganglion.limits import PEERS
 from ganglion.registry import Entry
 from ganglion.supervisor.connection import Operator, endpoint_folder, find_connections
-from ganglion.supervisor.linux import LINUX
+from ganglion.supervisor.launch.system import LINUX
 from ganglion.transport.curve import new_pair
 from ganglion.wire.messages import Nothing
 

@@ -17,7 +17,6 @@ from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
 from ganglion.run.loss import ours, recovers
 from ganglion.run.plan import Plan, processes_of
-from ganglion.supervisor.checkpoints import RecoveryPlan, forget, recovery_plan
 from ganglion.supervisor.connection import find_connections
 from ganglion.supervisor.folder import (
     MANIFEST,
@@ -35,6 +34,7 @@ from ganglion.supervisor.folder import (
     seal,
 )
 from ganglion.supervisor.output import without_password
+from ganglion.supervisor.resume import RecoveryPlan, forget, recovery_plan
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
 

@@ -14,16 +14,16 @@ import click
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, warmed
 from ganglion.cli.settings import INTERRUPTED, Settings
-from ganglion.cli.stores import FILE
+from ganglion.cli.stores import FILE, store_of
 from ganglion.cli.table import counted, tell
 from ganglion.errors import DocumentError
 from ganglion.run.plan import PhasePlan, Plan, Process, processes_of
-from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.launch.local import Local
 from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.checkpoints import RecoveryPlan
     from ganglion.supervisor.folder import RunFolder
+    from ganglion.supervisor.resume import RecoveryPlan
 
 
 def plan_rows(plan: Plan) -> dict[str, Any]:
@@ -117,6 +117,7 @@ def command(
         tell(settings, rows, _lines(rows))
         return 0
     with warmed(settings) as launcher:
+        store_of(settings)  # a store that nothing can open is refused before anything starts
         plans = load(files, options, settings.verbosity > 0)
     from ganglion.transport import loop
 
@@ -157,7 +158,7 @@ class RunSession:
 
     session: Session
 
-    def __init__(self, settings: Settings, options: Options, launcher: Launcher) -> None:
+    def __init__(self, settings: Settings, options: Options, launcher: Local) -> None:
         self.settings = settings
         self.options = options
         self.launcher = launcher

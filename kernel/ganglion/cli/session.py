@@ -17,15 +17,16 @@ import click
 
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import store_of
-from ganglion.errors import LaunchError, UsageError
-from ganglion.supervisor.launcher import Launcher
+from ganglion.errors import LaunchError, PluginInvalid, UsageError
+from ganglion.sdk.launcher import Launcher
+from ganglion.supervisor.launch.local import Local
 from ganglion.supervisor.placement import AUTO, FREE
 
 if TYPE_CHECKING:
     from ganglion.document.fault import Fault
     from ganglion.run.plan import Plan
-    from ganglion.supervisor.checkpoints import RecoveryPlan
     from ganglion.supervisor.folder import RunFolder
+    from ganglion.supervisor.resume import RecoveryPlan
     from ganglion.supervisor.runs import Outcome
     from ganglion.supervisor.service import Service
     from ganglion.wire.messages import RunEvent
@@ -114,16 +115,30 @@ def confine(settings: Settings) -> None:
 
 
 @contextlib.contextmanager
-def warmed(settings: Settings) -> Iterator[Launcher]:
+def warmed(settings: Settings) -> Iterator[Local]:
     """Yield a launcher whose imports run while the block looks at what is to start; it is ended if that raises."""
     confine(settings)
-    launcher = Launcher()
+    launcher = Local()
     launcher.warm_up()
     try:
+        launcher_of(settings)
         yield launcher
     except BaseException:
         launcher.abandon()
         raise
+
+
+def launcher_of(settings: Settings) -> Launcher | None:
+    """Return what starts the processes of runs, None: the launcher of this machine; UsageError if there is no such."""
+    if settings.launcher is None:
+        return None
+    from ganglion import registry  # as above
+
+    try:
+        made = registry.load("launcher", settings.launcher)
+    except PluginInvalid as error:
+        raise UsageError(f"launcher: {error}") from error
+    return None if made is Local else made()
 
 
 _WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")
@@ -139,7 +154,7 @@ class Session:
         settings: Where results and store are; `--store none` keeps nothing.
         name: The session's name, plain as a run's id is; None for a daemon.
         logs: Folder of the broker's own output, made if it is not there.
-        launcher: One that is warm already, else a new one.
+        launcher: That of this machine, if it is warm already; the setting `launcher` may name another for participants.
         tcp: Whether programs of other languages take part.
         report: Called with (run, event) for each event of each run.
         note: Called with the sentence of `words` for each Ctrl-C.
@@ -154,7 +169,7 @@ class Session:
         settings: Settings,
         name: str | None,
         logs: Path,
-        launcher: Launcher | None = None,
+        launcher: Local | None = None,
         tcp: bool = False,
         report: Callable[[str, RunEvent], None] = lambda run, news: None,
         note: Callable[[str], None] = lambda text: None,
@@ -184,6 +199,7 @@ class Session:
             ),
             report,
             launcher,
+            launcher_of(settings),
         )
 
     async def __aenter__(self) -> Self:

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 BUILT_IN = "built in"
 _NUMBERS = ("processes_per_run", "journal_begin_bytes")
-KEYS = ("results", "store", "kernel", "bind", "cpus", "allow", "block", "commands", "readers", *_NUMBERS)
+KEYS = ("results", "store", "kernel", "bind", "cpus", "launcher", "allow", "block", "commands", "readers", *_NUMBERS)
 """The settings; each has a variable."""
 _PATHS = ("results", "kernel")
 _LISTS = ("allow", "block")
@@ -38,6 +38,7 @@ class Settings:
 
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
     newest of this user. `bind` is an endpoint for other machines, `cpus` is `auto`, `free` or a list of processors,
+    `launcher` the plugin that starts the processes of runs, None: that of the kernel, for this machine.
     `allow` names packages that import paths may lead into, `block` plugins or distributions that nobody may use,
     `commands` is `allow` or `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process
     whose journal is longer than `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0,
@@ -52,6 +53,7 @@ class Settings:
     plain: bool = False
     bind: str | None = None
     cpus: str = "auto"
+    launcher: str | None = None
     allow: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     commands: str = "allow"
@@ -150,6 +152,7 @@ def options(hidden: bool) -> list[click.Option]:
         option("--store", metavar="URI", help="store of the results [DIR/ganglion.db]"),
         option("--kernel", metavar="FILE", help="connection file of the kernel to talk to"),
         option("--cpus", metavar="LIST", help="auto, free, or processors that a run is kept on, as in 0,2 [auto]"),
+        option("--launcher", metavar="NAME", help="plugin that starts the processes of runs [local]"),
         option("-v", "--verbose", count=True, help="say more; twice: everything"),
         option("-q", "--quiet", is_flag=True, help="say what went wrong only"),
         option("--json", is_flag=True, help="print JSON"),

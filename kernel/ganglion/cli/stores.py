@@ -24,8 +24,13 @@ def default_uri(results: Path) -> str:
 
 
 def store_of(settings: Settings) -> str | None:
-    """Return the URI of the store that rows go to, None for `--store none`."""
-    return None if settings.store == "none" else settings.store or default_uri(settings.results)
+    """Return the URI of the store that rows go to, None for `--store none`; UsageError: no plugin opens such a one."""
+    if settings.store is None or settings.store == "none":
+        return None if settings.store else default_uri(settings.results)
+    from ganglion import registry  # late: reads the tables of all distributions
+
+    registry.find("store", _scheme(settings.store))
+    return settings.store
 
 
 def store_uri(settings: Settings) -> str:
@@ -40,11 +45,15 @@ def store_class(uri: str) -> type[Store]:
     """Return the plugin that opens a store: its name is the scheme of the URI."""
     from ganglion import registry  # late: reads the tables of all distributions
 
+    loaded: type[Store] = registry.load("store", _scheme(uri))
+    return loaded
+
+
+def _scheme(uri: str) -> str:
     scheme, colon, _ = uri.partition("://")
     if not colon:
         raise UsageError(f"expected a store URI such as sqlite:///results/{FILE}, found {without_password(uri)!r}")
-    loaded: type[Store] = registry.load("store", scheme)
-    return loaded
+    return scheme
 
 
 def open_reader(settings: Settings) -> StoreReader:

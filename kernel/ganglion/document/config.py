@@ -36,6 +36,7 @@ class Config(Form):
         description="`auto`: a worker is kept on one processor where that is measured to be faster; `free`: the system "
         "places all processes; or the processors that runs are kept on, as in `0`, `0,2` or `1-3`",
     )
+    launcher: Text = Field("local", description="plugin that starts the processes of runs")
     allow: Names = Field([], description="packages that import paths in documents may name")
     block: Names = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Literal["allow", "deny"] = Field("allow", description="whether documents may start programs")

@@ -67,6 +67,10 @@ if TYPE_CHECKING:
     from ganglion.sdk.information import bootstrap_mask as bootstrap_mask
     from ganglion.sdk.information import mask_columns as mask_columns
     from ganglion.sdk.information import resolve_flags as resolve_flags
+    from ganglion.sdk.launcher import Launched as Launched
+    from ganglion.sdk.launcher import Launcher as Launcher
+    from ganglion.sdk.launcher import LaunchSpec as LaunchSpec
+    from ganglion.sdk.launcher import LaunchWatch as LaunchWatch
     from ganglion.sdk.memory import Memory as Memory
     from ganglion.sdk.memory import MemoryShard as MemoryShard
     from ganglion.sdk.models import Models as Models
@@ -121,6 +125,7 @@ _HOMES = {
     "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
     "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "
     "SensorInformation Statistics Template bootstrap_mask mask_columns resolve_flags",
+    "ganglion.sdk.launcher": "LaunchSpec LaunchWatch Launched Launcher",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",

@@ -677,11 +677,11 @@ class Memory:
         if rows and (tags is None or all(row[0] in tags for row in rows)):  # what every objective asks for
             return MemoryShard(n, partial(_waiting, self._columns, rows))
         n = min(n, len(self))
-        if tags is not None:
-            places = self._places(tags)
-            return self._shard(places[len(places) - min(n, len(places)) :])
         self._flush()
-        return self._shard(slice(self._end - n, self._end))
+        if tags is None or tags.issuperset(self._tags):  # as nearly always, where there is one muscle
+            return self._shard(slice(self._end - n, self._end))
+        places = self._places(tags)
+        return self._shard(places[len(places) - min(n, len(places)) :])
 
     def sample(
         self,

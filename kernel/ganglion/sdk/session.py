@@ -15,6 +15,7 @@ from ganglion.errors import AuthorError
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information, mask_columns
+from ganglion.sdk.spaces import Space
 
 Array = NDArray[Any]
 
@@ -48,6 +49,9 @@ class Session:
         ticks: `[T]` int64, the tick of each decision's readings within its episode; -1 where it was not recorded.
         seed: What the environment's episode was seeded with; None where that is not known.
         policy_version: `[T]` int64, by which update each action was chosen; None where it was not recorded.
+        policy: `[T]` texts, where the model came from by which each action was chosen; None where it was not recorded.
+        reward_spaces: The spaces of the columns of `rewards`; empty where they are not known.
+        phase_name: The name of its phase; empty where it is not known.
     """
 
     run: str
@@ -70,6 +74,9 @@ class Session:
     ticks: Array = field(repr=False)
     seed: int | None = None
     policy_version: Array | None = field(default=None, repr=False)
+    policy: Sequence[str] | None = field(default=None, repr=False)
+    reward_spaces: Sequence[Space] = field(default=(), repr=False)
+    phase_name: str = ""
 
     def __post_init__(self) -> None:
         steps = len(self)

@@ -30,7 +30,7 @@ from ganglion.errors import LaunchError, StoreError, UsageError
 from ganglion.limits import LEAVE_KILL_S, MODEL_INDEX_BYTES
 from ganglion.run.plan import Plan, Process
 from ganglion.supervisor.connection import CONNECTION, REMOTE, places, read_connection
-from ganglion.supervisor.linux import User, open_ways, proc, user_of
+from ganglion.supervisor.launch.system import User, open_ways, proc, user_of
 from ganglion.supervisor.output import without_password
 from ganglion.synced import write_synced
 from ganglion.wire.messages import PROTOCOL_VERSION
@@ -217,7 +217,12 @@ def _flat(tree: Mapping[str, Any]) -> dict[str, str]:
 
 def _versions() -> dict[str, str]:
     """Return the versions of packages that a result may depend on: our dependencies, and all with plugins."""
-    found = {e.distribution: e.version for group in registry.GROUPS for e in registry.entries(group)}
+    found = {
+        e.distribution: e.version
+        for group in registry.GROUPS
+        for e in registry.entries(group)
+        if e.distribution != registry.KERNEL
+    }
     for name in _KERNEL_PACKAGES:
         found[name] = importlib.metadata.version(name)
     return dict(sorted(found.items()))

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from ganglion.limits import LOG_FILE_BYTES, LOG_FILES, LOG_LINE_BYTES, OUTPUT_BYTES_PER_S, OUTPUT_LINES_KEPT
 
-_CHUNK_BYTES = 64 * 1024
-_CHUNKS_MAX = 16  # in one go; then the loop has other things to do
 _STACK = re.compile(r"(Current t|T)hread 0x[0-9a-f]+.*\(most recent call first\):")
 _HOOKS = '/ganglion/peer/hooks.py"'  # the frame that called an author's hook; those below it say nothing of it
 
@@ -31,87 +29,63 @@ def without_password(text: str) -> str:
 
 
 class Output:
-    """Read the output of one process: `fd` is the read end of its pipe, `path` the file that keeps it (or None).
+    """Take the output of one process and keep it in the file `path` (None: nowhere); `lines` are the last ones.
 
     A full file becomes `<path>.1`, that one `<path>.2`; there are LOG_FILES of them. What comes faster than
-    OUTPUT_BYTES_PER_S, or in lines longer than LOG_LINE_BYTES, is not kept; the file says how much that was.
-
-    Where a process that hung was ended, its stacks come with the innermost frame first. The last lines then leave out
-    what lies below an author's hook, which would push the hook itself out.
+    OUTPUT_BYTES_PER_S, or in lines longer than LOG_LINE_BYTES, is not kept; the file says how much that was. Where a
+    process that hung was ended, its stacks come with the innermost frame first: the last lines leave out what lies
+    below an author's hook, which would push the hook itself out.
     """
 
-    def __init__(self, fd: int, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.fd = fd
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.lines: deque[str] = deque(maxlen=OUTPUT_LINES_KEPT)
         self.dropped_bytes = 0
-        self.ended = False
+        self._told_bytes = 0  # of what was dropped
         self._rest = b""
         self._stack = self._below = False  # whether a line is of a stack, and below the hook
-        self._room_bytes = LOG_FILE_BYTES
-        self._told_bytes = 0  # of what was dropped
         self._clock = clock
-        self._credit_bytes = float(OUTPUT_BYTES_PER_S)
-        self._credit_s = clock()
+        self._credit_bytes, self._credit_s = float(OUTPUT_BYTES_PER_S), clock()
         self._path = path
         self._file: int | None = None
-        os.set_blocking(fd, False)
+        self._room_bytes = LOG_FILE_BYTES
 
-    def read(self, chunks: int = _CHUNKS_MAX) -> None:
-        """Take what is there, without waiting; `ended` says that there will be no more."""
-        for _ in range(chunks):
-            if self.ended:
-                return
-            try:
-                data = os.read(self.fd, _CHUNK_BYTES)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self.ended = True
-                return
-            self._feed(data)
+    def feed(self, data: bytes) -> None:
+        """Take what was printed; the rest of a line may follow."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LOG_LINE_BYTES:
+            lines.append(self._rest)
+            self._rest = b""
+        for line in lines:
+            self._line(line)
 
     def quoted(self) -> str:
         """Return the last lines as they follow a sentence: each on a line of its own, indented."""
         return "".join(f"\n    {line}" for line in self.lines)
 
     def close(self) -> None:
-        """Take what is left, end the last line, close pipe and file."""
-        if self.fd < 0:
-            return
-        self.read()
+        """End the last line, close the file."""
         if self._rest:
-            self._line(self._rest)
-            self._rest = b""
+            self.feed(b"\n")
         self._tell_dropped()
-        os.close(self.fd)
-        self.fd = -1
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def _feed(self, data: bytes) -> None:
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        for line in lines:
-            self._line(line)
-        if len(self._rest) > LOG_LINE_BYTES:
-            self._line(self._rest)
-            self._rest = b""
-
     def _line(self, line: bytes) -> None:
         cut = line[:LOG_LINE_BYTES]
-        self.dropped_bytes += len(line) - len(cut)
         text = printable(cut.decode(errors="replace").rstrip("\r"))
         if not self._leaves_out(text):
             self.lines.append(text)
         data = text.encode() + b"\n"
-        if not self._may_come(len(data)):
-            self.dropped_bytes += len(data)
+        now_s = self._clock()
+        earned_bytes = (now_s - self._credit_s) * OUTPUT_BYTES_PER_S
+        self._credit_bytes, self._credit_s = min(self._credit_bytes + earned_bytes, float(OUTPUT_BYTES_PER_S)), now_s
+        if len(data) > self._credit_bytes:
+            self.dropped_bytes += len(line) - len(cut) + len(data)
             return
-        if self.dropped_bytes > self._told_bytes + len(line) - len(cut):
-            self._tell_dropped()
+        self._credit_bytes -= len(data)
+        self._tell_dropped()
+        self.dropped_bytes += len(line) - len(cut)
         self._write(data)
 
     def _leaves_out(self, text: str) -> bool:
@@ -123,21 +97,9 @@ class Output:
         self._below = left_out or (self._stack and _HOOKS in text)
         return left_out
 
-    def _may_come(self, size: int) -> bool:
-        """Take from what may come in a second; a second's worth may come at once."""
-        now_s = self._clock()
-        self._credit_bytes += (now_s - self._credit_s) * OUTPUT_BYTES_PER_S
-        self._credit_bytes = min(self._credit_bytes, float(OUTPUT_BYTES_PER_S))
-        self._credit_s = now_s
-        if size > self._credit_bytes:
-            return False
-        self._credit_bytes -= size
-        return True
-
     def _tell_dropped(self) -> None:
-        missing = self.dropped_bytes - self._told_bytes
+        missing, self._told_bytes = self.dropped_bytes - self._told_bytes, self.dropped_bytes
         if missing:
-            self._told_bytes = self.dropped_bytes
             self._write(f"... {missing} bytes were not kept\n".encode())
 
     def _write(self, data: bytes) -> None:

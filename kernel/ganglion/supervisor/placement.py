@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import os
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ganglion import limits
 from ganglion.supervisor.event import PHASE_PLACED
-from ganglion.supervisor.linux import children_of, proc
 from ganglion.wire.name import Role
 
 if TYPE_CHECKING:
+    from ganglion.supervisor.launch.process import Process
     from ganglion.supervisor.runs import Member, Run
     from ganglion.supervisor.supervisor import Supervisor
     from ganglion.wire.messages import RunEvent
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 AUTO, FREE = "auto", "free"
 """Words of the setting `cpus`; anything else is a list of processors, on which the supervisor itself is kept."""
 _TOGETHER = (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE)  # of one worker: they take turns
-_PASSES_MAX = 4  # over the threads of a family, which may start others meanwhile
 _LOOK_SHARE = 0.02  # of the supervisor's time, for looking again
 
 
@@ -94,99 +91,23 @@ class Comparison:
         self.kept = not self.kept
 
 
-def assign(workers: Mapping[int, int | None], processors: Iterable[int], taken: Iterable[int]) -> dict[int, int]:
-    """Return a processor for each worker: one with the fewest others, and among these where the worker ran last."""
+def assign(workers: Iterable[int], processors: Iterable[int], taken: Iterable[int]) -> dict[int, int]:
+    """Return a processor for each worker: one with the fewest others."""
     others, found = Counter(taken), {}
-    for worker, last in sorted(workers.items()):
-        found[worker] = min(processors, key=lambda one: (others[one], one != last, one))
+    for worker in sorted(workers):
+        found[worker] = min(processors, key=lambda one: (others[one], one))
         others[found[worker]] += 1
     return found
 
 
-class Family:
-    """Keep processes, with their threads and descendants, on one processor, or give them back.
-
-    `at` is the processor on which they are kept, None if they are free. Left alone are processes of other users and
-    threads whose affinity is neither that which they inherited nor ours: their author has set it.
-    """
-
-    def __init__(self, inherited: Collection[int]) -> None:
-        self.at: int | None = None
-        self._inherited = frozenset(inherited)
-        self._theirs: set[int] = set()  # threads that their author has placed
-        self._known: set[int] = set()  # processes that were kept: one may lose its parent, and be found no more
-
-    def place(self, pids: Iterable[int], processor: int | None) -> None:
-        """Keep the families of processes on a processor, also what they have started since; None gives them back."""
-        if processor is None and self.at is None:
-            return
-        roots = set(pids)
-        if self.at is None:
-            self._known.clear()
-            self._theirs = {thread for thread in self._threads(roots) if _affinity(thread) != self._inherited}
-        to = self._inherited if processor is None else frozenset({processor})
-        ours = {self._inherited, to} | ({frozenset({self.at})} if self.at is not None else set())
-        self.at = processor
-        if processor is None:
-            roots |= self._known
-        for _ in range(_PASSES_MAX):  # a thread that is started meanwhile may have inherited what was
-            if not [thread for thread in self._threads(roots) if self._move(thread, ours, to)]:
-                break
-
-    def _move(self, thread: int, ours: Collection[frozenset[int]], to: frozenset[int]) -> bool:
-        """Move a thread; say whether it was elsewhere."""
-        now = _affinity(thread)
-        if thread in self._theirs or now == to:
-            return False
-        if now not in ours:
-            self._theirs.add(thread)
-            return False
-        with contextlib.suppress(OSError):  # it has just ended, or the system does not let us
-            os.sched_setaffinity(thread, to)
-            return True
-        return False
-
-    def _threads(self, roots: Iterable[int]) -> Iterator[int]:
-        """Yield the threads of processes of this user and of their descendants, none of one that its author placed."""
-        left, seen = list(roots), set[int]()
-        while left:
-            pid = left.pop()
-            if pid in seen or pid in self._theirs:
-                continue
-            seen.add(pid)
-            if proc(f"{pid}/status").partition("\nUid:")[2].split()[1:2] != [str(os.geteuid())]:
-                continue  # it may have become another user after it was started
-            try:
-                threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names of threads, not paths
-            except OSError:
-                continue  # it has just ended
-            self._known.add(pid)
-            yield from map(int, threads)
-            left += children_of(pid)
-
-
-def _affinity(thread: int) -> frozenset[int]:
-    """Return the processors on which a thread may run; none for one that has ended."""
-    try:
-        return frozenset(os.sched_getaffinity(thread))
-    except OSError:
-        return frozenset()
-
-
-def _processor(pid: int) -> int | None:
-    """Return the processor on which a process ran last."""
-    fields = proc(f"{pid}/stat").rpartition(")")[2].split()
-    return int(fields[36]) if len(fields) > 36 else None
-
-
 @dataclass(slots=True)
 class _Placed:
-    """Hold how the workers of a run are placed in its present phase; `families` has the broker's under None."""
+    """Hold how the workers of a run are placed in its present phase, and the processes that are kept."""
 
     phase: int
     comparison: Comparison
     processors: dict[int, int]
-    families: dict[int | None, Family]
+    kept: set[Process] = field(default_factory=set)
 
 
 class Placer:
@@ -195,13 +116,13 @@ class Placer:
     def __init__(self, supervisor: Supervisor, cpus: str) -> None:
         self._supervisor = supervisor
         self._cpus = cpus
-        self._processors = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
+        self._processors = supervisor.launcher.processors if cpus == AUTO else frozenset[int]()
         self._runs: dict[str, _Placed] = {}
         self._looking: asyncio.TimerHandle | None = None
 
     def told(self, run: Run, peer: str, news: RunEvent) -> None:
         """Take in that a controller tells how many steps it has made."""
-        if self._cpus != AUTO or len(self._processors) < 2 or run.over.is_set():
+        if len(self._processors) < 2 or run.over.is_set():
             return
         member, taken = run.members.get(peer), news.fields.get("taken")
         if member is None or not _measured(member) or type(taken) is not int or news.fields.get("phase") != run.phase:
@@ -215,8 +136,8 @@ class Placer:
     def end(self, run: Run) -> None:
         """Give back all processes of a run, and the broker."""
         placed = self._runs.pop(run.id, None)
-        for family in placed.families.values() if placed is not None else ():
-            family.place([], None)
+        if placed is not None:
+            self._keep_all(placed, {})
 
     def of(self, run: Run, member: Member) -> str:
         """Return in words where the process of a member may run; empty for one that somebody else has started."""
@@ -233,17 +154,15 @@ class Placer:
     # -- one run ------------------------------------------------------------------------------------------------------
     def _begin(self, run: Run) -> _Placed:
         """Begin to measure a phase, with the placement in which the one before has ended: short ones lose nothing."""
-        controllers = {m.place.worker or 0: m.process for m in run.members.values() if _measured(m)}
+        workers = {m.place.worker or 0 for m in run.members.values() if _measured(m)}
         placed = self._runs.get(run.id)
-        if placed is not None and placed.processors.keys() == controllers.keys():
-            placed.phase, placed.comparison = run.phase, Comparison(controllers, placed.comparison.kept)
+        if placed is not None and placed.processors.keys() == workers:
+            placed.phase, placed.comparison = run.phase, Comparison(workers, placed.comparison.kept)
         else:
             self.end(run)
             taken = [one for other in self._runs.values() for one in other.processors.values()]
-            last = {worker: None if one is None else _processor(one.pid) for worker, one in controllers.items()}
-            processors = assign(last, self._processors, taken)
-            families = {worker: Family(self._processors) for worker in (*controllers, None)}
-            placed = self._runs[run.id] = _Placed(run.phase, Comparison(controllers), processors, families)
+            processors = assign(workers, self._processors, taken)
+            placed = self._runs[run.id] = _Placed(run.phase, Comparison(workers), processors)
         self._place(run, placed)
         if self._looking is None:
             self._looking = asyncio.get_running_loop().call_later(limits.PLACEMENT_LOOK_S, self._look)
@@ -264,14 +183,20 @@ class Placer:
 
     def _keep(self, run: Run, placed: _Placed) -> None:
         """Place all processes of the workers, also those that are new; with one worker of one run the broker, too."""
-        for worker, processor in placed.processors.items():
-            members = [m for m in run.members.values() if _together(run, m) and (m.place.worker or 0) == worker]
-            pids = [m.process.pid for m in members if m.process is not None and not m.child.gone]
-            placed.families[worker].place(pids, processor if placed.comparison.kept else None)
+        wanted: dict[Process, int] = {}
+        for member in run.members.values() if placed.comparison.kept else ():
+            if member.process is not None and _together(run, member):
+                wanted[member.process] = placed.processors.get(member.place.worker or 0, 0)
         broker = self._supervisor.broker
-        alone = placed.comparison.kept and len(placed.processors) == len(self._open()) == 1
-        pids = [broker.pid] if broker is not None and not broker.ended.is_set() else []
-        placed.families[None].place(pids, next(iter(placed.processors.values())) if alone else None)
+        if wanted and broker is not None and len(placed.processors) == len(self._open()) == 1:
+            wanted[broker] = next(iter(placed.processors.values()))
+        self._keep_all(placed, wanted)
+
+    def _keep_all(self, placed: _Placed, wanted: Mapping[Process, int]) -> None:
+        for process in {*placed.kept, *wanted}:
+            if process.launched is not None and not process.ended.is_set():
+                process.launched.keep(wanted.get(process))
+        placed.kept = set(wanted)
 
     def _open(self) -> list[Run]:
         return [run for run in self._supervisor.runs.values() if run.outcome is None and not run.queued]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import signal
 import time
 from dataclasses import replace
@@ -12,22 +10,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import GanglionError, RemoteProtocolError
-from ganglion.limits import (
-    BEAT_AFTER_SILENCE_S,
-    BEAT_ANSWER_S,
-    DEADLINES_S,
-    EXIT_DIFFERS,
-    LEAVE_ASK_S,
-    RECONNECT_S,
-    RETRY_S,
-)
+from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, DEADLINES_S, LEAVE_ASK_S, RECONNECT_S, RETRY_S
 from ganglion.run.loss import awaited, mended
 from ganglion.run.plan import FAIL
 from ganglion.supervisor import event
-from ganglion.supervisor.checkpoints import journal_age_s, journal_place, journal_position, rewind
-from ganglion.supervisor.child import State, refuses_to_start
-from ganglion.supervisor.launcher import within
-from ganglion.supervisor.linux import children_of, liveness, stopped
+from ganglion.supervisor.launch.process import within
+from ganglion.supervisor.launch.system import liveness
+from ganglion.supervisor.life import Death, State, Verdict
+from ganglion.supervisor.resume import journal_age_s, journal_place, journal_position, rewind
 from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import Admit, Done, Failure, Incident, Lost, Overdue, Withdraw
 from ganglion.wire.name import KERNEL, Role, topic
@@ -124,59 +114,57 @@ class Restarter:
 
     # -- a process has ended ------------------------------------------------------------------------------------------
     def ended(self, member: Member, late: bool = False) -> None:
-        """Judge a process that has ended: wanted, to be replaced, or a loss that ends its run.
-
-        It is `late` when the broker has had time to report the end of its connection.
-        """
+        """Do what the end of a process means; it is `late` when the broker has had time to report its connection."""
         run = self._supervisor.runs.get(member.run)
         if run is None:
             return
         over = run.over.is_set()
         if member.dismissed and not over and member.journal is not None:
             member.journal.unlink(missing_ok=True)  # the next process of this name has another history
-        if not member.child.lost or (over and member.child.code == 0):
-            return
-        if self._recoverable(run, member):
-            if _may_be_innocent(member) and not (member.off.is_set() or late):
-                member.lost_s = time.monotonic()  # a phase that begins meanwhile leaves the successor to us
-                self._supervisor.spawn(self._wait_notice(member))
-            else:
-                self._replace(run, member)
-            return
-        if member.dismissed and not over:  # no process waits for it any more
+        verdict = self._judge(run, member)
+        innocent = verdict is Verdict.RESTART and _may_be_innocent(member)
+        if innocent and not (member.off.is_set() or late):
+            member.lost_s = time.monotonic()  # a phase that begins meanwhile leaves the successor to us
+            self._supervisor.spawn(self._wait_notice(member))
+        elif verdict in (Verdict.RESTART, Verdict.REWIND):
+            self._replace(run, member, verdict)
+        elif verdict is Verdict.NOTE:  # no process waits for it any more
             self._tell_lost(run, member)
             self._report(run, member, "lost", f"{member.end_text} when it had been asked to leave")
-            return
-        self._lose(run, member)
-        if over:
-            return
-        text = f"{member.label} {member.end_text}{_reason_given(member)}"
-        if not run.begun or not member.here.is_set() or member.place.role in (Role.GOVERNOR, Role.STORE):
-            run.fail(text, peer=member.name)  # the governor has not met it, or is in no state to end the run
-        else:  # the governor knows where the run stood, and ends it by name; it may be too slow
-            asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
+        elif verdict is Verdict.LOST:
+            self._lose(run, member)
+            text = f"{member.label} {member.end_text}{_reason_given(member)}"
+            if over:
+                return
+            if not run.begun or not member.here.is_set() or member.place.role in (Role.GOVERNOR, Role.STORE):
+                run.fail(text, peer=member.name)  # the governor has not met it, or is in no state to end the run
+            else:  # the governor knows where the run stood, and ends it by name; it may be too slow
+                asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
+
+    def _judge(self, run: Run, member: Member) -> Verdict:
+        return Death(
+            member.child.lost,
+            member.child.code,
+            run.over.is_set(),
+            member.dismissed,
+            run.members.get(member.name) is member,
+            mended(run.plan.phases[run.phase], member.place),
+            member.here.is_set(),
+            member.incarnation,
+            member.place.program is None,
+            self._supervisor.disturbed_since(member.since_s),
+        ).judge()
 
     async def _wait_notice(self, member: Member) -> None:
         """Wait for the broker's word on the connection of a process that has ended; there may be no broker."""
         await within(member.off, NOTICE_S)
         self.ended(member, late=True)
 
-    def _recoverable(self, run: Run, member: Member) -> bool:
-        """Say whether a successor of a member is to be started."""
-        if run.over.is_set() or member.dismissed or run.members.get(member.name) is not member:
-            return False
-        if not mended(run.plan.phases[run.phase], member.place):
-            return False
-        first = not member.here.is_set() and member.incarnation == 1
-        refused = first and refuses_to_start(member.child.code, member.place.program is None)
-        return not refused or self._supervisor.disturbed_since(member.since_s)
-
-    def _replace(self, run: Run, member: Member) -> None:
+    def _replace(self, run: Run, member: Member, verdict: Verdict) -> None:
         """Start the successor of a member after a while, unless it died too often or its results differ."""
-        now_s, child = time.monotonic(), member.child
+        now_s = member.lost_s = time.monotonic()
         run.recent_losses.append(f"{datetime.now(UTC):%H:%M:%S} {member.label} {member.end_text}")
-        member.lost_s = now_s
-        if child.code == EXIT_DIFFERS and member.incarnation > 1:
+        if verdict is Verdict.REWIND:
             self._lose(run, member)
             reason = _reason_given(member) or ": it does not do the same again"
             self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
@@ -184,7 +172,7 @@ class Restarter:
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
         # A process that is killed from outside while it is idle does not count as poison, wherever it stands.
         innocent = not member.returns or (member.off.is_set() and member.idle and _may_be_innocent(member))
-        place = (journal_place(member.journal), child.way)
+        place = (journal_place(member.journal), member.child.way)
         times = 0 if innocent else run.restarts.died(member.name, place)
         if times >= recovery.restarts_poison:
             self._supervisor.spawn(self._poison(run, member, times))
@@ -246,10 +234,8 @@ class Restarter:
 
     async def _poison(self, run: Run, member: Member, times: int) -> None:
         found = await asyncio.to_thread(journal_position, member.journal, 1 << 40)
-        where = f" ({found})" if found else ""
-        died = f"died {times} times by {member.child.way} at the same place"
-        text = f"poison: {member.label} {died}{where}{_reason_given(member)}"
-        self._give_up(run, member, "poison", text, found)
+        died = f"died {times} times by {member.child.way} at the same place" + (f" ({found})" if found else "")
+        self._give_up(run, member, "poison", f"poison: {member.label} {died}{_reason_given(member)}", found)
 
     def _give_up(self, run: Run, member: Member, kind: str, text: str, position: str | None = None) -> None:
         """End a run because a member of it is not replaced."""
@@ -271,7 +257,7 @@ class Restarter:
             raise RemoteProtocolError(f"expected a participant of your run, found {overdue.peer[:80]!r}")
         if not mended(run.plan.phases[run.phase], member.place):
             raise RemoteProtocolError(f"{member.label} is not started again")
-        if member.child.state is State.RUNNING and member.here.is_set() and self._supervisor.watchdog.kills:
+        if member.child.state is State.RUNNING and member.here.is_set() and liveness():
             member.kill_hung(f"it did not answer {overdue.call[:80]} within {overdue.waited_s:.1f} s")
         return Done()
 
@@ -304,22 +290,20 @@ class Restarter:
             self._supervisor.spawn(self._tell_governor(run))
 
     async def _tell_governor(self, run: Run) -> None:
+        bus = self._supervisor.bus
         while run.incidents and not run.over.is_set():
-            if run.begun and await self._told(run, run.incidents[0]):
+            incident, told = run.incidents[0], run.begun
+            try:
+                if told:
+                    await bus.ask(run.governor.name, "governor.incident", incident)
+                if told and incident.failure is not None:  # the governor knows why: nobody needs to wait any more
+                    await bus.ask(KERNEL, "kernel.withdraw", Withdraw([f"{run.id}/{incident.name}"]))
+            except GanglionError:
+                told = not bus.closed
+            if told:
                 run.incidents.popleft()
             else:
                 await asyncio.sleep(RETRY_S["broker"])
-
-    async def _told(self, run: Run, incident: Incident) -> bool:
-        """Tell the governor; False if there is no broker, and another one is to be waited for."""
-        bus = self._supervisor.bus
-        try:
-            await bus.ask(run.governor.name, "governor.incident", incident)
-            if incident.failure is not None:  # the governor knows why: no process needs to wait any more
-                await bus.ask(KERNEL, "kernel.withdraw", Withdraw([f"{run.id}/{incident.name}"]))
-        except GanglionError:
-            return not bus.closed
-        return True
 
 
 def _outlives_broker(run: Run) -> bool:
@@ -341,19 +325,16 @@ def _reason_given(member: Member) -> str:
 
 
 _LOOK_S = 0.5
-_STOPPED_S = 0.9  # two looks apart: a debugger or a shell stops a process for a moment, too
 _LATE_S = 0.5  # a supervisor that wakes so late has slept itself, and blames no process
 
 
 class Watchdog:
-    """Look after processes between events; with `GANGLION_LIVENESS=off` none is killed, as a debugger needs it."""
+    """Look after runs and their broker between events; with `GANGLION_LIVENESS=off` nothing is killed."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._task: asyncio.Task[None] | None = None
-        self._stopped_s: dict[int, float] = {}
-        self._strangers: set[int] = set()
-        self.kills = liveness()
+        self._kills = liveness()
 
     def start(self) -> None:
         """Begin to look."""
@@ -372,9 +353,7 @@ class Watchdog:
             await asyncio.sleep(max(0.0, due_s - loop.time()))
             now_s = loop.time()
             if now_s - due_s > _LATE_S:
-                self._stopped_s.clear()
-                self._supervisor.bus.heard_s = now_s
-                due_s = now_s
+                self._supervisor.bus.heard_s = due_s = now_s
             self.look(now_s)
 
     def look(self, now_s: float) -> None:
@@ -386,44 +365,15 @@ class Watchdog:
             for member, length_s in run.waits_due(now_s):
                 supervisor.tell_wait(run, member, length_s)
             for member in run.members.values():
-                if member.process is None or member.child.gone:
-                    continue
-                why = self._stopped(member.process.pid, now_s)
-                if why:
-                    member.kill_lost(why)
-                elif self.kills and member.due_s is not None and now_s > member.due_s:
+                if self._kills and member.due_s is not None and now_s > member.due_s and not member.child.gone:
                     if not member.here.is_set():
                         member.kill_hung("it did not come back in time")
                     member.due_s = None  # its own successor has as long again
-        self._look_at_broker(now_s)
-        self._reap()
-
-    def _stopped(self, pid: int, now_s: float) -> str:
-        """Return why a process is to be killed, if it has been stopped for too long."""
-        if not self.kills or not stopped(pid):
-            self._stopped_s.pop(pid, None)
-            return ""
-        since_s = self._stopped_s.setdefault(pid, now_s)
-        return f"it was stopped for {now_s - since_s:.1f} s" if now_s - since_s > _STOPPED_S else ""
-
-    def _look_at_broker(self, now_s: float) -> None:
-        broker, bus = self._supervisor.broker, self._supervisor.bus
+        broker, bus = supervisor.broker, supervisor.bus
         if broker is None or broker.ended.is_set():
             return
-        why = self._stopped(broker.pid, now_s)
         silent_s = now_s - bus.heard_s
-        if self.kills and silent_s > BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S:
-            why = why or f"it was silent for {silent_s:.1f} s"
+        if self._kills and silent_s > BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S:
+            broker.kill(f"it was silent for {silent_s:.1f} s")
         elif silent_s > _LOOK_S / 2:
             bus.beat()
-        if why:
-            broker.why = why
-            broker.signal(signal.SIGKILL)
-
-    def _reap(self) -> None:
-        """Reap adopted processes that have ended; a new one may be a participant that is not known yet."""
-        strangers = set(children_of(os.getpid())) - self._supervisor.known
-        for pid in strangers & self._strangers:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        self._strangers = strangers

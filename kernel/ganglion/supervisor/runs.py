@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
@@ -22,7 +22,7 @@ from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.child import Child, Effect, Event, Restarts, State
+from ganglion.sdk.launcher import Launcher, LaunchSpec
 from ganglion.supervisor.connection import Connection, write_private
 from ganglion.supervisor.event import (
     EPISODE_ENDED,
@@ -35,15 +35,17 @@ from ganglion.supervisor.event import (
     WARNING,
 )
 from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
-from ganglion.supervisor.launcher import CREDENTIALS, Launcher, Process
-from ganglion.supervisor.linux import PRIVATE, User, users_of
+from ganglion.supervisor.launch.local import CREDENTIALS
+from ganglion.supervisor.launch.process import Process
+from ganglion.supervisor.launch.system import PRIVATE, User, users_of
+from ganglion.supervisor.life import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.output import printable
 from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
 
 if TYPE_CHECKING:
-    from ganglion.supervisor.checkpoints import Checkpointer, RecoveryPlan
+    from ganglion.supervisor.resume import Checkpointer, RecoveryPlan
 
 _DUMP_S = 0.2  # for the stacks
 
@@ -121,8 +123,8 @@ class Member:
                 self._ask(self)
             self.gone.set()
             return
-        if self.process is not None:
-            self.process.look()  # a process that has ended before we ask has not ended because of it
+        if self.process is not None and self.process.launched is not None:
+            self.process.launched.look()  # a process that has ended before we ask has not ended because of it
         if self.child.gone:
             return
         if self.joined or self.child.state is not State.RUNNING:
@@ -136,22 +138,15 @@ class Member:
         if not self.place.attached:
             self.receive(event)
 
-    def kill_lost(self, why: str) -> None:
-        """Kill a process that was not asked to leave; its end counts as a loss, for the reason `why`."""
-        self.child.why = why
-        if self.process is not None:
-            self.process.signal(signal.SIGKILL)
-
     def kill_hung(self, why: str) -> None:
-        """Have a process that hangs print the stacks of its threads (SIGABRT), then kill it as `kill_lost` does."""
-        self.child.why = why
+        """Have a process that hangs print the stacks of its threads (SIGABRT), then kill it: a loss, for a reason."""
         if self.process is not None:
-            self.process.signal(signal.SIGABRT)
-            self._loop.call_later(_DUMP_S, self.kill_lost, why)
+            self.process.kill(why, signal.SIGABRT)
+            self._loop.call_later(_DUMP_S, self.process.kill, why)
 
-    def receive(self, event: Event, code: int | None = None, patience_s: float | None = None) -> None:
+    def receive(self, event: Event, code: int | None = None, patience_s: float | None = None, why: str = "") -> None:
         """Take in what has happened to its process, or is wanted of it, and do what follows from that."""
-        self._carry_out(self.child.receive(event, self._loop.time(), code, patience_s))
+        self._carry_out(self.child.receive(event, self._loop.time(), code, patience_s, why))
 
     def _carry_out(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
@@ -208,47 +203,60 @@ _STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Hold what processes are started with: ways to the broker, private folder, results, allowed packages."""
+    """Hold what processes are started with: ways to the broker, private folder, results, allowed packages, launchers.
+
+    Governor and store write into the folder of the run, and are started by `local`; all others by `launcher`.
+    """
 
     connection: Connection
     folder: Path
     results: Path
-    allow: Sequence[str] = ()
+    allow: Sequence[str]
+    local: Launcher
+    launcher: Launcher
+
+    def launcher_of(self, place: Place) -> Launcher:
+        """Return what starts the process of a place."""
+        return self.local if place.role in _STORED else self.launcher
 
 
-async def start(launcher: Launcher, home: Home, run: Run, member: Member) -> None:
+async def start(home: Home, run: Run, member: Member) -> None:
     """Start the process of a member; if that cannot be done the member holds the reason."""
     if run.over.is_set():
         return  # it ended while this one was being announced
+
+    def exited(process: Process) -> None:
+        member.receive(Event.EXITED, code=process.code, why=process.why)
+
     member.receive(Event.START)
-    log = run.folder.logs / f"{log_name(member.place)}.out"
-    program = member.place.program
+    process = Process(member.label, run.folder.logs / f"{log_name(member.place)}.out", exited)
     try:
-
-        def exited(process: Process) -> None:
-            member.receive(Event.EXITED, code=process.code)
-
-        user = run.folder.give(member.place)
-        variables = variables_of(home, run, member)
-        if program is not None:
-            argv = argv_of(home, run, member, variables, user)
-            cwd = Path(run.plan.folder or ".", program.cwd or "")
-            variables = {**variables, **program.variables}
-            member.process = launcher.execute(member.label, argv, variables, exited, log, cwd, user)
-        else:
-            name = log_name(member.place)
-            member.process = await launcher.fork(name, variables, exited, log=log, user=user)
+        spec = spec_of(home, run, member)
+        member.process = await process.start(home.launcher_of(member.place), spec)
     except (LaunchError, OSError) as error:
-        member.child.why = str(error)
-        member.receive(Event.FAILED)
+        member.receive(Event.FAILED, why=str(error))
         return
     member.receive(Event.STARTED)
+
+
+def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
+    """Return what a launcher is to start for a member; files that it needs are made, and given to its user."""
+    place, program = member.place, member.place.program
+    user = run.folder.give(place)
+    variables = variables_of(home, run, member)
+    more: dict[str, Any] = {"role": place.role.value, "worker": place.worker, "user": place.run_as, "mask": run.mask}
+    if program is None:
+        return LaunchSpec(log_name(place), variables, **more)
+    argv = argv_of(home, run, member, variables, user)
+    cwd = str(Path(run.plan.folder or ".", program.cwd or ""))
+    return LaunchSpec(member.label, {**variables, **program.variables}, argv, cwd=cwd, **more)
 
 
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     """Return the variables of a process; a program that speaks for itself gets no more than it needs."""
     foreign = member.place.program is not None
-    outside = foreign or member.place.run_as is not None  # it may not open our socket file
+    # It may not open our socket file, or cannot.
+    outside = foreign or member.place.run_as is not None or not home.launcher_of(member.place).shares_files
     variables = {
         "GANGLION_ENDPOINT": (home.connection.tcp or "") if outside else home.connection.endpoint,
         "GANGLION_NAME": member.name,
@@ -419,7 +427,8 @@ class Run:
 
     def process_table(self) -> ProcessTable:
         """Return the process table, with all incarnations that were given out, and how the run has ended."""
-        pids = {name: member.process.pid for name, member in self.members.items() if member.process}
+        here = {name: m.process for name, m in self.members.items() if m.process is not None and not m.process.host}
+        pids = {name: process.pid for name, process in here.items()}
         found = {name: incarnation_of(number, pids.get(name)) for name, number in self.incarnations.items()}
         begun = self.begun or (self.recovery is not None and self.recovery.cut is None and not self.rewound)
         stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # not taken back yet
@@ -594,6 +603,18 @@ def _quoted(words: Sequence[str]) -> list[str]:
         f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:",
         *(_INDENT + w for w in words),
     ]
+
+
+def check_launcher(plan: Plan, launcher: Launcher) -> None:
+    """Raise UsageError, before anything is started, for what a plan needs and a launcher has not."""
+    name = type(launcher).__name__
+    if recovers(plan) and not launcher.shares_files:
+        raise UsageError(
+            f"launcher {name}: its processes do not see the folder of the run, and keep no journals to recover from: "
+            "expected `recovery: {on_loss: fail}` everywhere"
+        )
+    if users_of(plan) and not launcher.changes_users:
+        raise UsageError(f"launcher {name}: it starts no processes as another user: run_as cannot be kept")
 
 
 def check_plan(run: str, plan: Plan, store: str | None) -> None:

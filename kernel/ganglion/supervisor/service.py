@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ganglion import registry
 from ganglion.document import load_document
 from ganglion.errors import DocumentError, GanglionError, UsageError
-from ganglion.supervisor.bus import Handler
 from ganglion.supervisor.folder import reserve
-from ganglion.supervisor.linux import usage
+from ganglion.supervisor.hub import Handler
 from ganglion.supervisor.runs import Member, Run
 from ganglion.wire.messages import Done, FlowSignal, Nothing, RunRequest, Runs, RunSignal, Signalled, Submit, Submitted
 from ganglion.wire.name import KERNEL, Role
@@ -70,8 +69,8 @@ class Service:
         ]
         broker = supervisor.broker
         if broker is not None:
-            cpu_s, memory = usage(broker.pid)
-            row = {"run": "", "name": "broker", "role": "broker", "pid": broker.pid, "state": "running"}
+            cpu_s, memory = broker.usage()
+            row = {"run": "", "name": "broker", "role": "broker", "pid": broker.pid, "host": "", "state": "running"}
             rows.insert(0, {**row, "cpu_s": round(cpu_s, 2), "memory_bytes": memory})
         return Runs(rows)
 
@@ -228,8 +227,8 @@ def _state(run: Run, member: Member) -> str:
 
 
 def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placement: str) -> dict[str, Any]:
-    pid = member.process.pid if member.process is not None and not member.child.gone else None
-    cpu_s, memory = usage(pid) if pid is not None else (0.0, 0)
+    process = None if member.child.gone else member.process
+    cpu_s, memory = process.usage() if process is not None else (0.0, 0)
     waiting = list(peer["waiting_for"]) if peer else []
     if member.place.role is Role.GOVERNOR:  # it waits for programs that attach, without asking anything of them
         waiting += [m.name for m in run.members.values() if m.place.attached and not m.joined]
@@ -240,7 +239,8 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
         "uid": member.place.uid,
         "worker": member.place.worker,
         "evaluation": member.place.evaluation,
-        "pid": pid,
+        "pid": process and process.pid,
+        "host": process.host if process is not None else "",
         "state": _state(run, member),
         "joined": member.joined,
         "heard_ms": peer["heard_ms"] if peer else None,

@@ -9,7 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,31 @@ from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMIN
 from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
+from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
 from ganglion.supervisor import event
-from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.checkpoints import Checkpointer, RecoveryPlan, begin, forget, prepare
-from ganglion.supervisor.child import Event, State
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
 from ganglion.supervisor.folder import RunFolder, seal, write_process_table
-from ganglion.supervisor.launcher import Launcher, Process, within
-from ganglion.supervisor.linux import check_users, children_of, dump_nothing, end_adopted
+from ganglion.supervisor.hub import Bus, Handler, Hub
+from ganglion.supervisor.launch.local import Local
+from ganglion.supervisor.launch.process import Process, within
+from ganglion.supervisor.launch.system import User, check_users, dump_nothing
+from ganglion.supervisor.life import Event, State
 from ganglion.supervisor.placement import AUTO, Placer
 from ganglion.supervisor.recovery import Restarter, Watchdog
-from ganglion.supervisor.runs import FINISHED, Home, Member, Outcome, Run, check_plan, definition, start, wait_gone
+from ganglion.supervisor.resume import Checkpointer, RecoveryPlan, begin, forget, prepare
+from ganglion.supervisor.runs import (
+    FINISHED,
+    Home,
+    Member,
+    Outcome,
+    Run,
+    check_launcher,
+    check_plan,
+    definition,
+    start,
+    wait_gone,
+)
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
     Done,
@@ -93,7 +106,11 @@ class Supervisor:
     """Start a broker, carry out runs, report their events, end everything; call `open` first and `close` last."""
 
     def __init__(
-        self, settings: Settings, report: Callable[[str, RunEvent], None], launcher: Launcher | None = None
+        self,
+        settings: Settings,
+        report: Callable[[str, RunEvent], None],
+        local: Local | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
         self.settings = settings
         self.runs: dict[str, Run] = {}
@@ -103,29 +120,30 @@ class Supervisor:
         self.access = Access(settings.remote is not None)
         self.bus: Bus  # from `open` on
         self._report = report
-        self._launcher = launcher or Launcher(logs=settings.logs)
+        self.local = local or Local()
+        self.local.logs = settings.logs
+        self.launcher = launcher or self.local
         self._hub: Hub | None = None
         self._folder: Path | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._spared: set[int] = set()
         self.watchdog = Watchdog(self)
         self.restarter = Restarter(self)
         self.placer = Placer(self, settings.cpus)
-        self._launcher.on_warm_lost = self.restarter.warm_lost
+        self.local.on_warm_lost = self.restarter.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
     async def open(self) -> Connection:
         """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind."""
         name = self.settings.run or f"kernel-{os.getpid()}"
         dump_nothing()  # a core file would hold tokens and keys
-        # Children that are there already belong to somebody else: the proof at the end leaves them alone.
-        self._spared = set(children_of(os.getpid())) - self._launcher.pids
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
         self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-        self._hub = Hub(self._launcher, self.access, self.restarter, self.bus, log)
+        self._hub = Hub(self.local, self.access, self.restarter, self.bus, log)
         try:
-            await self._launcher.open()
+            await self.local.open()
+            if self.launcher is not self.local:
+                await self.launcher.open()
             self._folder, endpoint = endpoint_folder(name)
             remote = [self.settings.remote] if self.settings.remote else []
             self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
@@ -157,8 +175,8 @@ class Supervisor:
                 run.interrupted("the kernel ends")
         if self._hub is not None:
             await self._hub.close()
-        found = await self._launcher.close()
-        found += end_adopted(self._spared)
+        found = [] if self.launcher is self.local else await self.launcher.close()
+        found += await self.local.close()
         for file in filter(None, (self.connection_file, self.remote_file)):
             file.unlink(missing_ok=True)
         if self._folder is not None:
@@ -169,7 +187,7 @@ class Supervisor:
     async def check(self, plan: Plan) -> list[dict[str, Any]]:
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
         assert self._folder is not None, "open() comes first"
-        users = await asyncio.to_thread(check_users, plan, self.settings.results)
+        users = await self._check_users(plan)
         # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
         tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
@@ -179,7 +197,9 @@ class Supervisor:
             user.own(folder / PLAN)
             user.own_folder(folder)
         variables = {VARIABLE: str(folder)}
-        process = await self._launcher.fork("ganglion-check", variables, lambda process: None, entry="check", user=user)
+        whose = None if user is None else user.name
+        spec = LaunchSpec("ganglion-check", variables, module="ganglion.supervisor.check", user=whose)
+        process = await Process("check", None, lambda process: None).start(self.local, spec)
         if not await within(process.ended, DEADLINES_S["setup"]):
             process.signal(signal.SIGKILL)
             await process.ended.wait()
@@ -189,6 +209,11 @@ class Supervisor:
             words = process.output.quoted()
             raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
         return faults
+
+    async def _check_users(self, plan: Plan) -> list[User]:
+        """Return the users of a plan; UsageError if processes cannot run as they shall."""
+        check_launcher(plan, self.launcher)
+        return await asyncio.to_thread(check_users, plan, self.settings.results)
 
     async def execute(
         self, plan: Plan, folder: RunFolder, store: str | None, recovery: RecoveryPlan | None = None
@@ -201,12 +226,11 @@ class Supervisor:
         """Carry out a run that is known."""
         plan, folder, store = run.plan, run.folder, run.store
         run.queued, run.started_s = False, time.monotonic()
-        run.checkpointer = Checkpointer(run, lambda text: self.tell(run, event.WARNING, {"text": text}))
+        run.checkpointer = Checkpointer(run, self._quiesced, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:
             await asyncio.to_thread(check_plan, folder.run, plan, store)
-            users = await asyncio.to_thread(check_users, plan, self.settings.results)
+            users = await self._check_users(plan)
             if run.mask is not None:
-                self._launcher.mask = run.mask
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
             if recovery is None:
                 await asyncio.to_thread(folder.fill, plan, self.settings.argv, store, self.settings.allow)
@@ -319,9 +343,10 @@ class Supervisor:
         await self.bus.ask(KERNEL, "kernel.watch", Watch([member.name for member in members]))
         assert self.connection is not None
         assert self._folder is not None
-        home = Home(self.connection, self._folder, self.settings.results, self.settings.allow)
+        settings = self.settings
+        home = Home(self.connection, self._folder, settings.results, settings.allow, self.local, self.launcher)
         ours = [member for member in members if not member.place.attached]
-        starts = asyncio.gather(*(start(self._launcher, home, run, member) for member in ours))
+        starts = asyncio.gather(*(start(home, run, member) for member in ours))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known
         self.spawn(self.note(run, must=False))
 
@@ -337,6 +362,17 @@ class Supervisor:
                 if must:
                     raise LaunchError(text) from error
                 self.tell(run, event.WARNING, {"text": text})
+
+    @contextlib.contextmanager
+    def _quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
+        """Stop processes for a moment, each by its launcher; say whether all of them stand."""
+        groups: dict[Launcher, list[Launched]] = {}
+        for process in processes:
+            if process.launched is not None:
+                groups.setdefault(process.launcher, []).append(process.launched)
+        with contextlib.ExitStack() as stack:
+            quiet = [stack.enter_context(launcher.quiesced(group)) for launcher, group in groups.items()]
+            yield all(quiet)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Carry out a coroutine in a task that is not awaited."""
@@ -519,8 +555,3 @@ class Supervisor:
     def disturbed_since(self, moment_s: float) -> bool:
         """Say whether there was a moment without a broker since then, by the loop's clock."""
         return self._hub is None or not self._hub.there_since(moment_s)
-
-    @property
-    def known(self) -> set[int]:
-        """Return the numbers of all processes that are known."""
-        return self._launcher.pids | self._spared

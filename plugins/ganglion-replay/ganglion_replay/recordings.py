@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ganglion.errors import DocumentError, GanglionError, StoreError
-from ganglion.peer.models import hand_over, located, shown, store_class, stored_runs
+from ganglion.errors import DocumentError, StoreError
+from ganglion.peer.models import hand_over
 from ganglion.peer.replay import Recordings as Base
-from ganglion.run import model
 from ganglion.run.agents import ResolvedAgent, replaying
-from ganglion.run.model import Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.information import Information
 from ganglion.sdk.models import file_name
+from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.messages import BrainPretrain
-from ganglion_replay import wish as replay
 from ganglion_replay.sessions import Pick
+from ganglion_replay.sources import Finder
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
-from ganglion_replay.transcript import Transcript, quoted
 
 __all__ = ["Recordings"]
 
 _FOLDER = "replay"
-_STORE = "ganglion.db"  # in a folder of results
 _SHOWN = 5  # episodes that are not whole, and columns, in one sentence
-_Found = tuple[str, int, str, str]  # run, index, name and mode of its phase
 
 
 class Recordings(Base):
@@ -103,110 +100,29 @@ class Recordings(Base):
             raise StoreError(f"recorded episodes of agent `{agent.name}`: {folder}: {error}") from error
 
     def _spool(self, spool: Spool, phase: PhasePlan, agent: AgentPlan, at: str, entry: Mapping[str, Any]) -> None:
-        wish = replay.wish_of(entry, agent.name, self._plan.uid, self._run)
-        vain: list[tuple[str, str]] = []
-        for place, uri, here in self._places(wish):
-            try:
-                found = self._look(uri, wish, phase.index if here else None)
-            except GanglionError as error:  # one more place without them
-                found = str(error)
-            if not isinstance(found, str):
-                return self._copy(spool, uri, found, wish, at, entry, (phase, agent))
-            vain.append((place, found))
-        raise DocumentError(replay.missing(at, entry, wish, vain))
+        finder = Finder(self._plan.uid, self._run, self._document, self._store, phase.index)
+        found, strict = finder.find(at, entry, agent.name), bool(entry.get("strict", True))
+        count = 0
 
-    def _copy(
-        self,
-        spool: Spool,
-        uri: str,
-        found: _Found,
-        wish: Wish,
-        at: str,
-        entry: Mapping[str, Any],
-        whose: tuple[PhasePlan, AgentPlan],
-    ) -> None:
-        run, index, name, mode = found
-        strict = bool(entry.get("strict", True))
-        flaws: list[str] = []
-        kind = store_class(uri)
-        with kind.reader(uri) as reader, kind.reader(uri) as aside:
-            only = entry.get("environment")
-            given = Transcript(reader, aside, run, (index, name), wish.agent, only)
-            where = f"run {run}, phase `{name}`"
-            if only is not None and given.environments != [only]:
-                text = f"{at}.environment: in {where} agent `{wish.agent}` was in"
-                raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{only}` alone")
-            columns = _named(given, *whose)
-            source = Source(
-                at,
-                run,
-                wish.agent,
-                ",".join(given.environments),
-                index,
-                name,
-                int(entry.get("repeat", 1)),
-                strict,
-                columns["sensor"],
-                columns["actuator"],
-                columns["reward"],
-            )
-            spool.begin(source)
-            count = 0
-            for episode in given.episodes(entry.get("mode", mode), entry.get("worker"), flaws):
-                spool.add(episode)
-                count += 1
-                if strict and flaws:
+        def whole() -> Iterator[Session]:
+            nonlocal count
+            for session in found.sessions():
+                if strict and found.flaws:
                     break
-        if strict and flaws:
-            raise DocumentError(f"{at}: expected whole episodes: {flaws[0]}; `strict: false` takes what is there")
+                count += 1
+                yield _named(session, phase, agent)
+
+        spool.take(at, whole(), int(entry.get("repeat", 1)), strict)
+        if strict and found.flaws:
+            raise DocumentError(f"{at}: expected whole episodes: {found.flaws[0]}; `strict: false` takes what is there")
         if not count:
-            text = f"{at}: {replay.told(entry, wish)}: there are none in {where}"
+            text = f"{at}: {found.told}: there are none in {found.where}"
             if strict:
                 raise DocumentError(text)
             self._warn(text)
-        if flaws:
-            more = "" if len(flaws) <= _SHOWN else f" and {len(flaws) - _SHOWN} more"
-            self._warn(f"{at}: not whole: {'; '.join(flaws[:_SHOWN])}{more}")
-
-    # -- looking ------------------------------------------------------------------------------------------------------
-    def _places(self, wish: Wish) -> Iterator[tuple[str, str, bool]]:
-        """Yield the places to look at, in order: name, URI, and whether only this run is meant there."""
-        if wish.base is not None:
-            uri = self._uri(wish.base)
-            yield f"base {shown(uri)}", uri, False
-        if self._store is not None:
-            if wish.here:
-                yield "this run", self._store, True
-            if wish.elsewhere:
-                yield f"the store {shown(self._store)}", self._store, False
-
-    def _uri(self, base: str) -> str:
-        """Return the URI of a store: of the one in a folder of results; paths begin where the document lies."""
-        if "://" in base:
-            return located(base, self._document)
-        return f"sqlite:///{(self._document / base).absolute() / _STORE}"
-
-    def _look(self, uri: str, wish: Wish, before: int | None) -> _Found | str:
-        """Return which run and phase of a store is meant, or why none; `before`: an earlier phase of this run."""
-        with store_class(uri).reader(uri) as reader:
-            runs = stored_runs(reader)
-            if before is None:
-                chosen = model.pick_run(wish, runs, self._run)
-            else:
-                mine = [run for run in runs if run.run == self._run]
-                chosen = mine[-1] if mine else "it has no rows in the store yet"
-            if isinstance(chosen, str):
-                return chosen
-            phases: dict[int, tuple[str, str]] = {}
-            for row in reader.rows("phases", [chosen.run], columns=["phase", "name", "mode"]):
-                if before is None or row["phase"] < before:
-                    # Evaluations are a second row.
-                    phases.setdefault(row["phase"], (row["name"], row["mode"]))
-            agents = reader.rows("declarations", [chosen.run], where=f"agent = {quoted(wish.agent)}", columns=["phase"])
-            having = [index for index in dict.fromkeys(row["phase"] for row in agents) if index in phases]
-        names = {index: name for index, (name, _) in phases.items()}
-        found = replay.pick_phase(wish, names, having, chosen.run)
-        return found if isinstance(found, str) else (chosen.run, found, *phases[found])
+        if found.flaws:
+            more = "" if len(found.flaws) <= _SHOWN else f" and {len(found.flaws) - _SHOWN} more"
+            self._warn(f"{at}: not whole: {'; '.join(found.flaws[:_SHOWN])}{more}")
 
     # -- fitting ------------------------------------------------------------------------------------------------------
     def _misfits(self, agent: ResolvedAgent) -> Iterator[str]:
@@ -236,18 +152,24 @@ class Recordings(Base):
                 yield from (f"{source.at}: {where}: {text}" for text in found)
 
 
-def _named(given: Transcript, phase: PhasePlan, agent: AgentPlan) -> dict[str, list[list[str]]]:
-    """Return recorded columns under the ids that an agent has for them in a phase.
+def _named(session: Session, phase: PhasePlan, agent: AgentPlan) -> Session:
+    """Return a session under the ids that an agent has in a phase for what it saw and set.
 
     Where an agent has bodies in several environments its ids are local; in one environment they are full. All else
     stays, so that what was recorded in one environment is not taken for that of another.
     """
     embodied = list(dict.fromkeys(body.environment for body in phase.bodies or () if body.agent == agent.name))
     homes = embodied or [environment.uid for environment in phase.environments]
+    recorded = session.environment.split(",")
 
     def name(uid: str) -> str:
-        if given.bodies and given.is_local(uid):
+        home = next((home for home in recorded if uid.startswith(f"{home}.")), None)
+        if home is None:
             return f"{homes[0]}.{uid}" if len(homes) == 1 else uid
-        return given.local(uid) if len(embodied) > 1 and len(given.environments) == 1 else uid
+        return uid.removeprefix(f"{home}.") if len(embodied) > 1 and len(recorded) == 1 else uid
 
-    return {kind: [[name(uid), space] for uid, space in pairs] for kind, pairs in given.columns.items()}
+    sensors, actuators = (
+        [Information(None, it.space, name(it.uid)) for it in declared]
+        for declared in (session.sensors, session.actuators)
+    )
+    return replace(session, sensors=sensors, actuators=actuators, reward_ids=[name(uid) for uid in session.reward_ids])

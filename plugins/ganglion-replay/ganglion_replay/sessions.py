@@ -149,7 +149,7 @@ class Sessions(Sequence[Session]):
         key = dict(zip(KEYS, arrays["keys"][place].tolist(), strict=True))
         first, rows = bounds[place]
         source, (sensors, actuators) = self.sources[number], self._picks[number]
-        steps = {name: arrays[name][rows : rows + key["steps"]] for name in PER_STEP}
+        steps: dict[str, Any] = {name: arrays[name][rows : rows + key["steps"]] for name in PER_STEP}
         return Session(
             run=source.run,
             phase=source.phase,
@@ -165,7 +165,9 @@ class Sessions(Sequence[Session]):
             actions=actuators(steps.pop("actions")),
             rewards=_rewards(steps.pop("rewards"), source),
             reward_ids=[uid for uid, _ in source.rewards],
+            reward_spaces=[parse_space(text) for _, text in source.rewards],
             seed=None if key["seed"] < 0 else key["seed"],
+            phase_name=source.phase_name,
             **steps,
         )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from ganglion.errors import StoreError
 from ganglion.limits import REPLAY_CHUNK_BYTES, REPLAY_CHUNK_SESSIONS, REPLAY_INDEX_BYTES
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.models import digest_of, load_arrays, save_arrays
+from ganglion.sdk.session import Session
+from ganglion.sdk.spaces import Box
 from ganglion.synced import write_synced
 
 __all__ = ["INDEX", "KEYS", "PER_STEP", "Chunk", "Episode", "Source", "Spool", "read_chunk", "read_index"]
@@ -129,6 +131,33 @@ class Spool:
         if len(self._waiting) >= REPLAY_CHUNK_SESSIONS:
             self._flush()
 
+    def take(self, at: str, sessions: Iterable[Session], repeat: int = 1, strict: bool = True) -> int:
+        """Take sessions from anywhere as one entry of a document; return how many decisions they have.
+
+        Those of one agent in one phase of a run that have equal columns lie together in the order in which they come;
+        `at` is the place of the entry.
+        """
+        environments: list[str] = []
+        source, decisions = None, 0
+        for session in sessions:
+            columns = [
+                [[it.uid, it.space.to_string()] for it in declared] for declared in (session.sensors, session.actuators)
+            ]
+            spaces = session.reward_spaces or [_ANY] * len(session.reward_ids)
+            columns.append([[uid, space.to_string()] for uid, space in zip(session.reward_ids, spaces, strict=True)])
+            whole = "," in session.environment  # it was in several at once
+            key = (session.run, session.phase, session.agent, columns, session.environment if whole else None)
+            if source != key:
+                source, environments = key, []
+                whose = session.run, session.agent, "", session.phase, session.phase_name
+                self.begin(Source(at, *whose, repeat, strict, columns[0], columns[1], columns[2]))
+            if session.environment not in environments:
+                environments.append(session.environment)
+                self.sources[-1] = replace(self.sources[-1], environment=",".join(environments))
+            self.add(_episode(session, -1 if whole else environments.index(session.environment)))
+            decisions += len(session)
+        return decisions
+
     def close(self) -> str:
         """Write the index, behind which all else is durable; return its digest."""
         self._flush()
@@ -159,6 +188,16 @@ class Spool:
             arrays[part] = np.concatenate([one.steps[part] for one in waiting])
         digest = save_arrays(self.folder / name, arrays)
         self.sources[-1].chunks.append(Chunk(name, digest, len(waiting), len(arrays["actions"])))
+
+
+_ANY = Box(-np.inf, np.inf, ())
+
+
+def _episode(session: Session, place: int) -> Episode:
+    """Return a session on its way into a file."""
+    seed = -1 if session.seed is None else session.seed
+    key = session.mode, session.worker, session.body, session.episode, seed
+    return Episode(*key, session.observations, {name: getattr(session, name) for name in PER_STEP}, place)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ganglion.cli.extension import (
-    GanglionError,
-    Launcher,
-    Settings,
-    UsageError,
-    loop,
-    open_reader,
-    store_class,
-    store_uri,
-)
+from ganglion.cli.extension import GanglionError, Local, Settings, UsageError, loop, open_reader, store_class, store_uri
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import PointBook
@@ -56,7 +47,7 @@ def command(
     overrides: tuple[str, ...],
 ) -> int:
     """Carry out an experiment document: many runs that differ in factors and seeds. `-` is standard input."""
-    launcher = None if only_plan else Launcher()
+    launcher = None if only_plan else Local()
     if launcher is not None:
         os.umask(settings.mask)
         launcher.warm_up()  # its imports run while we read the documents
@@ -143,7 +134,7 @@ class _Sweep:
         self.progress: Progress = Progress(settings)
 
     def run(
-        self, launcher: Launcher, parallel: int | None, resume: bool, retry_failed: bool, stop_on_failure: bool
+        self, launcher: Local, parallel: int | None, resume: bool, retry_failed: bool, stop_on_failure: bool
     ) -> int:
         """Carry out what is not done; return the exit status."""
         from ganglion_sweep.runner import Runner, check_begun, cores, todo
@@ -181,7 +172,7 @@ class _Sweep:
             book.change(number, state, runs[number], None if state == "done" else _LOST)
 
     async def _carry_out(
-        self, runner: Runner, launcher: Launcher, book: PointBook, ahead: Sequence[Point], files: dict[Any, bytes]
+        self, runner: Runner, launcher: Local, book: PointBook, ahead: Sequence[Point], files: dict[Any, bytes]
     ) -> None:
         async with runner.session(ahead, launcher) as session:
             for warning in await runner.check(session, ahead):

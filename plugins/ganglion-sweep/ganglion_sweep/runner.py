@@ -14,7 +14,7 @@ from ganglion.cli.extension import (
     DocumentError,
     Fault,
     GanglionError,
-    Launcher,
+    Local,
     Outcome,
     Plan,
     Session,
@@ -116,7 +116,7 @@ class Runner:
         self.left: list[str] = []  # what had to be ended after the runs: a defect
         self._stop = False
 
-    def session(self, points: Sequence[Point], launcher: Launcher) -> Session:
+    def session(self, points: Sequence[Point], launcher: Local) -> Session:
         """Return the session in which points are checked and carried out."""
         plans = [point.plan()[0] for point in _of_each_row(points)]
         tcp = any(plan.needs_tcp for plan in plans)

@@ -39,6 +39,17 @@ def test_faults_of_plugins_show_their_line(ganglion: Callable[..., tuple[int, st
     assert "max_inter" in err
 
 
+@pytest.mark.parametrize(("uri", "expected"), [("/tmp/x.db", "expected a store URI"), ("nothing://x", "`nothing`")])
+def test_a_store_that_nothing_can_open_is_refused_at_once(
+    ganglion: Callable[..., tuple[int, str, str]], tmp_path: Path, uri: str, expected: str
+) -> None:
+    """What `--store` names is looked at before anything starts."""
+    status, _, err = ganglion("run", "--store", uri)
+
+    assert (2, []) == (status, list(tmp_path.iterdir()))
+    assert expected in err
+
+
 def test_run_imports_no_arrays_and_no_plugin(tmp_path: Path) -> None:
     """The process of `ganglion run` holds neither numpy nor a store, whatever its participants import."""
     script = (

@@ -15,9 +15,9 @@ import pytest
 from ganglion.broker.core import Broker
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
 from ganglion.limits import QUEUE_MARK_BYTES, RESTARTS_PER_NAME
-from ganglion.supervisor.bus import Bus, Handler, Hub
 from ganglion.supervisor.connection import Access
-from ganglion.supervisor.launcher import Launcher
+from ganglion.supervisor.hub import Bus, Handler, Hub
+from ganglion.supervisor.launch.local import Local
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.native import NativeFront
@@ -252,10 +252,10 @@ async def test_a_call_is_carried_out_once() -> None:
 
 # -- the broker of a hub -----------------------------------------------------------------------------------------------
 @contextlib.asynccontextmanager
-async def _hub(handlers: Any = None) -> AsyncIterator[tuple[Home, Hub, Launcher, list[str]]]:
+async def _hub(handlers: Any = None) -> AsyncIterator[tuple[Home, Hub, Local, list[str]]]:
     """Yield a hub that is not open, what it belongs to, and the endpoints for it."""
     with tempfile.TemporaryDirectory(prefix="gh-", dir="/tmp") as folder:
-        launcher = Launcher({}, preload=())  # nobody is forked
+        launcher = Local({}, preload=())  # nobody is forked
         await launcher.open()
         home = Home(Access(False))
         bus, log = Bus(handlers or {}, home), Path(folder) / "broker.out"
@@ -294,7 +294,7 @@ async def test_a_first_broker_that_is_killed_is_replaced(kills: int) -> None:
 
         async def kill() -> None:
             while len(killed) < kills:
-                for process in list(launcher.processes.values()):
+                for process in list(launcher.children.values()):
                     if process.name == "broker" and process.pid not in killed:
                         killed.add(process.pid)
                         process.signal(signal.SIGKILL)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 
 from ganglion.run.effect import cut_text, phase_cut_name
-from ganglion.supervisor.checkpoints import (
+from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
+from ganglion.supervisor.launch.system import quiesced
+from ganglion.supervisor.resume import (
     Checkpoint,
     Checkpoints,
     RecoveryPlan,
@@ -24,7 +27,6 @@ from ganglion.supervisor.checkpoints import (
     recovery_plan,
     rewind,
 )
-from ganglion.supervisor.folder import Incarnation, ProcessTable, write_process_table
 from ganglion.supervisor.runs import Run
 from ganglion.wire.journal import MAGIC, Kind, block
 
@@ -75,7 +77,7 @@ def run(tmp_path: Path) -> Path:
 def keep(folder: Path, journals: Sequence[str] = ("a.journal", "b.journal"), **facts: object) -> Checkpoint:
     """Write a checkpoint of the run in a folder and return it."""
     checkpoints = Checkpoints(folder)
-    checkpoint = checkpoints.note([], [folder / "journals" / name for name in journals])
+    checkpoint = checkpoints.note(nullcontext(True), [folder / "journals" / name for name in journals])
     assert checkpoint is not None
     checkpoints.keep(checkpoint, facts)
     kept, _ = checkpoints.newest()
@@ -144,7 +146,8 @@ def test_no_moment_without_all_journals_or_with_somebody_gone(run: Path) -> None
     checkpoints = Checkpoints(run)
 
     there, missing = run / "journals" / "a.journal", run / "journals" / "z.journal"
-    assert [None, None] == [checkpoints.note([], [there, missing]), checkpoints.note([program.pid], [there])]
+    assert checkpoints.note(nullcontext(True), [there, missing]) is None
+    assert checkpoints.note(quiesced([program.pid]), [there]) is None
     assert [] == list((run / "cuts").iterdir())
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ganglion.limits import LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
+from ganglion.limits import EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
-from ganglion.supervisor.child import TRANSITIONS, Child, Effect, Event, Restarts, State, exit_text
+from ganglion.supervisor.life import TRANSITIONS, Child, Death, Effect, Event, Restarts, State, Verdict, exit_text
 from ganglion.supervisor.runs import Member
 from ganglion.wire.name import Role
 
@@ -113,3 +115,49 @@ async def test_who_attached_is_asked_and_not_waited_for() -> None:
 
     assert ["ask"] == said
     assert member.gone.is_set()
+
+
+DEATH = Death(
+    lost=True,
+    code=-9,
+    over=False,
+    dismissed=False,
+    current=True,
+    mended=True,
+    joined=True,
+    incarnation=1,
+    ours=True,
+    disturbed=False,
+)
+VERDICTS: list[tuple[dict[str, object], Verdict]] = [
+    ({}, Verdict.RESTART),
+    ({"code": 0}, Verdict.RESTART),
+    ({"code": None}, Verdict.RESTART),
+    ({"mended": False}, Verdict.LOST),
+    ({"current": False}, Verdict.LOST),
+    ({"lost": False}, Verdict.WANTED),
+    ({"lost": False, "dismissed": True}, Verdict.WANTED),
+    ({"dismissed": True}, Verdict.NOTE),
+    ({"dismissed": True, "current": False}, Verdict.NOTE),
+    ({"dismissed": True, "over": True}, Verdict.LOST),
+    ({"over": True}, Verdict.LOST),
+    ({"over": True, "code": 0}, Verdict.WANTED),
+    # before it has joined, once
+    ({"joined": False}, Verdict.RESTART),
+    ({"joined": False, "code": 1}, Verdict.LOST),
+    ({"joined": False, "code": 1, "disturbed": True}, Verdict.RESTART),
+    ({"joined": False, "code": 1, "incarnation": 2}, Verdict.RESTART),
+    ({"joined": False, "code": 0}, Verdict.RESTART),
+    ({"joined": False, "code": 0, "ours": False}, Verdict.LOST),
+    ({"joined": False, "code": None, "ours": False}, Verdict.LOST),
+    # it says that it does not do the same again
+    ({"code": EXIT_DIFFERS}, Verdict.RESTART),
+    ({"code": EXIT_DIFFERS, "incarnation": 2}, Verdict.REWIND),
+    ({"code": EXIT_DIFFERS, "incarnation": 2, "mended": False}, Verdict.LOST),
+]
+
+
+@pytest.mark.parametrize(("changes", "verdict"), VERDICTS)
+def test_what_the_end_of_a_process_means(changes: dict[str, object], verdict: Verdict) -> None:
+    """Wanted, replaced, noted, the phase anew, or lost: by what is known when it has ended, and by nothing else."""
+    assert verdict is replace(DEATH, **changes).judge()  # type: ignore[arg-type]

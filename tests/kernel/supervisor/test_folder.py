@@ -16,7 +16,6 @@ from hypothesis import given
 
 from ganglion.errors import StoreError, UsageError
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.checkpoints import forget
 from ganglion.supervisor.folder import (
     MANIFEST,
     PROCESS_TABLE,
@@ -37,6 +36,7 @@ from ganglion.supervisor.folder import (
     text_of,
     write_process_table,
 )
+from ganglion.supervisor.resume import forget
 from ganglion.wire.name import Role, peer_name, safe
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")

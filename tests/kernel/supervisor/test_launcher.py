@@ -15,20 +15,28 @@ import pytest
 from hypothesis import given
 
 from ganglion.errors import LaunchError
+from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec, LaunchWatch
 from ganglion.supervisor import output
-from ganglion.supervisor.launcher import Launcher, Process, end
+from ganglion.supervisor.launch.local import Local
+from ganglion.supervisor.launch.process import Process, end
 from ganglion.supervisor.output import Output
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
 
-def ignore(process: Process) -> None:
-    """Take note of nothing."""
+def process(name: str = "x") -> Process:
+    """Return a process that is to be started, and whose end is told to nobody."""
+    return Process(name, None, lambda process: None)
+
+
+def spec(name: str, argv: list[str] | None = None, **variables: str) -> LaunchSpec:
+    """Return what starts the stand-in, or a program."""
+    return LaunchSpec(name, variables, argv, module="standin")
 
 
 @contextlib.asynccontextmanager
-async def _opened(entry: str = "standin:main") -> AsyncIterator[Launcher]:
-    launcher = Launcher({"peer": entry}, preload=("msgpack",))
+async def _opened(entry: str = "standin:main") -> AsyncIterator[Local]:
+    launcher = Local({"standin": entry}, preload=("msgpack",))
     await launcher.open()
     try:
         yield launcher
@@ -36,21 +44,28 @@ async def _opened(entry: str = "standin:main") -> AsyncIterator[Launcher]:
         await launcher.close()
 
 
+async def _said(process: Process) -> None:
+    """Wait until a process has printed a line."""
+    for _ in range(1_000_000):
+        if process.output.lines:
+            return
+        await asyncio.sleep(0)
+
+
 @needs_linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_the_warm_parent_is_replaced(standin: Path, number: signal.Signals) -> None:
     """When the warm parent is killed or stopped its participants live on, and the next order has another one."""
     async with _opened() as launcher:
-        first = await launcher.fork("first", {"WHAT": "stay"}, ignore)
-        for _ in range(100_000):
-            if first.output.lines:
+        first = await process().start(launcher, spec("first", WHAT="stay"))
+        await _said(first)
+        warm = next(child for child in launcher.children.values() if child.name == "warm")
+        warm.signal(number)
+        for _ in range(100_000 if number is signal.SIGKILL else 0):
+            if warm.pid not in launcher.children:
                 break
             await asyncio.sleep(0)
-        warm = next(process for process in launcher.processes.values() if process.name == "warm")
-        warm.signal(number)
-        if number is signal.SIGKILL:
-            await warm.ended.wait()
-        second = await launcher.fork("second", {"STATUS": "4"}, ignore)
+        second = await process().start(launcher, spec("second", STATUS="4"))
         await second.ended.wait()
         assert (False, 4) == (first.ended.is_set(), second.code)
         first.signal(signal.SIGTERM)
@@ -62,7 +77,7 @@ async def test_broken_import_of_the_warm_parent_is_told(standin: Path) -> None:
     """A warm parent that cannot import an entry fails the order with its own last words."""
     with pytest.raises(LaunchError, match="No module named 'standin_missing'"):
         async with _opened("standin_missing:main") as launcher:
-            await launcher.fork("x", {}, ignore)
+            await process().start(launcher, spec("x"))
 
 
 async def test_server_answers_or_is_named(tmp_path: Path) -> None:
@@ -71,51 +86,80 @@ async def test_server_answers_or_is_named(tmp_path: Path) -> None:
     echo.write_text("import sys; print(sys.stdin.readline().strip()[::-1], flush=True); sys.stdin.read()")
     mute.write_text("import sys; sys.exit('no socket to be had')")
     async with _opened() as launcher:
-        process, answer, lifeline = await launcher.serve("broker", [str(echo)], b"abc", ignore)
+        broker = process("broker")
+        answer, lifeline = await launcher.serve(broker, [str(echo)], b"abc")
         os.close(lifeline)
-        await process.ended.wait()
-        assert (b"cba", 0) == (answer, process.code)
+        await broker.ended.wait()
+        assert (b"cba", 0) == (answer, broker.code)
         with pytest.raises(LaunchError, match="no socket to be had"):
-            await launcher.serve("broker", [str(mute)], b"abc", ignore)
+            await launcher.serve(process("broker"), [str(mute)], b"abc")
 
 
 async def test_left_processes_are_found_and_ended(standin: Path) -> None:
     """Closing the launcher ends what is still there and names it."""
     async with _opened() as launcher:
-        process = launcher.execute("left", [sys.executable, str(standin)], {"WHAT": "stay"}, ignore)
-        assert [f"left (process {process.pid})"] == await launcher.close()
-        assert process.ended.is_set()
-
-
-def _watched(program: str, told: list[Process]) -> Process:
-    """Start a program and watch it; its end is put into a list."""
-    read, write = os.pipe()
-    words = [sys.executable, "-c", program]
-    started = subprocess.Popen(words, stdout=write, stderr=write, start_new_session=True)
-    os.close(write)
-    started.returncode = 0  # it is reaped by its watcher
-    return Process("x", started.pid, Output(read, None), told.append)
+        left = await process().start(launcher, spec("left", [sys.executable, str(standin)], WHAT="stay"))
+        assert [f"left (process {left.pid})"] == await launcher.close()
+        assert left.ended.is_set()
 
 
 async def test_an_end_is_told_once_with_all_output() -> None:
     """The end comes after the last line, once; a signal to a process that has ended reaches nobody."""
     told: list[Process] = []
-    process = _watched("print('a'); print('b', end=''); raise SystemExit(3)", told)
-    await process.ended.wait()
-    process.signal(signal.SIGKILL)
+    program = "print('a'); print('b', end=''); raise SystemExit(3)"
+    async with _opened() as launcher:
+        ending = Process("x", None, told.append)
+        await ending.start(launcher, spec("x", [sys.executable, "-c", program]))
+        await ending.ended.wait()
+        ending.signal(signal.SIGKILL)
 
-    assert (3, ["a", "b"], [process]) == (process.code, list(process.output.lines), told)
+    assert (3, ["a", "b"], [ending]) == (ending.code, list(ending.output.lines), told)
 
 
-@pytest.mark.parametrize(
-    ("program", "code"), [("import time; time.sleep(600)", -signal.SIGTERM), ("raise SystemExit(3)", 3)]
-)
+@pytest.mark.parametrize(("program", "code"), [("echo up; exec sleep 600", -signal.SIGTERM), ("echo up; exit 3", 3)])
 async def test_a_process_that_does_not_leave_is_ended(program: str, code: int) -> None:
     """A process that was asked already and stays gets SIGTERM; one that leaves gets nothing."""
-    process = _watched(program, [])
-    await end(process)
+    async with _opened() as launcher:
+        leaving = await process().start(launcher, spec("x", ["sh", "-c", program]))
+        await _said(leaving)
+        await end(leaving)
 
-    assert code == process.code
+    assert code == leaving.code
+
+
+class Hasty(Launcher):
+    """Tell an end before the start is known, as a launcher may that hears of both from elsewhere."""
+
+    async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
+        watch.printed(b"so long\n")
+        watch.exited(5, "its node was lost")
+        return Elsewhere()
+
+    async def close(self) -> list[str]:
+        return []
+
+
+class Elsewhere(Launched):
+    """Be a process of another machine, of which nothing is known."""
+
+    host = "there"
+
+    def signal(self, signum: int) -> None:
+        raise AssertionError("it has ended")
+
+
+async def test_a_launcher_may_know_little() -> None:
+    """An end that is told early is told behind the start; what a launcher cannot do is nothing, or zero."""
+    told: list[str] = []
+    quick = await Process("x", None, lambda process: told.append(process.end_text)).start(Hasty(), spec("x"))
+    early = list(told)
+    await quick.ended.wait()
+    quick.signal(signal.SIGKILL)
+
+    assert ([], ["exit status 5 (its node was lost)"], ["so long"]) == (early, told, list(quick.output.lines))
+    assert ("there", None, (0.0, 0)) == (quick.host, quick.pid, quick.usage())
+    with Hasty().quiesced([Elsewhere()]) as quiet:
+        assert not quiet
 
 
 TREE = """
@@ -131,7 +175,7 @@ time.sleep(600)
 def _reaped(*argv: str) -> tuple[subprocess.Popen[str], int]:
     """Start a program under a reaper; return the reaper with the write end of its lifeline."""
     read, write = os.pipe()
-    words = [sys.executable, "-P", "-m", "ganglion.supervisor.reaper", str(read), "--", *argv]
+    words = [sys.executable, "-P", "-m", "ganglion.supervisor.launch.reaper", str(read), "--", *argv]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(words, pass_fds=[read], start_new_session=True, **pipes)
     os.close(read)
@@ -172,8 +216,8 @@ def test_the_end_of_the_lifeline_ends_the_tree() -> None:
 _KILLING = """
 import os, signal, socket
 import msgpack
-from ganglion.supervisor.linux import adopt_orphans
-from ganglion.supervisor.warm import serve
+from ganglion.supervisor.launch.system import adopt_orphans
+from ganglion.supervisor.launch.warm import serve
 
 class Killing(socket.socket):
     def send(self, data):
@@ -186,9 +230,9 @@ adopt_orphans()
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 null = os.open(os.devnull, os.O_RDWR)
 for number in (1, 2):
-    socket.send_fds(ours, [msgpack.packb([number, "peer", {}, "x", None, None])], [null, null])
+    socket.send_fds(ours, [msgpack.packb([number, "ganglion.peer", {}, "x", None, None])], [null, null])
 ours.shutdown(socket.SHUT_WR)
-serve(Killing(fileno=theirs.detach()), {"peer": lambda variables: 0}, os.getpid())
+serve(Killing(fileno=theirs.detach()), {"ganglion.peer": lambda variables: 0}, os.getpid())
 print([msgpack.unpackb(ours.recv(1024))[0] for _ in range(2)])
 """
 
@@ -203,12 +247,9 @@ def test_a_process_killed_before_it_begins_leaves_the_warm_parent_alone() -> Non
 
 def _read(data: bytes, path: Path | None = None) -> Output:
     """Return an output that has read `data` to its end."""
-    read, write = os.pipe()
-    out = Output(read, path)
+    out = Output(path)
     for start in range(0, len(data), 4096):
-        os.write(write, data[start : start + 4096])
-        out.read()
-    os.close(write)
+        out.feed(data[start : start + 4096])
     out.close()
     return out
 
@@ -231,15 +272,12 @@ def test_output_has_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """What comes faster is not kept, how much that was is said as soon as there is room; the last words are known."""
     monkeypatch.setattr(output, "OUTPUT_BYTES_PER_S", 100)
     now = [0.0]
-    read, write = os.pipe()
-    out = Output(read, tmp_path / "x.out", lambda: now[0])
+    out = Output(tmp_path / "x.out", lambda: now[0])
     for _ in range(2):
-        os.write(write, b"012345678\n" * 50 + b"last\n")
-        out.read()
+        out.feed(b"012345678\n" * 50 + b"last\n")
         assert "last" == out.lines[-1]
         now[0] += 10.0
-    os.write(write, b"calm\n")
-    os.close(write)
+    out.feed(b"calm")
     out.close()
     lines = (tmp_path / "x.out").read_text().splitlines()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.supervisor.linux import children_of, may_change_user, open_ways, quiesced, stopped, usage, user_of
+from ganglion.supervisor.launch.system import children_of, may_change_user, open_ways, quiesced, stopped, usage, user_of
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
@@ -18,7 +18,7 @@ SLEEPER = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
 ADOPTED = '''
 import os, resource, subprocess, sys
-from ganglion.supervisor.linux import (adopt_orphans, children_of, dump_nothing, end_adopted)
+from ganglion.supervisor.launch.system import (adopt_orphans, children_of, dump_nothing, end_adopted)
 adopt_orphans()
 dump_nothing()
 spared = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

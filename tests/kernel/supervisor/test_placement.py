@@ -15,8 +15,8 @@ from ganglion.limits import (
     PLACEMENT_WATCH_S,
     PLACEMENT_WINDOW_S,
 )
-from ganglion.supervisor.linux import children_of, may_change_user
-from ganglion.supervisor.placement import Comparison, Family, assign
+from ganglion.supervisor.launch.system import Family, children_of, may_change_user
+from ganglion.supervisor.placement import Comparison, assign
 
 Rate = Callable[[bool, float], float]  # kept, seconds since the begin -> steps per second of one worker
 REPORT_S = 0.1
@@ -129,20 +129,11 @@ def test_kept_workers_that_become_slow_are_measured_anew() -> None:
 
 @pytest.mark.parametrize(
     ("workers", "taken", "processors"),
-    [
-        ({0: 2}, [], {0: 2}),
-        ({0: None}, [], {0: 0}),
-        ({0: 2}, [2], {0: 0}),
-        ({0: 1, 1: 1}, [], {0: 1, 1: 0}),
-        ({0: 1, 1: 1, 2: 1, 3: 1}, [], {0: 1, 1: 0, 2: 2, 3: 1}),
-        ({0: 0, 1: 0}, [0, 0, 1, 1], {0: 2, 1: 2}),
-    ],
+    [(1, [], {0: 0}), (1, [0], {0: 1}), (4, [], {0: 0, 1: 1, 2: 2, 3: 0}), (2, [0, 0, 1, 1], {0: 2, 1: 2})],
 )
-def test_workers_go_to_different_processors(
-    workers: dict[int, int | None], taken: list[int], processors: dict[int, int]
-) -> None:
-    """A worker gets a processor with the fewest others, if possible that on which it ran last."""
-    assert processors == assign(workers, [0, 1, 2], taken)
+def test_workers_go_to_different_processors(workers: int, taken: list[int], processors: dict[int, int]) -> None:
+    """A worker gets a processor with the fewest others."""
+    assert processors == assign(range(workers), [0, 1, 2], taken)
 
 
 CHILD = """
@@ -204,15 +195,15 @@ def test_families_are_kept_and_given_back(process: tuple[subprocess.Popen[str], 
     child, own = process
     free = os.sched_getaffinity(0)
     first, last = min(free), max(free)
-    family = Family(free)
+    family = Family()
     for processor in (first, last, last, first):
-        family.place([child.pid], processor)
+        family.place(child.pid, processor)
         places = _affinities(child.pid)
         assert {last} == places.pop(own)
         assert [{processor}] * 4 == list(places.values())[:4]
         assert {processor} == set.union(*places.values())
     _start_thread(child)
-    family.place([child.pid], None)
+    family.place(child.pid, None)
     places = _affinities(child.pid)
 
     assert {last} == places.pop(own)
@@ -228,11 +219,11 @@ def test_a_child_that_its_parent_leaves_is_given_back() -> None:
     with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         orphan = int(child.stdout.readline())
-        family = Family(free)
-        family.place([child.pid], min(free))
+        family = Family()
+        family.place(child.pid, min(free))
         kept = os.sched_getaffinity(orphan)
         child.communicate("\n")
-    family.place([child.pid], None)
+    family.place(child.pid, None)
     given = os.sched_getaffinity(orphan)
     os.kill(orphan, 9)
 
@@ -246,9 +237,9 @@ def test_what_is_not_kept_is_not_given_back(process: tuple[subprocess.Popen[str]
     free = os.sched_getaffinity(0)
     for thread in _affinities(child.pid):
         os.sched_setaffinity(thread, {max(free)})
-    family = Family(free)
+    family = Family()
     for processor in (None, max(free), None, min(free), None):
-        family.place([child.pid], processor)
+        family.place(child.pid, processor)
         assert {frozenset({max(free)})} == set(map(frozenset, _affinities(child.pid).values()))
 
 
@@ -262,7 +253,7 @@ def test_processes_of_other_users_are_left_alone() -> None:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        Family(free).place([child.pid], min(free))
+        Family().place(child.pid, min(free))
         found = os.sched_getaffinity(child.pid)
         child.communicate(b"")
 

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.errors import UsageError
+from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.child import Event
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
+from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec, LaunchWatch
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
-from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_plan, variables_of
+from ganglion.supervisor.launch.local import Local
+from ganglion.supervisor.life import Event
+from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_launcher, check_plan, variables_of
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
@@ -44,8 +46,7 @@ def _run() -> Run:
 def _lose(run: Run, name: str, why: str) -> Member:
     member = run.members[f"r-1/{name}"]
     member.receive(Event.START)
-    member.child.why = why
-    member.receive(Event.FAILED)
+    member.receive(Event.FAILED, why=why)
     run.lost.append(member)
     return member
 
@@ -64,8 +65,7 @@ async def test_failure_never_ends_with_zero() -> None:
 async def test_crash_is_told_before_what_it_dragged_along() -> None:
     """The one that crashed comes first, those that followed come after, whatever the order of news."""
     run = _run()
-    follower = _lose(run, "controller/0", "")
-    follower.child.why = ""
+    _lose(run, "controller/0", "")
     _lose(run, "muscle/ada/0", "out of memory")
     run.finish(dataclasses.replace(FAILED, peer="r-1/controller/0"))
     report = run.conclude().report
@@ -144,7 +144,7 @@ def test_a_program_may_be_told_by_a_file(tmp_path: Path) -> None:
     mill = EnvironmentPlan("mill", command=["./mill", "--at={connection}", "x"])
     plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, environments=[mill])])
     connection = Connection(1, 1, "ipc:///socket", "tcp://127.0.0.1:5", "o", "w", "a")
-    home = Home(connection, tmp_path, tmp_path / "results")
+    home = Home(connection, tmp_path, tmp_path / "results", (), Local(), Local())
 
     async def body() -> tuple[dict[str, str], list[str], list[str]]:
         run = Run(plan, RunFolder("r-1", tmp_path), None)
@@ -159,3 +159,37 @@ def test_a_program_may_be_told_by_a_file(tmp_path: Path) -> None:
     assert (["./mill", "x"], tmp_path, argv) == ([argv[0], argv[2]], path.parent, again)
     assert 0o600 == stat.S_IMODE(path.stat().st_mode)
     assert variables["GANGLION_TOKEN"] == json.loads(path.read_text())["token"]
+
+
+class Elsewhere(Launcher):
+    """Start processes where the folder of a run is not seen, and where no users of this machine are."""
+
+    async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
+        raise LaunchError("this is not to be asked")
+
+    async def close(self) -> list[str]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("on_loss", "run_as", "refused"),
+    [
+        ("recover", None, "keep no journals"),
+        ("restart", None, "on_loss: fail"),
+        ("fail", None, ""),
+        ("fail", "nobody", "run_as"),
+    ],
+)
+def test_what_a_launcher_cannot_keep_is_refused(on_loss: str, run_as: str | None, refused: str) -> None:
+    """Recovery without files of the run, and other users, are refused by name where a launcher has neither."""
+    agents = [dataclasses.replace(PHASE.agents[0], recovery=Recovery(on_loss=on_loss, run_as=run_as))]
+    phase = dataclasses.replace(PHASE, agents=agents, on_loss=on_loss)
+    plan = Plan("r", "r", "1", [phase])
+
+    if run_as is None:
+        check_launcher(plan, Local())
+    if not refused:
+        check_launcher(plan, Elsewhere())
+        return
+    with pytest.raises(UsageError, match=f"launcher Elsewhere: .*{refused}"):
+        check_launcher(plan, Elsewhere())

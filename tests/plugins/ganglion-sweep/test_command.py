@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.cli.extension import DocumentError, Launcher, Session, Settings, store_class, store_uri
+from ganglion.cli.extension import DocumentError, Local, Session, Settings, store_class, store_uri
 from ganglion_sweep.experiment import Experiment
 from ganglion_sweep.folder import Folder
 from ganglion_sweep.point import points_of
@@ -147,7 +147,7 @@ def test_points_are_carried_out_and_noted(read: Read, grid: str, tmp_path: Path)
         book.plan([point.record() for point in points])
 
         async def main() -> Session:
-            async with runner.session(points, Launcher()) as session:
+            async with runner.session(points, Local()) as session:
                 assert not [f for f in await runner.check(session, points) if f.severity == "error"]
                 await runner.carry_out(session, book, points)
             return session
@@ -166,7 +166,7 @@ def test_what_only_plugins_know_is_a_fault_of_the_experiment(read: Read, grid: s
     runner = Runner(settings, Folder(tmp_path, "grid"), Progress(settings), parallel=1, stop_on_failure=False)
 
     async def main() -> None:
-        async with runner.session(points, Launcher()) as session:
+        async with runner.session(points, Local()) as session:
             await runner.check(session, points)
 
     with pytest.raises(DocumentError, match="max_inter") as error:

@@ -21,9 +21,9 @@ from fuzz.target import Target
 from ganglion.errors import GanglionError, LaunchError, RemoteProtocolError, StoreError, UsageError
 from ganglion.peer.models import INDEX, read_index
 from ganglion.sdk.models import Models, load_arrays, load_meta, save_arrays
-from ganglion.supervisor.checkpoints import journal_age_s, journal_position
 from ganglion.supervisor.connection import RIGHTS, read_connection
 from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, text_of
+from ganglion.supervisor.resume import journal_age_s, journal_position
 from ganglion.transport.curve import new_pair
 from ganglion.transport.endpoint import parse_endpoint
 from ganglion.wire import journal

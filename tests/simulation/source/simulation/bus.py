@@ -23,7 +23,7 @@ from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.checkpoints import newest_cut
+from ganglion.supervisor.resume import newest_cut
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus, never_later
 from ganglion.wire.envelope import Head, encode_head

@@ -15,9 +15,9 @@ from ganglion.peer.participant import Participant
 from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan, processes_of
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.checkpoints import newest_cut
-from ganglion.supervisor.child import Restarts
+from ganglion.supervisor.life import Restarts
 from ganglion.supervisor.recovery import ASKED_ROLES, NOTICE_S, REJOIN_S
+from ganglion.supervisor.resume import newest_cut
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import (
     CALL_BY_NAME,

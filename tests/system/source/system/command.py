@@ -158,7 +158,7 @@ class Command:
 
     def below(self) -> dict[int, str]:
         """Return its child processes, with the names that the system shows."""
-        from ganglion.supervisor.linux import children_of
+        from ganglion.supervisor.launch.system import children_of
 
         found = {}
         for pid in children_of(self.process.pid):

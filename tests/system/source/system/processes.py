@@ -12,8 +12,8 @@ from pathlib import Path
 MARKER = "GANGLION_TESTS_MARKER"
 ROLES = ("environment", "muscle", "brain", "controller", "governor", "store", "broker", "warm")
 _PROC = Path("/proc")
-_ENTRY = {b"ganglion.transport.server": "broker", b"ganglion.supervisor.warm": "warm"}
-_KEEPER, _KEEPS = "keeper", b"ganglion.supervisor.reaper"
+_ENTRY = {b"ganglion.transport.server": "broker", b"ganglion.supervisor.launch.warm": "warm"}
+_KEEPER, _KEEPS = "keeper", b"ganglion.supervisor.launch.reaper"
 _SHARED = "/dev/shm/"
 
 

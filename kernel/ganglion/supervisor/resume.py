@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ from ganglion.limits import DEADLINES_S, LEAVE_KILL_S, RETRY_S
 from ganglion.run.effect import FOLDER, cut_text, read_cut
 from ganglion.run.loss import ours
 from ganglion.supervisor import event
-from ganglion.supervisor.child import Event, State
 from ganglion.supervisor.folder import PROCESS_TABLE, Files, open_regular, participants, read_process_table
-from ganglion.supervisor.linux import quiesced
+from ganglion.supervisor.launch.process import Process
+from ganglion.supervisor.life import Event, State
 from ganglion.supervisor.runs import Run, wait_gone
 from ganglion.synced import sync, write_synced
 from ganglion.wire.journal import LARGE_FOLDER, last_request, read_records
@@ -164,14 +165,14 @@ class Checkpoints:
         self._cuts = folder / FOLDER
 
     # -- writing ------------------------------------------------------------------------------------------------------
-    def note(self, pids: Sequence[int], journals: Sequence[Path]) -> Checkpoint | None:
-        """Link journals while these processes are stopped; None if one cannot be stopped or is missing, StoreError."""
+    def note(self, quiesce: AbstractContextManager[bool], journals: Sequence[Path]) -> Checkpoint | None:
+        """Link journals while their processes stand; None if one cannot be stopped or is missing, StoreError."""
         number = max(map(_number, self._folders()), default=0) + 1
         path = self._cuts / f"{_FOLDER}{number:09}"
         try:
             self._cuts.mkdir(mode=0o700, exist_ok=True)
             path.mkdir(mode=0o700)
-            with quiesced(pids) as quiet:
+            with quiesce as quiet:
                 if quiet and all(journal.exists() for journal in journals):
                     _link_large({journal.parent / LARGE_FOLDER for journal in journals}, path / LARGE_FOLDER)
                     return Checkpoint(path, {}, self._link(journals, path))
@@ -309,13 +310,18 @@ _STOP_S = 2.0  # how long an interrupted run may wait for a process that is bein
 
 
 class Checkpointer:
-    """Write checkpoints of one run; `warn` is told why one could not be written.
+    """Write checkpoints of one run; `quiesced` stops processes for a moment, `warn` is told what could not be written.
 
     There are none where a program takes part that writes no journal, or where lost processes are not replaced.
     """
 
-    def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
-        self._run, self._warn = run, warn
+    def __init__(
+        self,
+        run: Run,
+        quiesced: Callable[[Sequence[Process]], AbstractContextManager[bool]],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._run, self._quiesced, self._warn = run, quiesced, warn
         self._checkpoints = Checkpoints(run.folder.path)
         self._lock = asyncio.Lock()
         self._stopping = asyncio.Lock()
@@ -349,7 +355,7 @@ class Checkpointer:
             try:
                 there = self._there()
                 # Nothing else happens in this process meanwhile.
-                checkpoint = None if there is None else self._checkpoints.note(*there)
+                checkpoint = None if there is None else self._checkpoints.note(self._quiesced(there[0]), there[1])
                 if checkpoint is None:
                     return False
                 facts = {"run": self._run.id, "phase": self._run.phase, "stop": stop}
@@ -365,16 +371,16 @@ class Checkpointer:
         alive = run.begun and not run.over.is_set()
         return alive and run.journaled and all(ours(place) for place in run.places(run.phase))
 
-    def _there(self) -> tuple[list[int], list[Path]] | None:
+    def _there(self) -> tuple[list[Process], list[Path]] | None:
         """Return the processes of the phase and their journals, None while one is missing."""
-        run, pids, journals = self._run, [], []
+        run, processes, journals = self._run, list[Process](), list[Path]()
         for place in run.needed() if self._possible() else ():
             member = run.members.get(place.name)
             if member is None or member.process is None or not member.joined or member.child.state is not State.RUNNING:
                 return None
-            pids.append(member.process.pid)
+            processes.append(member.process)
             journals.append(run.folder.journal(place))
-        return (pids, journals) if pids else None
+        return (processes, journals) if processes else None
 
 
 _REPLAY_BYTES_PER_S = 1_000_000  # a journal is replayed at least so fast

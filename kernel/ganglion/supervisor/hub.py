@@ -31,9 +31,10 @@ from ganglion.limits import (
     PEERS,
     RESTARTS_WITHIN_S,
 )
-from ganglion.supervisor.child import Restarts
 from ganglion.supervisor.connection import Access, retry_after_s
-from ganglion.supervisor.launcher import Launcher, Process, end, within
+from ganglion.supervisor.launch.local import Local
+from ganglion.supervisor.launch.process import Process, end, within
+from ganglion.supervisor.life import Restarts
 from ganglion.transport.asynclink import AsyncLink
 from ganglion.transport.endpoint import Bound, bind_local
 from ganglion.wire.codec import Content, codec_of, decode_map
@@ -330,7 +331,7 @@ class Hub:
     it receives anything. `bus` joins each broker in turn.
     """
 
-    def __init__(self, launcher: Launcher, access: Access, owner: Restarter, bus: Bus, log: Path | None = None) -> None:
+    def __init__(self, launcher: Local, access: Access, owner: Restarter, bus: Bus, log: Path | None = None) -> None:
         self.process: Process | None = None
         self.since_s = math.inf  # when the present broker was joined, by the loop's clock
         self.bus = bus
@@ -385,9 +386,9 @@ class Hub:
         descriptors = [bound.listening.fileno() for bound in self._bound]
         endpoints, admissions = [bound.endpoint for bound in self._bound], self._owner.admissions()
         order = self._access.order(endpoints, self._remote, descriptors, admissions)
-        process, line, self._lifeline = await self._launcher.serve(
-            NAME, ["-m", "ganglion.transport.server"], order, self._ended, self._log, descriptors
-        )
+        process = Process(NAME, self._log, self._ended)
+        program = ["-m", "ganglion.transport.server"]
+        line, self._lifeline = await self._launcher.serve(process, program, order, descriptors)
         self.process = process
         self.bus.heard_s = self._loop.time()
         answer: dict[str, list[str]] = json.loads(line)

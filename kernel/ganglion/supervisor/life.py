@@ -1,13 +1,15 @@
-"""The life of a child process as a table: events in, effects out; how soon a lost process is restarted; pure."""
+"""Lives: what is done with a child process, as a table; what its end means, and how soon it is restarted; pure."""
 
 from __future__ import annotations
 
 import signal
 from collections import deque
 from collections.abc import Hashable
+from dataclasses import dataclass
 from enum import Enum
 
 from ganglion.limits import (
+    EXIT_DIFFERS,
     LEAVE_ASK_S,
     LEAVE_KILL_S,
     LEAVE_TERMINATE_S,
@@ -109,11 +111,6 @@ def exit_text(code: int | None) -> str:
         return f"killed by signal {-code}"
 
 
-def refuses_to_start(code: int | None, ours: bool) -> bool:
-    """Say whether a process that never joined ended by itself, so that a successor would, too."""
-    return (code or 0) > 0 or (code in (None, 0) and not ours)
-
-
 class Child:
     """Decide what is done with one process; never act.
 
@@ -130,7 +127,7 @@ class Child:
         self.lost = False  # it ended although it was not asked to, or crashed
 
     def receive(
-        self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None
+        self, event: Event, now_s: float, code: int | None = None, patience_s: float | None = None, why: str = ""
     ) -> tuple[Effect, ...]:
         """Take in an event and return the effects; `patience_s` replaces the usual time in the new state."""
         former = self.state
@@ -139,8 +136,8 @@ class Child:
         self.state, effects = row[event]
         self.started |= event is Event.STARTED
         if event in (Event.EXITED, Event.FAILED):
-            self.code = code
-            crashed = code is not None and code < 0 and -code not in _SENT.get(former, ())
+            self.code, self.why = code, self.why or why
+            crashed = code is not None and code < 0 and -code not in _SENT.get(former, ()) and not self.why
             self.lost = crashed or former in (State.STARTING, State.RUNNING)
         if self.state is not former or event is Event.DEADLINE:
             usual_s = _PATIENCE_S.get(self.state)
@@ -175,6 +172,56 @@ class Child:
         if self.code is None:
             return "an end that is not known" if self.started else "not being started"
         return exit_text(self.code).removeprefix("killed by ")
+
+
+class Verdict(Enum):
+    """Say what the end of a process means for its run."""
+
+    WANTED = "wanted"  # nothing, or nobody cares any more
+    RESTART = "restart"
+    REWIND = "rewind"  # it does not do the same again: the phase begins anew
+    NOTE = "note"  # it was asked to leave, and ended otherwise: an incident
+    LOST = "lost"  # no successor can replace it
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """Hold what is known when the end of a process is judged.
+
+    `over` is its run. `dismissed` says that its end was wanted, `current` that its name has no other process, `mended`
+    that losses of its kind are made good in this phase. `joined` says that it was on the bus, once; `ours` that it runs
+    a program of ours; `disturbed` that there was no broker for a moment while it lived.
+    """
+
+    lost: bool
+    code: int | None
+    over: bool
+    dismissed: bool
+    current: bool
+    mended: bool
+    joined: bool
+    incarnation: int
+    ours: bool
+    disturbed: bool
+
+    def judge(self) -> Verdict:
+        """Return what follows."""
+        if not self.lost or (self.over and self.code == 0):
+            return Verdict.WANTED
+        if self.over:
+            return Verdict.LOST
+        if self.dismissed:
+            return Verdict.NOTE
+        # A first process that ended by itself before it joined does so again, unless there was no broker to join.
+        refused = not self.joined and self.incarnation == 1 and refuses_to_start(self.code, self.ours)
+        if not (self.current and self.mended) or (refused and not self.disturbed):
+            return Verdict.LOST
+        return Verdict.REWIND if self.code == EXIT_DIFFERS and self.incarnation > 1 else Verdict.RESTART
+
+
+def refuses_to_start(code: int | None, ours: bool) -> bool:
+    """Say whether a process that never joined ended by itself, so that a successor would, too."""
+    return (code or 0) > 0 or (code in (None, 0) and not ours)
 
 
 class Restarts:

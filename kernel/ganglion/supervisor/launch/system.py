@@ -12,7 +12,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,16 @@ from ganglion.run.plan import Plan
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _TO_CHANGE_USER = (0, 5, 6, 7)  # capabilities CHOWN, KILL, SETGID, SETUID
 _STOP_LOOK_S = 0.0002
+_PASSES_MAX = 4  # over the threads of a family, which may start others meanwhile
 LINUX = sys.platform == "linux"
+SINGLE_THREAD = {  # numeric libraries start a thread per core on import otherwise, and answer by thread count
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",  # the order of a set is part of no result
+}
 
 
 def _prctl(option: int, argument: int | bytes) -> bool:
@@ -60,14 +69,16 @@ def proc(name: str) -> str:
 
 def children_of(pid: int) -> list[int]:
     """Return the processes whose parent is `pid`, zombies included; an empty list where the system has no /proc."""
-    found: list[int] = []
+    threads = _listed(f"/proc/{pid}/task")  # the file is empty for one that has just ended
+    return [int(word) for thread in threads for word in proc(f"{pid}/task/{thread}/children").split()]
+
+
+def _listed(folder: str) -> list[int]:
+    """Return the numbers that name what is in a folder; an empty list where there is none."""
     try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names of threads, not paths
+        return [int(name) for name in os.listdir(folder)]  # noqa: PTH208 - names of threads, not paths
     except OSError:
-        return found
-    for thread in threads:  # empty for one that has just ended
-        found += [int(word) for word in proc(f"{pid}/task/{thread}/children").split()]
-    return found
+        return []
 
 
 def liveness() -> bool:
@@ -124,6 +135,69 @@ def usage(pid: int) -> tuple[float, int]:
         return 0.0, 0
     ticks = int(fields[11]) + int(fields[12])  # user and system time
     return ticks / os.sysconf("SC_CLK_TCK"), int(pages[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Family:
+    """Keep a process, with its threads and descendants, on one processor, or give them back.
+
+    Left alone are processes of other users and threads whose affinity is neither that which they inherited nor ours:
+    their author has set it.
+    """
+
+    def __init__(self) -> None:
+        self.at: int | None = None  # the processor on which they are kept, None if they are free
+        self._inherited: frozenset[int] = frozenset()
+        self._theirs: set[int] = set()  # threads that their author has placed
+        self._known: set[int] = set()  # processes that were kept: one may lose its parent, and be found no more
+
+    def place(self, pid: int, processor: int | None) -> None:
+        """Keep the family of a process on a processor, also what it has started since; None gives it back."""
+        if processor is None and self.at is None:
+            return
+        if self.at is None:
+            self._inherited, self._known = _affinity(0), set()
+            self._theirs = {thread for thread in self._threads({pid}) if _affinity(thread) != self._inherited}
+        to = self._inherited if processor is None else frozenset({processor})
+        ours = {self._inherited, to, frozenset({self.at})}
+        self.at = processor
+        for _ in range(_PASSES_MAX):  # a thread that is started meanwhile may have inherited what was
+            if not [thread for thread in self._threads({pid, *self._known}) if self._move(thread, ours, to)]:
+                break
+
+    def _move(self, thread: int, ours: Collection[object], to: frozenset[int]) -> bool:
+        """Move a thread; say whether it was elsewhere."""
+        now = _affinity(thread)
+        if thread in self._theirs or now == to:
+            return False
+        if now not in ours:
+            self._theirs.add(thread)
+            return False
+        with contextlib.suppress(OSError):  # it has just ended, or the system does not let us
+            os.sched_setaffinity(thread, to)
+            return True
+        return False
+
+    def _threads(self, roots: Iterable[int]) -> Iterator[int]:
+        """Yield the threads of processes of this user and of their descendants, none of one that its author placed."""
+        left, seen = list(roots), set[int]()
+        while left:
+            pid = left.pop()
+            if pid in seen or pid in self._theirs:
+                continue
+            seen.add(pid)
+            if proc(f"{pid}/status").partition("\nUid:")[2].split()[1:2] != [str(os.geteuid())]:
+                continue  # it may have become another user after it was started
+            self._known.add(pid)
+            yield from _listed(f"/proc/{pid}/task")
+            left += children_of(pid)
+
+
+def _affinity(thread: int) -> frozenset[int]:
+    """Return the processors on which a thread may run; none for one that has ended."""
+    try:
+        return frozenset(os.sched_getaffinity(thread))
+    except OSError:
+        return frozenset()
 
 
 def end_adopted(spared: set[int]) -> list[str]:

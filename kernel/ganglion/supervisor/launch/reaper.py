@@ -1,7 +1,7 @@
 """The reaper of a program of any language: ends its whole tree of processes when it or the supervisor ends.
 
-`python -m ganglion.supervisor.reaper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number of the
-read end of a pipe whose other end only the supervisor has; its end of file means that the supervisor is gone. With
+`python -m ganglion.supervisor.launch.reaper LIFELINE [USER GROUP...] -- PROGRAM ARGUMENT...`: LIFELINE is the number
+of the read end of a pipe whose other end only the supervisor has; its end of file means that it is gone. With
 the numbers of a user and its groups the program runs as that user; the reaper does not, so that the program cannot
 end it. The reaper ends as the program did: with its exit status, or killed by its signal.
 """
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ganglion.limits import LEAVE_KILL_S
-from ganglion.supervisor.linux import adopt_orphans, end_adopted, name_process
+from ganglion.supervisor.launch.system import adopt_orphans, end_adopted, name_process
 
 _LOOK_S = 0.05  # how often the wait looks for the program where the system cannot wake us
 

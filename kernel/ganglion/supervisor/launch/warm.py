@@ -1,6 +1,6 @@
 """The warm parent: has imported what every participant needs, and forks participants in milliseconds.
 
-It is a process of its own, started with `python -m ganglion.supervisor.warm`. It has no bus socket, no loop, no
+It is a process of its own, started with `python -m ganglion.supervisor.launch.warm`. It has no bus socket, no loop, no
 thread and no lock, so that a fork copies nothing that could hang. Orders come as msgpack over a socket pair, one
 message each, with the descriptors of the new process beside them.
 
@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 import msgpack
 
 from ganglion.errors import LaunchError
-from ganglion.supervisor.linux import become, die_with_parent, name_process
+from ganglion.supervisor.launch.system import become, die_with_parent, name_process
 
 Entry = Callable[[dict[str, str]], int]
 ORDER_BYTES = 64 * 1024  # variables of one process; documents travel through its standard input

@@ -1,0 +1,128 @@
+"""Launcher: starts the processes of a run where they are to live."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+__all__ = ["LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """Say what is to be started.
+
+    Args:
+        name: The name of the process in lists of processes.
+        variables: What it needs to find its place, token included; to be shown in no list of processes.
+        argv: A program of the document; None is a participant in Python.
+        module: The module of a participant, run as `python -m MODULE`.
+        cwd: Where the program starts; None is where the run was started.
+        role: Its role on the bus: environment, muscle, brain, controller; empty for a helper of the supervisor.
+        worker: The worker it belongs to; None for one that serves all.
+        user: The name of the user as which it runs, None for that of the supervisor; see `changes_users`.
+        mask: The mask of the files that it makes; None is that of the supervisor.
+    """
+
+    name: str
+    variables: Mapping[str, str]
+    argv: Sequence[str] | None = None
+    module: str = "ganglion.peer"
+    cwd: str | None = None
+    role: str = ""
+    worker: int | None = None
+    user: str | None = None
+    mask: int | None = None
+
+    @property
+    def command(self) -> list[str]:
+        """Return program and arguments, for a participant those of this Python."""
+        return [sys.executable, "-P", "-m", self.module] if self.argv is None else list(self.argv)
+
+
+class LaunchWatch(Protocol):
+    """Be told by a launcher, in the running loop, what becomes of a process."""
+
+    def printed(self, data: bytes) -> None:
+        """Take what the process has printed, standard output and errors alike; the supervisor bounds and keeps it."""
+
+    def exited(self, code: int | None, why: str = "") -> None:
+        """Take in the end, once, after the last output.
+
+        `code` is the exit status or the negative number of a signal, None if it is not known; `why` is what the
+        launcher knows of the reason: that a node was lost, or that the process was stopped and has been killed for it.
+        """
+
+
+class Launched(ABC):
+    """Be a process that was started.
+
+    `host` is where it lives, empty for this machine. `pid` is its number there, None if that is not known.
+    """
+
+    host: str = ""
+    pid: int | None = None
+
+    @abstractmethod
+    def signal(self, signum: int) -> None:
+        """Send a signal to the process and to all that it has started; one that has ended hears nothing."""
+
+    def look(self) -> None:
+        """Tell at once if it has ended; a launcher that is told by others needs none."""
+        return
+
+    def usage(self) -> tuple[float, int]:
+        """Return its seconds of processor time and its bytes of memory; zeros where they are not known."""
+        return 0.0, 0
+
+    def keep(self, processor: int | None) -> None:
+        """Keep it, and all that it has started since, on one of the launcher's `processors`; None gives it back."""
+        return
+
+
+class Launcher(ABC):
+    """Place the processes of a run; messages go over the bus, not through here.
+
+    What it starts connects out to the endpoint in its variables. It leaves nothing behind: after `close`, and two
+    seconds after an end of the supervisor that nobody foresaw, no process of it lives. A process that is stopped
+    (SIGSTOP) for longer than a second is killed by a launcher that can see that.
+
+    `shares_files` says that its processes see the folder of the run, and the document's, under the paths of this
+    machine: only then do they keep journals, and can losses be made good. `changes_users` says that it starts processes
+    as other users of this machine. `processors` are those on which `Launched.keep` can keep a process, none if it
+    cannot. What a document needs and a launcher has not is refused before anything is started.
+    """
+
+    shares_files: ClassVar[bool] = False
+    changes_users: ClassVar[bool] = False
+    processors: frozenset[int] = frozenset()
+
+    async def open(self) -> None:  # noqa: B027 - a launcher that needs no preparation is complete
+        """Prepare; called once, in a running loop, before the first start.
+
+        Raises:
+            LaunchError: It cannot work here; nothing is left of it.
+        """
+
+    @abstractmethod
+    async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
+        """Start a process and tell `watch` of it.
+
+        Raises:
+            LaunchError: It could not be started; nothing is left of it, and `watch` is told of no end.
+        """
+
+    @abstractmethod
+    async def close(self) -> list[str]:
+        """End what still lives, let go of everything; return in words what should not have been there any more."""
+
+    def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
+        """Stop processes for a moment, all at once; the context says whether all of them stand.
+
+        Without that there are no checkpoints between the begins of phases.
+        """
+        return nullcontext(False)

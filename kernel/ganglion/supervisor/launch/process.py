@@ -1,0 +1,103 @@
+"""A process that a launcher has started, as the supervisor sees it: its output, its end, what it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S
+from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
+from ganglion.supervisor.life import exit_text
+from ganglion.supervisor.output import Output
+
+_KILL = signal.SIGKILL
+
+
+class Process:
+    """Watch one process until it has ended; a launcher tells it what happens.
+
+    Its output is kept in the file `log`. `on_exit` is called once with this object when it has ended: `code` is the
+    exit status or the negative number of a signal, None if it is not known, `why` why it was ended, if that is known.
+    """
+
+    def __init__(self, name: str, log: Path | None, on_exit: Callable[[Process], None]) -> None:
+        self.name = name
+        self.output = Output(log)
+        self.launcher: Launcher  # from its start on, as is
+        self.launched: Launched | None = None
+        self.code: int | None = None
+        self.why = ""
+        self.ended = asyncio.Event()
+        self._on_exit = on_exit
+        self._exit: tuple[int | None, str] | None = None  # an end of which we were told before its start
+
+    async def start(self, launcher: Launcher, spec: LaunchSpec) -> Self:
+        """Have a launcher start it; LaunchError if it cannot."""
+        self.launcher = launcher
+        self.launched = await launcher.start(spec, self)
+        if self._exit is not None:
+            asyncio.get_running_loop().call_soon(self.exited, *self._exit)
+        return self
+
+    @property
+    def pid(self) -> int | None:
+        """Return its number where it lives, None if that is not known."""
+        return None if self.launched is None else self.launched.pid
+
+    @property
+    def host(self) -> str:
+        """Return where it lives, empty for this machine."""
+        return "" if self.launched is None else self.launched.host
+
+    def usage(self) -> tuple[float, int]:
+        """Return its seconds of processor time and bytes of memory; zeros where they are not known."""
+        return (0.0, 0) if self.launched is None else self.launched.usage()
+
+    @property
+    def end_text(self) -> str:
+        """Return how it ended, with the reason if that is known."""
+        return exit_text(self.code) + (f" ({self.why})" if self.why else "")
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to the process and all that it has started; nothing is sent to one that has ended."""
+        if self.launched is not None and not self.ended.is_set():
+            self.launched.signal(signum)
+
+    def kill(self, why: str, signum: int = _KILL) -> None:
+        """End it by a signal, for a reason."""
+        self.why = why
+        self.signal(signum)
+
+    def printed(self, data: bytes) -> None:
+        """Take what it has printed."""
+        self.output.feed(data)
+
+    def exited(self, code: int | None, why: str = "") -> None:
+        """Take in its end."""
+        if self.launched is None:
+            self._exit = code, why
+        elif not self.ended.is_set():
+            self.code, self.why = code, self.why or why
+            self.output.close()
+            self.ended.set()
+            self._on_exit(self)
+
+
+async def within(event: asyncio.Event, span_s: float | None) -> bool:
+    """Wait for an event for a time; say whether it has come."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), span_s)
+    return event.is_set()
+
+
+async def end(process: Process) -> None:
+    """End a process that has been asked to leave already: wait, SIGTERM, wait, SIGKILL."""
+    if not await within(process.ended, LEAVE_TERMINATE_S):
+        process.signal(signal.SIGTERM)
+        if not await within(process.ended, LEAVE_KILL_S):
+            process.signal(signal.SIGKILL)
+            await within(process.ended, LEAVE_KILL_S)

@@ -1,0 +1,201 @@
+"""Sources: recorded sessions wherever they are: of a run in a store, in files, in a table; found first, then read."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ganglion.errors import DocumentError, GanglionError
+from ganglion.peer.models import located, shown, store_class, stored_runs
+from ganglion.run import model
+from ganglion.run.model import Wish
+from ganglion.sdk.information import Information
+from ganglion.sdk.session import Session
+from ganglion.sdk.spaces import parse_space
+from ganglion_replay import wish as replay
+from ganglion_replay.spool import Episode, Source
+from ganglion_replay.transcript import Transcript, quoted
+
+__all__ = ["Finder", "Place", "ReadElsewhere", "Recorded", "session_of"]
+
+_STORE = "ganglion.db"  # in a folder of results
+
+ReadElsewhere = Callable[["Finder", str, Mapping[str, Any]], "Recorded"]
+"""What finds sessions that are in no store: `(finder, place in the document, source) -> Recorded`.
+
+It raises DocumentError, which begins with that place, where there are none or where what is there is damaged.
+"""
+ELSEWHERE = {"path": "ganglion_replay.files:find", "table": "ganglion_replay.tables:find"}
+"""The key of a source that is no run, and the `ReadElsewhere` behind it, which is loaded when one is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Sessions of a source that was found.
+
+    Args:
+        told: What was looked for, in words.
+        where: In what it was found, likewise.
+        sessions: Yields them in recorded order, each time that it is called; nothing is read before.
+        flaws: Filled by the reading with a sentence for each session that is not whole.
+    """
+
+    told: str
+    where: str
+    sessions: Callable[[], Iterator[Session]] = field(repr=False)
+    flaws: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A phase of a run in a store: where it is, its id, index, name and mode."""
+
+    uri: str
+    run: str
+    index: int
+    name: str
+    mode: str
+
+    @property
+    def of(self) -> tuple[str, tuple[int, str]]:
+        """Return run and phase as a Transcript takes them."""
+        return self.run, (self.index, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Find what sources of a document name.
+
+    Args:
+        uid: Of the document.
+        run: Id of this run; empty where there is none yet.
+        folder: Where paths of the document begin.
+        store: URI of the store of this run, None if it has none.
+        before: The phase that asks: only earlier ones of this run are meant; None: this run has none yet.
+    """
+
+    uid: str
+    run: str
+    folder: Path
+    store: str | None
+    before: int | None = None
+
+    def find(self, at: str, source: Mapping[str, Any], agent: str) -> Recorded:
+        """Return the sessions of an agent that a source names; keys that are missing are those of `load`.
+
+        Those of files and tables are all that are there, whosever they are, unless the source says `agent`.
+
+        Raises:
+            DocumentError: There is nothing of the kind; with `at`, the place of the source, and where was looked.
+        """
+        key = next((key for key in ELSEWHERE if source.get(key) is not None), None)
+        if key is not None:
+            module, _, name = ELSEWHERE[key].partition(":")
+            find: ReadElsewhere = getattr(importlib.import_module(module), name)
+            return find(self, at, source)
+        wish = replay.wish_of(source, agent, self.uid, self.run)
+        place, flaws = self.phase(at, source, wish), list[str]()
+        told = replay.told(source, wish), f"run {place.run}, phase `{place.name}`"
+        if "environment" in source:  # which is refused before a process is started
+            with store_class(place.uri).reader(place.uri) as reader:
+                given = Transcript(reader, reader, *place.of, wish.agent, source["environment"])
+            if given.environments != [source["environment"]]:
+                text = f"{at}.environment: in run {place.run}, phase `{place.name}` agent `{wish.agent}` was in"
+                raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{source['environment']}` alone")
+        return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws)
+
+    def phase(self, at: str, source: Mapping[str, Any], wish: Wish, having: str | None = None) -> Place:
+        """Return which phase of which run in which store is meant; `having`: which declarations it has to have."""
+        vain: list[tuple[str, str]] = []
+        for place, uri, here in self._places(wish):
+            try:
+                found = self._look(uri, wish, self.before if here else None, having)
+            except GanglionError as error:  # one more place without them
+                found = str(error)
+            if isinstance(found, Place):
+                return found
+            vain.append((place, found))
+        raise DocumentError(replay.missing(at, source, wish, vain))
+
+    @staticmethod
+    def _sessions(place: Place, agent: str, source: Mapping[str, Any], flaws: list[str]) -> Iterator[Session]:
+        kind = store_class(place.uri)
+        with kind.reader(place.uri) as reader, kind.reader(place.uri) as aside:
+            given = Transcript(reader, aside, *place.of, agent, source.get("environment"))
+            columns = [given.columns[what] for what in ("sensor", "actuator", "reward")]
+            named = ",".join(given.environments), place.index, place.name
+            whose = Source("", place.run, agent, *named, 1, True, columns[0], columns[1], columns[2])
+            for episode in given.episodes(source.get("mode") or place.mode, source.get("worker"), flaws):
+                yield session_of(episode, whose)
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+    def _places(self, wish: Wish) -> Iterator[tuple[str, str, bool]]:
+        """Yield the places to look at, in order: name, URI, and whether only this run is meant there."""
+        if wish.base is not None:
+            uri = self._uri(wish.base)
+            yield f"base {shown(uri)}", uri, False
+        if self.store is not None:
+            if wish.here:
+                yield "this run", self.store, True
+            if wish.elsewhere:
+                yield f"the store {shown(self.store)}", self.store, False
+
+    def _uri(self, base: str) -> str:
+        """Return the URI of a store: of the one in a folder of results; paths begin where the document lies."""
+        if "://" in base:
+            return located(base, self.folder)
+        return f"sqlite:///{(self.folder / base).absolute() / _STORE}"
+
+    def _look(self, uri: str, wish: Wish, before: int | None, having: str | None) -> Place | str:
+        """Return which run and phase of a store is meant, or why none; `before`: an earlier phase of this run."""
+        with store_class(uri).reader(uri) as reader:
+            runs = stored_runs(reader)
+            if before is None:
+                chosen = model.pick_run(wish, runs, self.run)
+            else:
+                mine = [run for run in runs if run.run == self.run]
+                chosen = mine[-1] if mine else "it has no rows in the store yet"
+            if isinstance(chosen, str):
+                return chosen
+            phases: dict[int, tuple[str, str]] = {}
+            for row in reader.rows("phases", [chosen.run], columns=["phase", "name", "mode"]):
+                if before is None or row["phase"] < before:
+                    # Evaluations are a second row.
+                    phases.setdefault(row["phase"], (row["name"], row["mode"]))
+            where = having or f"agent = {quoted(wish.agent)}"
+            rows = reader.rows("declarations", [chosen.run], where=where, columns=["phase"])
+            known = [index for index in dict.fromkeys(row["phase"] for row in rows) if index in phases]
+        names = {index: name for index, (name, _) in phases.items()}
+        found = replay.pick_phase(wish, names, known, chosen.run)
+        return found if isinstance(found, str) else Place(uri, chosen.run, found, *phases[found])
+
+
+def session_of(episode: Episode, source: Source) -> Session:
+    """Return a recorded episode as a session, with all columns that were recorded."""
+    sensors, actuators = (
+        [Information(None, parse_space(text), uid) for uid, text in columns]
+        for columns in (source.sensors, source.actuators)
+    )
+    environments: Sequence[str] = source.environment.split(",")
+    steps: Mapping[str, Any] = episode.steps
+    return Session(
+        run=source.run,
+        phase=source.phase,
+        worker=episode.worker,
+        agent=source.agent,
+        environment=source.environment if episode.place < 0 else environments[episode.place],
+        body=episode.body,
+        episode=episode.episode,
+        mode=episode.mode,
+        sensors=sensors,
+        actuators=actuators,
+        observations=episode.observations,
+        reward_ids=[uid for uid, _ in source.rewards],
+        reward_spaces=[parse_space(text) for _, text in source.rewards],
+        seed=None if episode.seed < 0 else episode.seed,
+        phase_name=source.phase_name,
+        **steps,
+    )
