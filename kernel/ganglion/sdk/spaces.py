@@ -731,7 +731,8 @@ class Mask(MultiBinary):
     of: str
 
     def __init__(self, n: int, of: str) -> None:
-        if not isinstance(of, str) or integer_or_none(n) is None or n < 1:
+        uid: Any = of  # of anybody
+        if not isinstance(uid, str) or integer_or_none(n) is None or n < 1:
             raise SpaceError(f"Mask takes an integer n >= 1 and the id of an actuator, found n={n!r}, of={of!r:.60}")
         super().__init__(int(n))
         object.__setattr__(self, "of", of)

@@ -91,7 +91,7 @@ class Doors(Environment):
             sensor_information=self._informed(step.readings),
             rewards=[RewardInformation(step.rewards["prize"].item(), REWARD, "prize")],
             terminated=False,
-            truncated=step.truncated.item(),
+            truncated=np.asarray(step.truncated).item(),
             simtime=SimTime(simtime_ticks=int(self.made[0])),
         )
 
