@@ -115,7 +115,7 @@ class DummyMuscle(Muscle):
             if self.count_upwards and isinstance(space, Discrete):
                 actuator.value = space.start + self.decision % space.n
             else:
-                actuator.value = actuator.sample(self.rng)
+                actuator.value = space.sample(self.rng)
         decision, self.decision = self.decision, self.decision + 1
         return actuators_available, decision
 
