@@ -56,7 +56,7 @@ def _kind() -> str:
     frame: Any = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if path.endswith("ganglion/supervisor/check.py"):
+        if path.endswith("ganglion/peer/check.py"):
             return "check"
         if path.endswith("ganglion/peer/main.py"):
             variables = frame.f_locals.get("variables")

@@ -55,7 +55,8 @@ LATE = (
     "{match: {agent: cyd, environment: moor}, decision: {period: 4, phase: 3}}, {match: {body: 1}, learn: false}]"
 )
 SPAWNING = {
-    "events": ", events: [{after: 1, spawn: cyd}, {after: 2, retire: cyd, spawn: cyd}]",
+    "events": ", events: [{after: 1, spawn: cyd}, {after: 2, retire: cyd, spawn: cyd, group: herd, reward: 0.5}, "
+    "{after: 3, group: herd, reward: 2}]",
     "dynamic": "[{agent: cyd, environment: fen, max: 2}]",
 }
 TABLES = ("episodes", "resets", "steps", "actions", "bodies")
@@ -64,7 +65,10 @@ TABLES = ("episodes", "resets", "steps", "actions", "bodies")
 def text_of(**given: Any) -> str:
     """Return the document with what is given in place of what is usual."""
     more = SPAWNING if given.pop("spawns", False) else {}
-    return DOCUMENT.format(**{**GIVEN, **more, **given})
+    found = {**GIVEN, **more, **given}
+    if more:
+        found["rules"] = f"[{{match: {{environment: fen}}, group: herd}}, {found['rules'][1:]}"
+    return DOCUMENT.format(**found)
 
 
 def sets(outcome: Outcome) -> dict[str, list[str]]:

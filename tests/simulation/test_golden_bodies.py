@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,51 @@ def test_bodies_in_one_environment_are_those_of_copies(results: Path) -> None:
     assert found[0] == found[1] == found[2]
 
 
+HERD = (
+    "events: [{after: 1, group: herd, reward: 0.5}, {after: 3, group: herd, reward: 0.25}, "
+    "{after: 4, group: herd, reward: 0.125}]"
+)
+COORDINATES = ("episode", "body", "step", "tick")
+HERD_RULES = "rules: [{match: {agent: ada}, group: herd, reward: {scale: 2}}, {match: {body: 2}, group: null}]"
+
+
+def test_groups_earn_together_and_late(results: Path, tmp_path: Path) -> None:
+    """A group's reward goes to each member that takes part; what falls due after its end is told once, by its row."""
+    path = tmp_path / "log.jsonl"
+    log = f"brain: {{name: log, params: {{path: {path}}}}}"
+    agents = f"[{{name: ada, {log}, muscle: echo}}, {{name: bob, brain: log, muscle: echo}}]"
+    world = f"lake: length: [2, 4, 3, 4], anonymous: true, {HERD}; budget: {{episodes: 2}}"
+    bodies = f"{{num: {{ada: {{lake: 3}}, bob: {{lake: 1}}}}, {HERD_RULES}}}"
+    outcome = simulate(document([world], agents, bodies), 1, results)
+    actions = rows(outcome, "actions")
+    found = [
+        (row["episode"], row["body"], row["step"], row["rewards"]["lake.herd"], row["late_reward"])
+        for row in actions
+        if row["agent"] == "ada"
+    ]
+    whole = {0: [1.0, 0.0], 1: [1.0, 0.0, 0.5, 0.25], 2: [0.0, 0.0, 0.0]}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    last = next(row["rewards"] for row in rows(outcome, "steps") if row["step"] == 4)
+
+    assert sorted(found, key=repr) == sorted(
+        (
+            (episode, body, step, value, 0.75 if (body, step) == (0, 1) else None)
+            for episode in range(2)
+            for body, values in whole.items()
+            for step, value in enumerate(values)
+        ),
+        key=repr,
+    )
+    assert [[["lake", 0, episode, 1, "lake.herd", 0.75, 0.75]] for episode in (0, 1)] == [
+        line["late"] for line in lines if "late" in line
+    ]
+    assert {(row["episode"], row["body"], row["step"], row["tick"]) for row in actions if row["agent"] == "ada"} == {
+        one for line in lines if "tick" in line for one in zip(*map(line.get, COORDINATES), strict=True)
+    }
+    assert not [row for row in actions if row["agent"] == "bob" and "lake.herd" in row["rewards"]]
+    assert {"lake.herd[ada/1]": 0.125, "lake.herd[bob/0]": 0.0} == {k: v for k, v in last.items() if "herd" in k}
+
+
 GOLDEN = "events: [{after: 1, spawn: ada}, {after: 3, retire: ada, spawn: ada}, {after: 5, retire: ada}]"
 
 
@@ -252,16 +298,20 @@ def test_a_loss_leaves_the_undisturbed_tables(role: str, results: Path) -> None:
 
 
 LAKE = "{after: 1, spawn: bob}, {after: 1, spawn: ada}, {after: 2, retire: bob, spawn: bob}, {after: 3, spawn: bob}"
+SHARED = (
+    "{after: 3, group: herd, reward: 0.5}, {after: 4, group: herd, reward: 0.25}, {after: 5, group: herd, reward: 2}"
+)
 MOOR = "{after: 1, spawn: bob}, {after: 2, spawn: bob}, {after: 3, retire: bob}, {after: 4, spawn: bob, retire: bob}"
 ANEW = "budget: {steps: 15}, episode_end: each, max_steps: 5"
 COMING = document(
     [
-        f"lake: length: [4, 2, 5, 3], events: [{LAKE}]; budget: {{episodes: 3}}, clock: {{period: 2}}",
-        f"moor: length: [5, 9, 5, 5], events: [{MOOR}, {{after: 4, retire: bob}}]; {ANEW}",
+        f"lake: length: [4, 2, 5, 3], events: [{LAKE}, {SHARED}]; budget: {{episodes: 3}}, clock: {{period: 2}}",
+        f"moor: length: [5, 9, 5, 5], events: [{MOOR}, {{after: 4, retire: bob}}, {SHARED}]; {ANEW}",
     ],
     "[{name: ada, brain: log, muscle: echo}, {name: bob, brain: log, muscle: random}]",
     "{num: 2, dynamic: [{agent: bob, environment: lake, max: 3}, {agent: ada, environment: lake, max: 1}, "
-    "{agent: bob, environment: moor, max: 3}], rules: [{match: {agent: ada}, decision: {period: 2, phase: 1}}]}",
+    "{agent: bob, environment: moor, max: 3}], rules: [{match: {agent: ada}, decision: {period: 2, phase: 1}}, "
+    "{group: herd}]}",
     config="{worker: 2}",
 )
 

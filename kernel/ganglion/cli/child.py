@@ -19,9 +19,9 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.document.fault import Fault, placed
-from ganglion.errors import LaunchError, PluginInvalid
+from ganglion.errors import DocumentError, LaunchError, PluginInvalid
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
-from ganglion.run.agents import misfits, resolve, same_declarations
+from ganglion.run.agents import groups_of, misfits, resolve, same_declarations, with_groups
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process, span_s
 from ganglion.supervisor.launch.system import SINGLE_THREAD
 from ganglion.supervisor.life import exit_text
@@ -260,6 +260,14 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
                 unknown.append(environment.uid)
                 continue
             declared[environment.uid] = known[0]
+            tags = [(body.environment, body.group) for body in (*(phase.bodies or ()), *phase.dynamic)]
+            groups = groups_of(tags, environment.uid)
+            if groups and known[0].get("rewards") is not None:
+                try:
+                    rewards = with_groups(environment.uid, known[0]["rewards"], groups)
+                    declared[environment.uid] = {**known[0], "rewards": rewards}
+                except DocumentError as error:
+                    yield at, str(error)
             other = next((w for w, answer in enumerate(known) if not same_declarations(answer, known[0])), None)
             if other is not None:
                 yield at, f"environment {environment.uid} declares otherwise in worker {other} than in worker 0"
@@ -361,8 +369,8 @@ def _child() -> None:
     os.dup2(2, 1)
     question = json.load(sys.stdin)
 
+    from ganglion.peer import check
     from ganglion.peer.trial import try_out
-    from ganglion.supervisor import check
 
     answers: dict[str, Callable[[Any], Any]] = {
         "plan": check.inspect,

@@ -181,17 +181,22 @@ class RunSession:
                     raise result
 
         try:
-            return await self.attend(first, plans, work)
+            return await self.attend(first, plans, work, plans[0])
         finally:
             if first.run not in self.session.supervisor.runs:
                 first.release()
 
-    async def attend(self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]]) -> int:
-        """Do some work between the start of a session and its end; return the exit status of the command."""
+    async def attend(
+        self, first: RunFolder, plans: Sequence[Plan], work: Callable[[], Awaitable[None]], checked: Plan | None = None
+    ) -> int:
+        """Do some work between the start of a session and its end; return the exit status of the command.
+
+        `checked` is the plan whose plugins are looked at while it starts.
+        """
         where = self.options.where
         tcp = "bind" in where or any(plan.needs_tcp for plan in plans)
         place = (self.settings, first.run, first.logs, self.launcher, tcp, self.progress.event, self.progress.note)
-        self.session = Session(*place, allow=self.options.allow, where=where)
+        self.session = Session(*place, allow=self.options.allow, where=where, first=checked)
         drawing = asyncio.create_task(self._redraw())
         try:
             async with self.session:

@@ -161,6 +161,7 @@ class Session:
         words: What is said at the first Ctrl-C, at the second, and at the third and all that follow.
         allow: Packages that import paths may name.
         where: What `checked_bind` returns.
+        first: The plan that is checked first, while the broker comes up.
         service: Answers operators, else the service of a kernel that carries out its own runs.
     """
 
@@ -178,6 +179,7 @@ class Session:
         allow: tuple[str, ...] = (),
         where: Mapping[str, str] = MappingProxyType({}),
         service: Service | None = None,
+        first: Plan | None = None,
     ) -> None:
         from ganglion.supervisor.service import Service
         from ganglion.supervisor.supervisor import Settings as SupervisorSettings
@@ -190,6 +192,7 @@ class Session:
         self._own = None if name is None else settings.results / name  # has the connection file, for want of a better
         self._logs = logs
         self._note = note
+        self._first = first
         self._words = words
         service = service or Service()
         argv = tuple(sys.argv)
@@ -209,7 +212,7 @@ class Session:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.interrupt)
         try:
-            await self.supervisor.open()
+            await self.supervisor.open(self._first)
         except LaunchError as error:
             raise UsageError(str(error)) from error
         return self

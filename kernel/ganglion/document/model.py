@@ -459,7 +459,7 @@ class Rule(Form):
     policy: Annotated[Policy, BeforeValidator(_source)] = Field(_ABSENT, description="the model by which they decide")
     role: TextOrNull = Field(_ABSENT, description="a tag")
     team: TextOrNull = Field(_ABSENT, description="a tag")
-    group: TextOrNull = Field(_ABSENT, description="a tag")
+    group: TextOrNull = Field(_ABSENT, description="a tag; its environment may give all bodies of a group a reward")
 
 
 class Dynamic(Form):

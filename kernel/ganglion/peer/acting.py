@@ -173,16 +173,29 @@ class Acting:
         count = len(places)
         readings, rewards = self._matrices(self._sensors, act.readings, count, "readings"), self._earned(act, count)
         applied = None if act.applied is None else self._matrices(self._actuators, act.applied, count, "applied")
+        ticks = None if act.decided is None else np.frombuffer(act.decided, "<i8")
+        if ticks is not None and len(ticks) != count:
+            raise RemoteProtocolError(f"act.decided: expected {8 * count} bytes, found {8 * len(ticks)}")
         if not ends.all():
             places, flags = places[ends], flags[ends]
             readings, rewards = [run[ends] for run in readings], [run[ends] for run in rewards]
             applied = None if applied is None else [run[ends] for run in applied]
+            ticks = None if ticks is None else ticks[ends]
         if not self._open[places].all():
             name = self._names[int(places[~self._open[places]][0])]
             raise RemoteProtocolError(f"act.rows: body {name} has no open decision, expected the flag FIRST")
         self._open[places] = False
         objectives = self._judge(places, flags, readings, rewards, applied)
-        return objectives, self._told(places, flags, readings, rewards, applied, objectives)
+        return objectives, self._told(places, flags, readings, rewards, applied, objectives, ticks)
+
+    def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Return what the brain is told of what fell due after ends, with what the objective makes of each."""
+        found = []
+        for one in late:
+            if self._learns[one[0]] and self.learning:
+                objective = self.objectives[one[0] if self.memories else 0]
+                found.append([*one, self._judging.excused(None, "late_reward", objective.late_reward, *one[4:])])
+        return found
 
     def _entries(self, act: Act) -> tuple[Array, Array]:
         if act.rows is None or act.flags is None or len(act.rows) != 2 * len(act.flags):
@@ -280,6 +293,7 @@ class Acting:
         rewards: list[Array],
         applied: list[Array] | None,
         objectives: Sequence[float | None],
+        ticks: Array | None,
     ) -> Think | None:
         """Return what the brain is told of completed decisions, None if of none."""
         if self._setup.brain is None:
@@ -296,6 +310,7 @@ class Acting:
             readings, rewards = [run[chosen] for run in readings], [run[chosen] for run in rewards]
             applied = None if applied is None else [run[chosen] for run in applied]
             objectives = [objectives[i] for i in chosen.tolist()]
+            ticks = None if ticks is None else ticks[chosen]
         filtered: dict[str, Any] = {}
         if self._filters is not None:
             filtered = {"observations": blocks_of(self._shown, places), "next_observations": blocks_of(views)}
@@ -316,6 +331,7 @@ class Acting:
             decisions=self._number[places].astype("<i8").tobytes(),
             episodes=self._episode[places].astype("<i8").tobytes(),
             numbers=self._b[places].astype("<i8").tobytes() if self._numbered else None,
+            ticks=None if ticks is None else ticks.tobytes(),
             **filtered,
         )
 
@@ -725,8 +741,9 @@ class ActingGroups:
         pairs = [(rows, think) for rows, think in zip(self._rows, thinks, strict=True) if think is not None]
         local = [rows[np.frombuffer(think.rows or b"", ROW_NUMBER)] for rows, think in pairs]
         more["rows"] = np.concatenate(local).astype(ROW_NUMBER).tobytes()
-        if told[0].numbers is not None:
-            more["numbers"] = b"".join(think.numbers or b"" for think in told)
+        for name in ("numbers", "ticks"):
+            if getattr(told[0], name) is not None:
+                more[name] = b"".join(getattr(think, name) for think in told)
         more["data"] = [None if think is None else think.data for think in thinks]
         more["objective"] = [value for think in told for value in think.objective]
         for name in ("readings", "applied", "rewards", "next_readings", *(["proposed"] if told[0].proposed else [])):
@@ -736,6 +753,14 @@ class ActingGroups:
             ]
             more[name] = [block for piece in pieces for block in piece]
         return objectives, replace(told[0], **more)
+
+    def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Return what the brain is told of what fell due after ends; see `Acting`."""
+        found: list[list[Any]] = []
+        for place, *one in late:
+            part = self._parts[int(self._of[place])]
+            found += [[place, *told[1:]] for told in part.credit([[int(self._local[place]), *one]])]
+        return found
 
     def decide(self, act: Act) -> tuple[Field | None, dict[str, Any] | None]:
         """Make the decisions that a message asks for; see `Acting`."""
@@ -768,7 +793,9 @@ class ActingGroups:
         )
         local = self._local[places].astype(ROW_NUMBER)
         found = [
-            Act(readings, rewards, rows=local[span].tobytes(), flags=act.flags[span])
+            Act(
+                readings, rewards, rows=local[span].tobytes(), flags=act.flags[span], decided=_eights(act.decided, span)
+            )
             for readings, rewards, (_, _, span) in fields
         ]
         for place, b, episode in act.spawned or ():
@@ -781,6 +808,11 @@ class ActingGroups:
             return found
         applied = self._actuators.fields(act.applied, places, "act.applied")
         return [replace(one, applied=field) for one, field in zip(found, applied, strict=True)]
+
+
+def _eights(numbers: bytes | None, span: slice) -> bytes | None:
+    """Return some of integers of eight bytes."""
+    return None if numbers is None else numbers[span.start * 8 : span.stop * 8]
 
 
 def _row(layout: Layout, values: Sequence[Any]) -> list[Array]:

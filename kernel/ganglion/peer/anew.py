@@ -82,7 +82,8 @@ class Anew:
         """Give up what the lost muscles of these agents had in hand."""
         for agent in sorted(lost, key=self._ticks.agents.index):
             agent.decided[:] = False
-            agent.ends = []
+            agent.ends, agent.late = [], []
+            agent.dues = {place: due for place, due in agent.dues.items() if due[1] is not None}
             agent.noted.clear()
             for link in agent.links:
                 self._lose(link.world, agent.actor.peer)

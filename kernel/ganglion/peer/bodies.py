@@ -39,7 +39,7 @@ _MOST = 2**62
 
 
 class Stepped(NamedTuple):
-    """A step of some bodies: readings, rewards and flags of each, its time, the environment's own flags, wants."""
+    """A step of some bodies: their readings, rewards, flags; its time and own flags, wants, group rewards."""
 
     readings: Field
     earned: Field
@@ -48,6 +48,7 @@ class Stepped(NamedTuple):
     own: tuple[bool, bool]
     world_state: Any = None
     wants: bytes | None = None
+    shared: dict[str, float] | None = None
 
 
 class JudgedBodies:
@@ -276,6 +277,7 @@ class Bodies:
         self._all, self._static = np.arange(len(self._rows)), np.arange(self.count)
         self._all.flags.writeable = self._static.flags.writeable = False
         self._used = {agent: b for agent, b in self._rows if b >= 0} | (start.used or {})
+        self._groups = {body.group for body in (*self._document, *self._spare)} - {None}
         self._lives = np.zeros(len(self._rows), bool)  # of rows of bodies that were spawned
         self._retired, self._stream = self._all[:0], b""
         self._coming: Any = ()
@@ -414,8 +416,25 @@ class Bodies:
         flags = hooks("update_batch", flags_of, batch.terminated, batch.truncated, names)
         own = [np.ndim(flag) == 0 and bool(flag) for flag in (batch.terminated, batch.truncated)]
         wants = hooks("update_batch", wants_of, batch.wants, len(rows))
+        shared = hooks("update_batch", self._shared, batch.group_rewards) if batch.group_rewards else None
         flags, own = self._ended(batch, rows, flags, own)
-        return Stepped(readings, earned, self._capped(rows, flags), batch.simtime, (own[0], own[1]), wants=wants)
+        capped, ends = self._capped(rows, flags), (own[0], own[1])
+        return Stepped(readings, earned, capped, batch.simtime, ends, wants=wants, shared=shared)
+
+    def _shared(self, given: Any) -> dict[str, float]:
+        """Return what groups get as it travels."""
+        if not isinstance(given, Mapping):
+            raise AuthorError(f"group_rewards: expected a map from groups to numbers, found {given!r:.80}")
+        found: dict[str, float] = {}
+        for group, value in given.items():
+            if group not in self._groups:
+                known = ", ".join(sorted(map(str, self._groups))) or "none"
+                raise AuthorError(f"group_rewards: expected groups of bodies ({known}), found {group!r:.60}")
+            number = np.asarray(value)
+            if number.shape or number.dtype.kind not in "iuf" or not np.isfinite(number):
+                raise AuthorError(f"group_rewards: {group}: expected a finite number, found {value!r:.60}")
+            found[str(group)] = float(number)
+        return found
 
     def _ended(self, given: StepBatch | EnvironmentState, rows: Array, flags: Array, own: list[bool]) -> Any:
         """Return the flags of bodies and of the environment, those of retired ones among them; note who comes."""
@@ -571,7 +590,8 @@ class Bodies:
         own = [flag is True for flag in (state.terminated, state.truncated)]
         flags, own = self._ended(state, rows, flags, own)
         wants = None if state.wants is None else hooks("update", self._wants, state.wants, rows)
-        return Stepped(readings, earned, flags, state.simtime, (own[0], own[1]), state.world_state, wants)
+        shared = hooks("update", self._shared, state.group_rewards) if state.group_rewards else None
+        return Stepped(readings, earned, flags, state.simtime, (own[0], own[1]), state.world_state, wants, shared)
 
     def _readings_of(self, informations: Any, rows: Array) -> Field:
         return self._values_of("sensor", self._sensors, informations, rows)

@@ -45,6 +45,7 @@ from ganglion.sdk.brain import (
     CheckpointableBrain,
     EpisodeSummary,
     Evaluation,
+    LateCredit,
     Transitions,
     Update,
     carries_update,
@@ -469,8 +470,11 @@ class BrainHost(AgentHost):
             if self._bodies:
                 thinks = [(request, message) for request, message in rows if isinstance(message, Think)]
                 before = self._thoughts
-                if thinks:
-                    self._think_of_bodies(thinks)
+                decided = [one for one in thinks if one[1].objective or not one[1].late]
+                if decided:
+                    self._think_of_bodies(decided)
+                if any(think.late for _, think in thinks):
+                    self._credit([think for _, think in thinks if think.late])
                 if self._opponents is not None and self._last_update is not None:
                     self._opponents.learned(self._thoughts - before, self._model)
                 rows_left: list[tuple[Request, Think | UpdateAsked]] = []
@@ -542,6 +546,21 @@ class BrainHost(AgentHost):
                         continue
                 self._hooks.step = int(chunk.step[i])
                 self._hear("thinking", brain.thinking, (chunk.muscle[i], data), [think.worker])
+
+    def _credit(self, thinks: Sequence[Think]) -> None:
+        """Let the brain hear what fell due to bodies after their ends."""
+        credits_ = []
+        for think in thinks:
+            places = self._sources[think.source].tolist() if self._sources else range(len(self._bodies))
+            for one in think.late or ():
+                if len(one) != 7 or type(one[0]) is not int or not 0 <= one[0] < len(places):
+                    raise RemoteProtocolError(
+                        f"think.late: expected lists of seven, of bodies there are, found {one!r:.80}"
+                    )
+                agent, uid, _ = self._bodies[places[one[0]]]
+                credits_.append(LateCredit(self._muscle(think.worker), (agent, uid, one[1]), *one[2:]))
+        brain = self._running()
+        self._hear("late", brain.late, (credits_,), [think.worker for think in thinks])
 
     def _filtered_row(self, chunk: Transitions, i: int) -> tuple[Any, float | None]:
         """Return data and objective of the newest row in the memory as filters show them to the brain."""

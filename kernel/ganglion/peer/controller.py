@@ -20,6 +20,7 @@ from ganglion.peer.renewal import WorkerRenewal
 from ganglion.peer.step.layout import Cut, Layout, Masks
 from ganglion.peer.ticks import Ticks
 from ganglion.peer.world import Actor, Phase, Places, World
+from ganglion.run.agents import groups_of
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import Mode, Signal
@@ -117,7 +118,11 @@ class ControllerHost:
             self.participant.begin_journal([(request, None)], self._records.number)
         self._records.span_s = span_s("record", setup.deadlines_s)
         counts = Counter(body["environment"] for body in setup.bodies or ())
-        worlds = [World(e["uid"], e["peer"], e, bodies=counts.get(e["uid"], 1)) for e in setup.environments]
+        tags = [(body["environment"], body["group"]) for body in (*(setup.bodies or ()), *(setup.dynamic or ()))]
+        worlds = [
+            World(e["uid"], e["peer"], e, bodies=counts.get(e["uid"], 1), groups=groups_of(tags, e["uid"]))
+            for e in setup.environments
+        ]
         self._renewal_of_worker = None
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:

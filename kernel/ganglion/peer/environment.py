@@ -162,8 +162,9 @@ class EnvironmentHost(Host):
                 state.terminated, state.truncated = self._read(resolve_flags, None, state.terminated, state.truncated)
             if state.spawned or state.retired:
                 raise self._fault(_NO_BODIES)
-        if state.wants is not None:
-            raise self._hooks.blame("update", AuthorError("wants: there are bodies to decide in a phase with `bodies`"))
+        if state.wants is not None or state.group_rewards:
+            what = "wants: there are bodies to decide" if state.wants is not None else "group_rewards: there are groups"
+            raise self._hooks.blame("update", AuthorError(f"{what} in a phase with `bodies`"))
         if not judgement.silent:
             rewards = self._rewards
             check = None if rewards is None else lambda found: field_set("reward", rewards, found)
@@ -241,7 +242,7 @@ class EnvironmentHost(Host):
         if self._judged is not None:
             self._judged.show_step(self._steps)
         rows = bodies.rows_of(update)
-        readings, earned, flags, simtime, own, left, wants = bodies.step(rows, update.setpoints)
+        readings, earned, flags, simtime, own, left, wants, shared = bodies.step(rows, update.setpoints)
         ticks, timestamp = self._pass_time(simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
         spawned, spawned_readings = bodies.spawn()
@@ -258,6 +259,7 @@ class EnvironmentHost(Host):
             spawned=spawned,
             spawned_readings=spawned_readings,
             wants=wants,
+            group_rewards=shared,
             world_state=None if left is None or self._judged is None else self._left(left),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
             topics=self._topics.pop() if self._topics.due else None,

@@ -170,7 +170,7 @@ class FreeTicks(Ticks):
             for place in self.play.due():
                 self._mail[self.agents.index(self.play.agents[place])].swaps = True
         for number, mail in enumerate(self._mail):
-            if not mail.busy and (mail.wanted > mail.sent or (self.agents[number].ends and self._is_done(number))):
+            if not mail.busy and (mail.wanted > mail.sent or (self.agents[number].owed and self._is_done(number))):
                 self._ask_agent(number)
 
     @property
@@ -344,7 +344,7 @@ class FreeTicks(Ticks):
     def _tell_ends(self) -> None:
         self._seal_over()
         for agent, mail in zip(self.agents, self._mail, strict=True):
-            mail.sent += bool(agent.ends)
+            mail.sent += agent.owed
         super()._tell_ends()
         for number in range(len(self.agents)):
             self._settle_told(number)

@@ -58,6 +58,8 @@ _OURS = ("memory", "topics", "bodies", "groups", "sensors", "actuators", "static
 _STEPS = np.arange(1024)  # a slice of it costs half of what an array of one number does
 _STEPS.setflags(write=False)
 
+_NOTHING = Think(0, 0, 0, [], [], [], [], [], rows=b"", flags=b"", decisions=b"", episodes=b"")  # no decision
+
 
 class MuscleHost(AgentHost):
     """Host one muscle per phase, with its objective and its memory."""
@@ -498,6 +500,10 @@ class MuscleHost(AgentHost):
         if act.reward_ids is not None and self._rewards is None:
             self._declare_rewards(act.reward_ids)
         objectives, think = acting.complete(act)
+        if act.late and self._setup.brain is not None:
+            late = acting.credit(act.late)
+            if late:
+                think = replace(think or _NOTHING, worker=self._worker, late=late)
         thought = None
         if self._setup.brain is not None:
             if think is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from ganglion.errors import DocumentError, GanglionError, OutOfActionSpaceError,
 from ganglion.peer.anew import Anew
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.contract import declared_layout
 from ganglion.peer.conversation import Pending
 from ganglion.peer.decision import heard
 from ganglion.peer.lost import Replayer, Told
@@ -130,6 +131,15 @@ class _World:
         self.begin = None if len(first) == len(rows) else np.arange(len(first))  # their seats, None: all
         layouts = world.checks.layouts
         self.sensors, self.actuators, self.rewards = layouts["sensors"], layouts["actuators"], layouts["rewards"]
+        # Group -> where its reward lies among those of a body, behind the environment's own.
+        self.shares: dict[str, tuple[int, int]] = {}
+        if world.groups:
+            self.rewards = layout = declared_layout(world.rewards or [], "rewards")
+            own = [(i, i) for i in range(len(layout) - len(world.groups))]
+            self.widen = _Columns(layouts["rewards"], layout, own)
+            for i, group in enumerate(world.groups, len(own)):
+                run, start, _, _ = layout.place(i)
+                self.shares[group] = run, start // layout.runs[run].dtype.itemsize
         self.count = len(rows)
         self.each = clock.end == "each"
         declared = zip(world.actuators, self.actuators.spaces, strict=True)
@@ -231,8 +241,15 @@ class _Agent:
         # What is not told yet: places, flags, readings, rewards, what was applied.
         self.ends: list[tuple[Array, Array, Runs, Runs, Runs]] = []
         self.noted: dict[int, Any] = {}  # statistics of open decisions, by place
+        # Of bodies that ended before their episode, by place: [what fell due since, None: nothing; their last row, None
+        # as long as it is not complete; whether more may fall due; b, episode, number of their last decision].
+        self.dues: dict[int, list[Any]] = {}
+        self.late: list[list[Any]] = []  # of these what is not told yet, see Act
+        self.shares: list[str | None] = [None] * n  # the group of each that may get any, and its reward's full id
+        self.share_ids: list[str] = [""] * n
         self.links: list[_Link] = []
         self.changes = _transform(table)
+        self.foreign: list[Array] = []  # of each matrix of rewards: whether it is one of a group of others
         # Where bodies may be spawned: the environment of each place, and the number of the body that decided last.
         self.homes, self.whose = np.array([uids.index(body["environment"]) for body in table]), np.full(n, -1)
         self.gone = np.zeros(len(uids), np.int64)  # decisions in the episode of an environment of bodies that are gone
@@ -268,8 +285,20 @@ class _Agent:
     STATE = (
         *("readings", "seen", "setpoints", "applied", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
-        *("whose", "gone"),
+        *("whose", "gone", "dues", "late"),
     )
+
+    @property
+    def owed(self) -> bool:
+        """Say whether there is something that it is to be told."""
+        return bool(self.ends or self.late)
+
+    def changed(self, place: int, value: float) -> float:
+        """Return a reward as that of a body."""
+        if self.changes is None:
+            return value
+        scale, shift, low, high = (float(part[place, 0]) for part in self.changes)
+        return min(max(value * scale + shift, low), high)
 
 
 class Asked(NamedTuple):
@@ -311,6 +340,17 @@ def _table(setup: ControllerSetup) -> list[dict[str, Any]]:
     for i, body in enumerate(setup.dynamic or ()):
         known += [{**body, "b": -1, "pair": i, "position": i + 1} for _ in range(body["most"])]
     return sorted(known, key=lambda body: agents.index(body["agent"]))
+
+
+def _foreign(layout: Layout, table: Sequence[Mapping[str, Any]], shared: Mapping[int, Mapping[str, str]]) -> Array:
+    """Say of each body which columns of rewards are those of groups that it is none of: nothing is added there."""
+    groups = {uid: group for known in shared.values() for group, uid in known.items()}
+    found = np.zeros((len(table), layout.width), bool)
+    for i, uid in enumerate(layout.ids):
+        _, start, end, _ = layout.place(i)
+        others = [uid in groups and body["group"] != groups[uid] for body in table]
+        found[:, start // 8 : end // 8] = np.array(others)[:, None]
+    return found
 
 
 def _transform(table: Sequence[Mapping[str, Any]]) -> tuple[Array, Array, Array, Array] | None:
@@ -389,6 +429,7 @@ class Ticks:
         setup = phase.setup
         self.table = table = _table(setup)
         self.position = np.array([body["position"] for body in table])  # in the list of all bodies
+        self._tags = np.array([body["group"] for body in table], object)
         uids = [world.uid for world in phase.worlds]
         environment = np.array([uids.index(body["environment"]) for body in table])
         clocks = [_clock(world, table) for world in phase.worlds]
@@ -445,6 +486,7 @@ class Ticks:
         mine = [world for world in self.worlds if world.world.uid in actor.setup["environments"]]
         layouts: list[Layout] = []
         places: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        shared: dict[int, dict[str, str]] = {}  # environment -> groups whose rewards the agent gets, and their ids
         actor.reward_declarations = []
         for number, local in enumerate(actor.setup["locals"]):
             members = [world for world in mine if groups is None or groups[world.world.uid] == number]
@@ -464,6 +506,8 @@ class Ticks:
             prefix = f"{members[0].world.uid}." if len(members) == 1 else ""
             boxes = [Box(-np.inf, np.inf, shape_of(space), np.float64) for space in spaces]
             layouts.append(Layout([f"{prefix}{uid}" for uid in rewards], boxes))
+            for world in members:
+                shared[world.number] = {uid: f"{prefix}{uid}" for uid in rewards if uid in world.shares}
             own = {} if groups is None else {"group": number}
             actor.reward_declarations += [{**declaration(uid, space), **own} for uid, space in layouts[-1].pairs()]
         found = _Agent(actor, rows, table, layouts, [world.world.uid for world in self.worlds])
@@ -473,6 +517,12 @@ class Ticks:
             found.links.append(link)
             world.links.append(link)
             found.applied = found.applied or (found.actuators.zeros(found.count) if world.sparse else [])
+            for place in link.places.tolist() if not world.each else ():
+                tag = table[place]["group"]
+                if tag in shared[world.number]:
+                    found.shares[place], found.share_ids[place] = tag, shared[world.number][tag]
+        if any(shared.values()) and found.changes is not None:
+            found.foreign = [_foreign(layout, table, shared) for layout in layouts]
         return found
 
     def _check_zero(self) -> None:
@@ -589,7 +639,7 @@ class Ticks:
         asked: list[Asked] = []
         for agent in self.agents:
             mine = deciding[agent.among(deciding)]
-            if len(mine) or agent.ends:
+            if len(mine) or agent.owed:
                 asked.append(self._asked(agent, agent.places_of(mine)))
         if self._sourced:
             asked = self._seated(asked)
@@ -661,6 +711,7 @@ class Ticks:
         waiting = self.phase.topics.waiting
         topics = waiting.pop(agent.actor.peer, None) if waiting else None
         rows = places.astype(ROW_NUMBER).tobytes()
+        late, agent.late = agent.late, []
         message = Act(
             blocks,
             rewards,
@@ -672,6 +723,8 @@ class Ticks:
             topics=topics,
             applied=agent.actuators.blocks(applied, places, as_rows) if applied else None,
             spawned=spawned,
+            late=late or None,
+            decided=None if agent.brain is None else agent.tick[places].astype("<i8").tobytes(),
         )
         return Asked(agent, message, places, flags, earned, deciding)
 
@@ -705,36 +758,95 @@ class Ticks:
         if learned:
             noted = noted or [None] * count
             noted[0] = {**(noted[0] or {}), **learned}
-        for span in [slice(None)] if not agent.several else agent.spans(places):
-            self._note_actions(agent, places, span, earned, values, flags, noted)
+        for span in [slice(0, count)] if not agent.several else agent.spans(places):
+            for part in self._parted(agent, places, span, flags) if agent.dues else [span]:
+                entry = self._actions_of(agent, places, part, earned, values, flags, noted)
+                due = agent.dues.get(int(places[part.start])) if agent.dues and part.stop - part.start == 1 else None
+                if due is None or not flags[part.start] & (TERMINATED | TRUNCATED):
+                    agent.entries.append(entry)
+                    continue
+                due[1] = entry
+                if not due[2]:
+                    self._note_due(agent, int(places[part.start]))
         agent.weight += count
         agent.size_bytes += count * agent.row_bytes
         if agent.weight >= _ROWS_OPEN_MAX or agent.size_bytes >= _ROWS_OPEN_BYTES:
             self._hand_on_actions(agent)
 
-    def _note_actions(
+    def _actions_of(
         self, agent: _Agent, of: Array, span: slice, earned: Runs, values: Array, flags: Array, noted: list[Any]
-    ) -> None:
-        """Record the decisions of bodies of one group, which are those at a span of these."""
+    ) -> list[Any]:
+        """Return the record of the decisions of bodies of one group, which are those at a span of these."""
         places = of[span]
-        agent.entries.append(
-            [
-                (places if agent.numbers is None else agent.numbers[places]).astype(ROW_NUMBER).tobytes(),
-                agent.episode[places].astype("<i4").tobytes(),
-                agent.number[places].astype("<i4").tobytes(),
-                agent.tick[places].astype("<i4").tobytes(),
-                _joined(run[places] for run in agent.sensors.own(agent.seen, places)),
-                _joined(run[places] for run in agent.actuators.own(agent.setpoints, places)),
-                _joined(run[places] for run in agent.actuators.own(agent.proposed, places)) if agent.proposed else None,
-                _joined(run[span] for run in agent.rewards.own(earned, places)),
-                values[span].tobytes(),
-                (flags[span] & (TERMINATED | TRUNCATED)).tobytes(),
-                noted[span] if any(noted[span]) else None,
-                agent.policy,
-                agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
-                *([None, self._positions(agent.rows[places], agent.whose[places])] if agent.dynamic else []),
-            ]
-        )
+        return [
+            (places if agent.numbers is None else agent.numbers[places]).astype(ROW_NUMBER).tobytes(),
+            agent.episode[places].astype("<i4").tobytes(),
+            agent.number[places].astype("<i4").tobytes(),
+            agent.tick[places].astype("<i4").tobytes(),
+            _joined(run[places] for run in agent.sensors.own(agent.seen, places)),
+            _joined(run[places] for run in agent.actuators.own(agent.setpoints, places)),
+            _joined(run[places] for run in agent.actuators.own(agent.proposed, places)) if agent.proposed else None,
+            _joined(run[span] for run in agent.rewards.own(earned, places)),
+            values[span].tobytes(),
+            (flags[span] & (TERMINATED | TRUNCATED)).tobytes(),
+            noted[span] if any(noted[span]) else None,
+            agent.policy,
+            agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
+            *([None, self._positions(agent.rows[places], agent.whose[places])] if agent.dynamic else []),
+        ]
+
+    # -- what groups of bodies earn -----------------------------------------------------------------------------------
+    def _share(self, world: _World, answer: EnvironmentUpdated, rows: Array, earned: Runs) -> Runs:
+        """Return rewards with those of groups, which the bodies have that took part; those that had ended, late."""
+        found = world.rewards.zeros(len(rows))
+        world.widen(earned, None, found, None)
+        for group, value in _shared(answer, world.shares).items():
+            run, column = world.shares[group]
+            found[run][self._tags[rows] == group, column] = value
+            for agent in (link.agent for link in world.links):
+                for place, due in agent.dues.items():
+                    if due[2] and agent.homes[place] == world.number and agent.shares[place] == group:
+                        due[0] = (due[0] or 0.0) + agent.changed(place, value)
+        return found
+
+    def _credit(self, world: _World, seats: Array | None = None) -> None:
+        """Have agents told what fell due late to bodies whose episode is over, and record it at their last rows.
+
+        With `seats` it is for those alone: their rows are given away.
+        """
+        for link in world.links:
+            agent = link.agent
+            for place in sorted(agent.dues):
+                due = agent.dues[place]
+                mine = due[2] and agent.homes[place] == world.number
+                if not mine or (seats is not None and agent.rows[place] not in world.rows[seats]):
+                    continue
+                due[2] = False
+                if due[0] is not None:
+                    if agent.brain is not None:
+                        agent.late.append([place, *due[3:], agent.share_ids[place], due[0]])
+                    if agent.returns is not None:
+                        agent.returns[place] += due[0]
+                if due[1] is not None:
+                    self._note_due(agent, place)
+
+    def _note_due(self, agent: _Agent, place: int) -> None:
+        """Record the last row of a body, with what fell due since."""
+        value, entry, *_ = agent.dues.pop(place)
+        late = None if value is None else np.array([value], "<f8").tobytes()
+        agent.entries.append([*entry[:13], late, *entry[14:]])
+
+    def _parted(self, agent: _Agent, places: Array, span: slice, flags: Array) -> Iterator[slice]:
+        """Yield the parts of a span, those of ends alone whose rows wait for what falls due."""
+        begin = span.start
+        for i in range(span.start, span.stop):
+            if flags[i] & (TERMINATED | TRUNCATED) and int(places[i]) in agent.dues:
+                if begin < i:
+                    yield slice(begin, i)
+                yield slice(i, i + 1)
+                begin = i + 1
+        if begin < span.stop:
+            yield slice(begin, span.stop)
 
     def _decide(self, agent: _Agent, places: Array, answer: Acted) -> None:
         """Take the decisions of an answer, and give them to the environments of these bodies."""
@@ -835,6 +947,8 @@ class Ticks:
         try:
             readings = self._matrices(world, "sensors", answer.readings, count)
             earned = self._matrices(world, "rewards", answer.rewards, count)
+            if world.shares or answer.group_rewards:
+                earned = self._share(world, answer, rows, earned)
             flags, own = _flags(answer, count)
             begun, first = self._first(world, answer)
             born = self._born(world, answer, rows[flags != 0], world.rows[begun]) if answer.spawned else None
@@ -863,7 +977,9 @@ class Ticks:
             effective = closed_flags(flags, rows, over)
         ended = (effective & (TERMINATED | TRUNCATED)) != 0
         if ended.any():
-            self._end(rows[ended], effective[ended])
+            self._end(rows[ended], effective[ended], goes_on=bool(world.shares) and not over)
+        if over and world.shares:
+            self._credit(world)
         if over and self.play is not None:
             self.play.ended[world.number] = core.tick
         self._over += over
@@ -901,7 +1017,7 @@ class Ticks:
 
     def _matrices(self, world: _World, what: str, field: Field, count: int) -> Runs:
         found = world.world.checks.field(what, field, "readings" if what == "sensors" else what, count)
-        layout = world.sensors if what == "sensors" else world.rewards
+        layout = world.world.checks.layouts[what]
         if not layout.fits(found, count):
             raise RemoteProtocolError(f"{what}: expected a value of each id, found none of one")
         return layout.matrices(found, count)
@@ -968,6 +1084,8 @@ class Ticks:
     def _spawned(self, world: _World, born: _Born) -> None:
         """Record bodies that are spawned, and give their agents what they read."""
         rows, phase = world.rows[born.seats], self.phase.setup.phase
+        if world.shares:
+            self._credit(world, born.seats)
         keys = ("role", "team", "group", "learn")
         numbers = np.frombuffer(self._positions(rows, born.b) or b"", "<i8").tolist()
         told = []
@@ -1021,17 +1139,22 @@ class Ticks:
             link.applied(applied, source, agent.applied, to)
         fresh = agent.rewards.zeros(len(places))
         link.rewards(earned, source, fresh, None)
-        for run, more in zip(agent.earned, fresh, strict=True):
+        for i, (run, more) in enumerate(zip(agent.earned, fresh, strict=True)):
             if agent.changes is not None:
                 scale, shift, low, high = (part[places] for part in agent.changes)
                 more = np.clip(more * scale + shift, low, high)
+                if agent.foreign:
+                    more[agent.foreign[i][places]] = 0
             if to is None:
                 run += more
             else:
                 run[to] += more
 
-    def _end(self, rows: Array, flags: Array) -> None:
-        """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none."""
+    def _end(self, rows: Array, flags: Array, goes_on: bool = False) -> None:
+        """Keep what agents are to be told of bodies whose episodes ended; a body that has not decided is none.
+
+        Where the episode of their environment goes on, more may fall due to them.
+        """
         if self.core.dynamic:
             order = np.argsort(rows)
             rows, flags = rows[order], flags[order]
@@ -1048,12 +1171,17 @@ class Ticks:
                 readings, earned, applied = ([run[places] for run in runs] for runs in kept)
                 agent.ends.append((places, ends, readings, earned, applied))
                 agent.decided[places] = False
+            for place in places.tolist() if goes_on else ():
+                if agent.shares[place] is not None:
+                    b = agent.whose[place] if agent.dynamic else self.core.b[agent.rows[place]]
+                    last = int(agent.episode[place]), int(agent.number[place])
+                    agent.dues[place] = [None, None, True, int(b), *last]
 
     def telling(self) -> list[str] | None:
         """Return the agents whose brains are told of ends together with those of other workers; None if of none."""
         if not (self._at_once and self._over and self._learning and self._several):
             return None
-        found = [agent.actor.name for agent in self.agents if agent.ends and agent.brain is not None]
+        found = [agent.actor.name for agent in self.agents if agent.owed and agent.brain is not None]
         return list(dict.fromkeys(found)) or None
 
     def tell_together(self, participants: dict[str, list[int]]) -> list[dict[str, Any]]:
@@ -1066,7 +1194,7 @@ class Ticks:
 
     def _tell_ends(self) -> None:
         """Tell agents how episodes ended, before their next decisions, and record these episodes."""
-        asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.ends]
+        asked = [self._asked(agent, np.zeros(0, np.int64)) for agent in self.agents if agent.owed]
         if self._sourced:
             asked = self._seated(asked)
         passing = self._passing([one.agent for one in asked]) if self._sourced else []
@@ -1245,6 +1373,7 @@ class Ticks:
         rows = np.sort(np.concatenate([world.rows[:0], *(one.closed for one in over)]))
         if len(rows):
             self._end(rows, np.full(len(rows), TRUNCATED, np.uint8))
+        self._credit(world)
         if over and self.play is not None:
             self.play.ended[world.number] = self.core.tick
         self._over += over
@@ -1335,6 +1464,7 @@ class Ticks:
             self._closed = True
             for world in self.worlds:
                 self._over += self.core.close(world.number, reason)
+                self._credit(world)
             self._seal_over()
             self.hand_on()
         self.phase.records.drain()
@@ -1492,6 +1622,18 @@ def _clock(world: World, table: Sequence[Mapping[str, Any]]) -> Clock:
             end = row
     keys = ("period", "offset", "budget_steps", "budget_episodes", "max_steps")
     return Clock(world.uid, **{key: setup[key] for key in keys}, end=end)
+
+
+def _shared(answer: EnvironmentUpdated, groups: Mapping[str, Any]) -> dict[str, float]:
+    """Return what an environment gives groups of its bodies."""
+    found = answer.group_rewards or {}
+    for group, value in found.items():
+        if group not in groups:
+            known = ", ".join(groups) or "none, since no body has a group"
+            raise RemoteProtocolError(f"group_rewards: expected groups of bodies ({known}), found {group!r:.60}")
+        if type(value) not in (int, float) or not np.isfinite(value):
+            raise RemoteProtocolError(f"group_rewards: {group}: expected a finite number, found {value!r:.60}")
+    return found
 
 
 def _wants(answer: EnvironmentUpdated, count: int) -> Array | None:

@@ -207,7 +207,14 @@ class Stack:
             data=data,
             group=self._group,
             mask_columns=self._mask_columns,
+            tick=_ticks(think, count),
         )
+
+
+def _ticks(think: Think, count: int) -> Array | None:
+    if think.ticks is not None and len(think.ticks) != 8 * count:
+        raise RemoteProtocolError(f"think.ticks: expected {8 * count} bytes, found {len(think.ticks)}")
+    return None if think.ticks is None else np.frombuffer(think.ticks, "<i8")
 
 
 def matrix(layout: Layout, field: Field, count: int, what: str) -> Any:
@@ -245,8 +252,9 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
             for part, size in ((think.rows, 2), (think.flags, 1), (think.decisions, 8), (think.episodes, 8))
         ]
         own = dict(zip(("rows", "flags", "decisions", "episodes"), numbers, strict=True))
-        if think.numbers is not None:
-            own["numbers"] = think.numbers[span.start * 8 : span.stop * 8]
+        for name in ("numbers", "ticks"):
+            if getattr(think, name) is not None:
+                own[name] = getattr(think, name)[span.start * 8 : span.stop * 8]
         given: dict[str, Any] = {**dict(zip(fields, values, strict=True)), **own}
         none = span.start == span.stop
         found.append(None if none else replace(think, objective=think.objective[span], data=data, **given))
@@ -262,7 +270,11 @@ def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
     """Return these rows in this order."""
     values = {part.name: getattr(chunk, part.name) for part in fields(Transitions)}
     found: dict[str, Any] = {
-        name: v[list(rows)] if isinstance(v, np.ndarray) else v if name in _OF_ALL else [v[i] for i in rows]
+        name: v[list(rows)]
+        if isinstance(v, np.ndarray)
+        else v
+        if v is None or name in _OF_ALL
+        else [v[i] for i in rows]
         for name, v in values.items()
     }
     return Transitions(**found)
@@ -284,7 +296,7 @@ def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:
     found: dict[str, Any] = {}
     for part in fields(Transitions):
         values = [getattr(chunk, part.name) for chunk in chunks]
-        if part.name in _OF_ALL:
+        if part.name in _OF_ALL or values[0] is None:
             found[part.name] = values[0]
         elif all(isinstance(value, np.ndarray) for value in values):
             found[part.name] = np.concatenate(values)

@@ -19,7 +19,7 @@ from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows
 from ganglion.peer.step.layout import Cut, Field, Layout, Masks, mask_fault, of_group
 from ganglion.peer.topics import Board
-from ganglion.run.agents import full_ids
+from ganglion.run.agents import full_ids, with_groups
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.flow import SimTime
@@ -128,6 +128,7 @@ class World:
         state: What a transformer left in place of the world's state, for the store.
         history: Of the open episode, where the successor of a lost environment is led through it.
         bodies: How many it has.
+        groups: The groups of these; `rewards` has one for each behind those that the environment declares.
     """
 
     uid: str
@@ -151,6 +152,7 @@ class World:
     checks: Declared = field(default_factory=Declared)
     history: CommandHistory | None = None
     bodies: int = 1
+    groups: Sequence[str] = ()
 
     @property
     def ended(self) -> bool:
@@ -220,6 +222,8 @@ class World:
             fault = mask_fault(self.checks.layouts["sensors"], self.checks.layouts["actuators"]) if declare else None
             if fault is not None:
                 raise RemoteProtocolError(fault)
+            if declare and self.rewards is not None and self.groups:
+                self.rewards = with_groups(self.uid, self.rewards, self.groups)
             self.readings = self.checks.field("sensors", answer.readings, "readings", self.bodies)
             self.ticks, self.timestamp = answer.ticks, answer.timestamp
             self.terminated = self.truncated = False

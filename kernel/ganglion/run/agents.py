@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,27 @@ def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[st
 def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return an environment's declarations under full ids."""
     return [{**row, "id": f"{uid}.{row['id']}"} for row in declarations]
+
+
+def with_groups(uid: str, rewards: Sequence[Mapping[str, Any]], groups: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rewards that an environment declares with those that it shares out among groups of its bodies.
+
+    Raises:
+        DocumentError: A group has the name of a reward.
+    """
+    known = {row["id"] for row in rewards}
+    for group in groups:
+        if group in known:
+            raise DocumentError(f"environment {uid}: the group {group!r} of bodies has the name of a reward of it")
+    from ganglion.sdk.spaces import Box  # late: the supervisor, which reads plans, imports no arrays
+
+    shared = Box(-math.inf, math.inf).to_wire()
+    return [*map(dict, rewards), *({"id": group, "space": shared} for group in groups)]
+
+
+def groups_of(bodies: Iterable[tuple[str, str | None]], uid: str) -> list[str]:
+    """Return the groups of bodies in an environment, in the order of their first ones; bodies are (uid, group)."""
+    return list(dict.fromkeys(group for environment, group in bodies if environment == uid and group))
 
 
 def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -195,7 +217,9 @@ class _Search:
                 given = found[what][first] if len(members) > 1 else full_ids(first, found[what][first])
                 rows += [{**row, **own} for row in given]
             local: dict[str, list[str] | None] = {w: [row["id"] for row in found[w][first]] for w in found}
-            locals_.append({**local, "rewards": None if agent.rewards is None else [uid for uid, _ in rewards[first]]})
+            chosen = [uid for uid, _ in rewards[first]]
+            whole = [row["id"] for row in self._declarations[first].get("rewards") or ()]
+            locals_.append({**local, "rewards": None if agent.rewards is None and chosen == whole else chosen})
         of = {uid: number for number, members in enumerate(groups) for uid in members}
         return ResolvedAgent(agent, sensors, actuators, uids, locals_, of if len(groups) > 1 else None)
 
@@ -231,8 +255,13 @@ class _Search:
             if uid not in found:
                 text = f"agent {agent.name}: rewards: {full!r} is of no environment in which the agent has a body"
                 self.faults.append((at, text))
-            elif full == uid:
-                found[uid] += [row["id"] for row in self._declarations[uid].get("rewards") or ()]
+            elif full == uid:  # but for those of groups in which it has nobody
+                mine, all_ = (
+                    {body.group for body in self._bodies if body.environment == uid and name in (None, body.agent)}
+                    for name in (agent.name, None)
+                )
+                declared = [row["id"] for row in self._declarations[uid].get("rewards") or ()]
+                found[uid] += [one for one in declared if one in mine or one not in all_]
             else:
                 self._pick([full], [at], self._rewards, f"agent {agent.name}: rewards", self._late)
                 found[uid].append(full[len(uid) + 1 :])

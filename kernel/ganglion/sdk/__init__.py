@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.brain import EpisodeSummary as EpisodeSummary
     from ganglion.sdk.brain import Evaluation as Evaluation
     from ganglion.sdk.brain import EvaluationResult as EvaluationResult
+    from ganglion.sdk.brain import LateCredit as LateCredit
     from ganglion.sdk.brain import Transitions as Transitions
     from ganglion.sdk.brain import Update as Update
     from ganglion.sdk.brain import carries_update as carries_update
@@ -113,7 +114,7 @@ _HOMES = {
     "ganglion.errors": "AuthorError GanglionError LaunchError LimitExceeded Nondeterministic "
     "OutOfActionSpaceError OutOfObservationSpaceError OutOfRewardSpaceError PluginInvalid SpaceError "
     "StoreError UsageError",
-    "ganglion.sdk.brain": "Brain CheckpointableBrain EpisodeSummary Evaluation EvaluationResult "
+    "ganglion.sdk.brain": "Brain CheckpointableBrain EpisodeSummary Evaluation EvaluationResult LateCredit "
     "Transitions Update carries_update",
     "ganglion.sdk.condition": "EpisodeMeans EpisodeView EvaluationView PhaseView TerminationCondition WorkerView",
     "ganglion.sdk.part": "Part check_parameters construct",

@@ -123,6 +123,7 @@ class Transitions:
         data: Per row what the muscle added.
         group: Which of `Brain.groups` the rows are of.
         mask_columns: Actuator id -> the columns of observations that are its mask, as `mask_columns` returns them.
+        tick: `[k]` int64, the tick of each decision; None without bodies.
     """
 
     observations: Array
@@ -140,6 +141,7 @@ class Transitions:
     data: Sequence[Any]
     group: int = 0
     mask_columns: Mapping[str, slice] = field(default_factory=dict)
+    tick: Array | None = None
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -153,6 +155,30 @@ class Transitions:
     def next_masks(self) -> dict[str, Array]:
         """Return which were allowed after them, likewise; all, where no decision followed."""
         return {uid: self.next_observations[:, columns] != 0 for uid, columns in self.mask_columns.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LateCredit:
+    """Give what a group of bodies earned after the end of one of them, within the episode of their environment.
+
+    Args:
+        muscle: Uid of the muscle.
+        body: Coordinate (agent, environment, b) of the body.
+        episode: Of the body's last decision.
+        step: Its number in the episode.
+        reward: Full id of the group's reward, such as `lake.herd`; local where the agent's bodies are in several
+            environments.
+        credit: The sum of it, changed as the body's rewards are.
+        objective: What the agent's objective makes of it (`Objective.late_reward`); None where that raised, tolerated.
+    """
+
+    muscle: str
+    body: tuple[str, str, int]
+    episode: int
+    step: int
+    reward: str
+    credit: float
+    objective: float | None
 
 
 class Brain(Part, Statistics, ABC):
@@ -287,6 +313,17 @@ class Brain(Part, Statistics, ABC):
                 raise AuthorError("thinking is async: the default learn cannot await it")
             found = result if carries_update(result) else found
         return found
+
+    def late(self, credits: Sequence[LateCredit]) -> Any:  # noqa: A002
+        """Take what fell due to bodies after their ends; called behind the rows of a round, in a phase with bodies.
+
+        A body's credit comes once, when the episode of its environment is over, or when the body's row is given to one
+        that is spawned; the row of its last decision, which was given before, stays as it is. The default leaves it.
+
+        Returns:
+            The update, as of `thinking`.
+        """
+        return None
 
     def evaluate(
         self, evaluation: Evaluation

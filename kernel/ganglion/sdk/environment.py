@@ -74,13 +74,17 @@ class EnvironmentState:
             says how many of which agents there may be (`dynamic`); b is greater than `used` of the environment.
         wants: In a phase with bodies a map (agent, b) -> whether the body decides before the next step, whatever its
             `decision` says. One that is not in the map goes by its `decision`; None are all.
+        group_rewards: Likewise: group -> a finite number, which each body of the group (`Body.group`) gets that takes
+            part in this step, as the reward of the group's name. What a group gets after the end of one of its bodies
+            is handed to the brain of that body once the episode of the environment is over (`Brain.late`).
 
     Raises:
         AuthorError: Terminated and truncated are both true, or `done` contradicts them; `over` is another word.
     """
 
     __slots__ = (
-        *("over", "retired", "rewards", "sensor_information", "simtime", "spawned", "terminated", "truncated"),
+        *("group_rewards", "over", "retired", "rewards", "sensor_information", "simtime", "spawned", "terminated"),
+        "truncated",
         "wants",
         "world_state",
     )
@@ -98,13 +102,14 @@ class EnvironmentState:
         retired: Mapping[Coordinate, End] | None = None,
         spawned: Mapping[Coordinate, Sequence[SensorInformation]] | None = None,
         wants: Mapping[Any, bool] | None = None,
+        group_rewards: Mapping[str, float] | None = None,
     ) -> None:
         self.sensor_information = sensor_information
         self.rewards = rewards
         self.world_state = world_state
         self.simtime = simtime
         self.over, self.retired, self.spawned = over, retired, spawned
-        self.wants = wants
+        self.wants, self.group_rewards = wants, group_rewards
         self.terminated: Any
         self.truncated: Any
         if over is not None:
@@ -179,6 +184,7 @@ class StepBatch:
             asked for its first readings behind this step.
         wants: Whether bodies decide before the next step, (bodies,) bool, whatever their `decision` says; None leaves
             it to that.
+        group_rewards: As of EnvironmentState.
     """
 
     readings: Mapping[str, Array]
@@ -190,6 +196,7 @@ class StepBatch:
     retired: Mapping[Coordinate, End] | None = None
     spawned: Sequence[Coordinate] = ()
     wants: Array | None = None
+    group_rewards: Mapping[str, float] | None = None
 
 
 class Reward(Part, ABC):

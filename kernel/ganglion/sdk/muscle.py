@@ -291,6 +291,15 @@ class Objective(Part, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} says batched = True and has no internal_rewards")
 
+    def late_reward(self, uid: str, credit: float) -> float | None:
+        """Return what a credit is worth that fell due after the end of a body; the default is the credit itself.
+
+        Args:
+            uid: Full id of the reward of the body's group, see `LateCredit`.
+            credit: The sum of it.
+        """
+        return credit
+
     @abstractmethod
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | Awaitable[float | None] | None:
         """Return the objective of the newest decision.

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _DUMP_S = 0.2  # for the stacks
 
 
+@dataclass(eq=False, slots=True)
 class Member:
     """Carry out what the life of one participant decides.
 
@@ -57,33 +58,32 @@ class Member:
     that somebody else starts (`place.attached`) has no process of ours: its life is its connection.
     """
 
-    def __init__(
-        self, place: Place, run: str, incarnation: int, ask: Callable[[Member], None], ended: Callable[[Member], None]
-    ) -> None:
-        self.place = place
-        self.run = run
-        self.incarnation = incarnation
-        self.token = secrets.token_urlsafe(32)
-        self.child = Child(place.name)
-        self.process: Process | None = None
-        self.joined = False
-        self.here = asyncio.Event()  # it has joined, once
-        self.lost_reason = ""  # why its connection ended, as the broker reported
-        self.off = asyncio.Event()  # the broker has reported that
-        self.idle = False  # no answer of it was awaited then
-        self.asked = False  # to leave
-        self.dismissed = False  # its end is wanted
-        self.returns = False  # a successor comes if it is lost, and others wait for it
-        self.journal: Path | None = None  # its journal
-        self.lost_s: float | None = None  # when its predecessor was lost, until it has joined
-        self.lost_way = ""  # how
-        self.due_s: float | None = None  # when a successor must have joined
-        self.gone = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self.since_s = self._loop.time()
-        self.report_s: float | None = None  # when it is reported next that the run waits for it
-        self._ask = ask
-        self._ended = ended
+    place: Place
+    run: str
+    incarnation: int
+    ask: Callable[[Member], None]
+    ended: Callable[[Member], None]
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    process: Process | None = None
+    joined: bool = False
+    here: asyncio.Event = field(default_factory=asyncio.Event)  # it has joined, once
+    lost_reason: str = ""  # why its connection ended, as the broker reported
+    off: asyncio.Event = field(default_factory=asyncio.Event)  # the broker has reported that
+    idle: bool = False  # no answer of it was awaited then
+    asked: bool = False  # to leave
+    dismissed: bool = False  # its end is wanted
+    returns: bool = False  # a successor comes if it is lost, and others wait for it
+    journal: Path | None = None
+    lost_s: float | None = None  # when its predecessor was lost, until it has joined
+    lost_way: str = ""  # how
+    due_s: float | None = None  # when a successor must have joined
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    report_s: float | None = None  # when it is reported next that the run waits for it
+    child: Child = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.child = Child(self.place.name)
 
     @property
     def name(self) -> str:
@@ -120,7 +120,7 @@ class Member:
         self.dismissed = True
         if self.place.attached:
             if self.joined:
-                self._ask(self)
+                self.ask(self)
             self.gone.set()
             return
         if self.process is not None and self.process.launched is not None:
@@ -142,25 +142,25 @@ class Member:
         """Have a process that hangs print the stacks of its threads (SIGABRT), then kill it: a loss, for a reason."""
         if self.process is not None:
             self.process.kill(why, signal.SIGABRT)
-            self._loop.call_later(_DUMP_S, self.process.kill, why)
+            asyncio.get_running_loop().call_later(_DUMP_S, self.process.kill, why)
 
     def receive(self, event: Event, code: int | None = None, patience_s: float | None = None, why: str = "") -> None:
         """Take in what has happened to its process, or is wanted of it, and do what follows from that."""
-        self._carry_out(self.child.receive(event, self._loop.time(), code, patience_s, why))
+        self._carry_out(self.child.receive(event, asyncio.get_running_loop().time(), code, patience_s, why))
 
     def _carry_out(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
             if effect is Effect.ASK:
                 self.asked = True
-                self._ask(self)
+                self.ask(self)
             elif effect is Effect.REPORT:
                 self.gone.set()
-                self._ended(self)
+                self.ended(self)
             elif self.process is not None:
                 self.process.signal(signal.SIGTERM if effect is Effect.TERMINATE else signal.SIGKILL)
         if self.child.deadline_s is not None:
-            now_s = self.child.deadline_s + 0.001
-            self._loop.call_at(now_s, lambda: self._carry_out(self.child.tick(self._loop.time())))
+            loop = asyncio.get_running_loop()
+            loop.call_at(self.child.deadline_s + 0.001, lambda: self._carry_out(self.child.tick(loop.time())))
 
     # -- words --------------------------------------------------------------------------------------------------------
     @property
@@ -302,6 +302,15 @@ def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], 
     if user is not None:
         user.own(path)
     return [argument.replace("{connection}", str(path)) for argument in argv]
+
+
+def _said(word: object) -> str:
+    """Return a word of a peer as it may be shown."""
+    return printable("" if word is None else str(word))[:_HEARD_CHARACTERS]
+
+
+def _number(value: object) -> bool:
+    return type(value) in (int, float)
 
 
 FINISHED, FAILED, INTERRUPTED = "finished", "failed", "interrupted"
@@ -461,40 +470,30 @@ class Run:
                 self.paused = {w for w in workers if type(w) is int} if isinstance(workers, list) else set()
                 self.status = "paused" if self.paused and not news.fields.get("moving") else "running"
             return news
+        member, given = self.members.get(peer), news.fields
         if news.event == EXCUSED:
-            count = news.fields.get("count")
+            count = given.get("count")
             self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
             return None
-        if news.event == EPISODE_ENDED:
-            return self._episode_of(peer, news)
-        known, said = news.event in (WAITING, WARNING, STEPS_TAKEN), (peer, news.event)
-        if not known or now_s - self._heard_s.get(said, -math.inf) < _HEARD_SPAN_S:
+        if news.event not in (WAITING, WARNING, STEPS_TAKEN, EPISODE_ENDED):
             return None
-        self._heard_s[said] = now_s
-        if news.event == STEPS_TAKEN:
-            return self._steps_of(peer, news)
-        text = printable(str(news.fields.get("text", "")))[:_HEARD_CHARACTERS]
-        return RunEvent(news.event, {"text": text, "name": peer}, news.time_s, news.topic)
-
-    def _steps_of(self, peer: str, news: RunEvent) -> RunEvent | None:
-        """Return the progress of a worker's episode, None if it is not told by a controller, or not in numbers."""
-        member, counts = self.members.get(peer), {name: news.fields.get(name) for name in ("episode", "steps")}
+        if news.event != EPISODE_ENDED:
+            if now_s - self._heard_s.get((peer, news.event), -math.inf) < _HEARD_SPAN_S:
+                return None
+            self._heard_s[peer, news.event] = now_s
+        if news.event in (WAITING, WARNING):
+            return RunEvent(news.event, {"text": _said(given.get("text")), "name": peer}, news.time_s, news.topic)
+        names = ("episode", "steps") if news.event == STEPS_TAKEN else ("episode", "episodes", "steps")
+        counts = {name: given.get(name) for name in names}
         if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
-            return None
-        mode = {"mode": "evaluate"} if member.place.evaluation else {}
-        fields = {"phase": self.phase, **mode, "worker": member.place.worker, **counts}
-        return RunEvent(news.event, fields, news.time_s, news.topic)
-
-    def _episode_of(self, peer: str, news: RunEvent) -> RunEvent | None:
-        """Return the newest episode of a timeline, and for how many it stands; None if no controller tells of one."""
-        member, given = self.members.get(peer), news.fields
-        numbers = {name: given.get(name) for name in ("episode", "episodes", "steps")}
-        if member is None or member.place.role is not Role.CONTROLLER or {*map(type, numbers.values())} != {int}:
-            return None
-        words = {name: printable(str(given.get(name) or ""))[:_HEARD_CHARACTERS] for name in ("environment", "reason")}
-        sums = given.get("returns")
-        returns = {str(k): v for k, v in sums.items() if type(v) in (int, float)} if isinstance(sums, dict) else {}
-        fields = {"phase": self.phase, "worker": member.place.worker, **numbers, "returns": returns, **words}
+            return None  # no controller has told that
+        fields = {"phase": self.phase, "worker": member.place.worker, **counts}
+        if news.event == EPISODE_ENDED:  # the newest of a timeline, with the number of those for which it stands
+            sums = given.get("returns")
+            fields["returns"] = {str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if _number(v)}
+            fields |= {name: _said(given.get(name)) for name in ("environment", "reason")}
+        elif member.place.evaluation:
+            fields["mode"] = "evaluate"
         return RunEvent(news.event, fields, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgpack
+
 from ganglion.errors import DeadlineExceeded, GanglionError, LaunchError, PeerLost, StoreError, UsageError
 from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
 from ganglion.run.loss import Loss, loss_of
@@ -21,11 +23,10 @@ from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
 from ganglion.supervisor import event
-from ganglion.supervisor.check import PLAN, VARIABLE, read_faults, write_plan
-from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder
+from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder, write_private
 from ganglion.supervisor.folder import RunFolder, seal, write_process_table
 from ganglion.supervisor.hub import Bus, Handler, Hub
-from ganglion.supervisor.launch.local import Local
+from ganglion.supervisor.launch.local import CHECK, Local
 from ganglion.supervisor.launch.process import Process, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
 from ganglion.supervisor.life import Event, State
@@ -125,6 +126,7 @@ class Supervisor:
         self.launcher = launcher or self.local
         self._hub: Hub | None = None
         self._folder: Path | None = None
+        self._checking: tuple[Plan, asyncio.Future[list[dict[str, Any]]]] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.watchdog = Watchdog(self)
         self.restarter = Restarter(self)
@@ -132,8 +134,11 @@ class Supervisor:
         self.local.on_warm_lost = self.restarter.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
-    async def open(self) -> Connection:
-        """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind."""
+    async def open(self, first: Plan | None = None) -> Connection:
+        """Start the broker and join it; LaunchError says what prevents that, and nothing is left behind.
+
+        The plugins of a plan that is the `first` to be checked are looked at meanwhile.
+        """
         name = self.settings.run or f"kernel-{os.getpid()}"
         dump_nothing()  # a core file would hold tokens and keys
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
@@ -145,6 +150,8 @@ class Supervisor:
             if self.launcher is not self.local:
                 await self.launcher.open()
             self._folder, endpoint = endpoint_folder(name)
+            if first is not None:
+                self._checking = first, asyncio.ensure_future(self._check(first))
             remote = [self.settings.remote] if self.settings.remote else []
             self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
@@ -170,6 +177,9 @@ class Supervisor:
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
         self.watchdog.stop()
+        if self._checking is not None:  # nobody wants to know any more
+            self._checking[1].cancel()
+            await asyncio.wait([self._checking[1]])
         for run in self.runs.values():
             if run.outcome is None:
                 run.interrupted("the kernel ends")
@@ -186,28 +196,42 @@ class Supervisor:
     # -- a run --------------------------------------------------------------------------------------------------------
     async def check(self, plan: Plan) -> list[dict[str, Any]]:
         """Return the faults of a plan that only the plugins themselves can tell, found in a child process."""
+        if self._checking is not None and self._checking[0] is plan:
+            _, checking = self._checking
+            self._checking = None
+            return await checking
+        return await self._check(plan)
+
+    async def _check(self, plan: Plan) -> list[dict[str, Any]]:
         assert self._folder is not None, "open() comes first"
         users = await self._check_users(plan)
+        user = users[0] if users else None  # their code is not for us to run; one of them checks for all
         # One folder for each check: runs that begin at the same time are checked at the same time.
         folder = Path(tempfile.mkdtemp(prefix="ganglion-check-", dir=None if users else self._folder))
-        tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
-        await asyncio.to_thread(write_plan, folder, tree)  # seconds for a large one: the broker is answered meanwhile
-        user = users[0] if users else None  # their code is not for us to run; one of them checks for all
-        if user is not None:
-            user.own(folder / PLAN)
-            user.own_folder(folder)
-        variables = {VARIABLE: str(folder)}
-        whose = None if user is None else user.name
-        spec = LaunchSpec("ganglion-check", variables, module="ganglion.supervisor.check", user=whose)
-        process = await Process("check", None, lambda process: None).start(self.local, spec)
-        if not await within(process.ended, DEADLINES_S["setup"]):
-            process.signal(signal.SIGKILL)
-            await process.ended.wait()
-        faults = read_faults(folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        if faults is None:
-            words = process.output.quoted()
-            raise LaunchError(f"the check of the plugins ended with {process.code} and without a word{words}")
+        asked, found = folder / "plan", folder / "faults"
+        process = Process("check", None, lambda process: None)
+        try:
+            tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
+            # Seconds for a large one: the broker is answered meanwhile.
+            await asyncio.to_thread(lambda: write_private(asked, msgpack.packb(tree)))
+            if user is not None:
+                user.own(asked)
+                user.own_folder(folder)
+            variables = {"GANGLION_CHECK": str(asked), "GANGLION_FAULTS": str(found)}
+            spec = LaunchSpec("ganglion-check", variables, module=CHECK, user=user.name if user is not None else None)
+            await process.start(self.local, spec)
+            try:
+                await within(process.ended, DEADLINES_S["setup"])
+            finally:
+                process.signal(signal.SIGKILL)
+                await process.ended.wait()
+            faults: list[dict[str, Any]] = msgpack.unpackb(await asyncio.to_thread(found.read_bytes))
+        except (OSError, ValueError) as error:
+            how = f"ended with {process.code} and without a word{process.output.quoted()}"
+            how = how if process.ended.is_set() else f"did not begin: {error}"
+            raise LaunchError(f"the check of the plugins {how}") from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         return faults
 
     async def _check_users(self, plan: Plan) -> list[User]:

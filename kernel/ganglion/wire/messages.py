@@ -571,6 +571,8 @@ class EnvironmentUpdated(Message):
     `spawned_readings`: the row is a free one of its agent, maybe that of a body that has ended in this step, and b is
     greater than any before. `wants` has one byte for each body of the update:
     whether it decides before the next step, 1 or 0, or 2 if its clock says so; null means the clocks of all.
+    `group_rewards` maps groups of bodies to a number: the reward of the group's name of each of its bodies that took
+    part in the step; of one that has ended in this episode before it falls due late, see `muscle.act`.
     """
 
     readings: list[Any]
@@ -590,6 +592,7 @@ class EnvironmentUpdated(Message):
     spawned: list[list[int]] | None = None
     spawned_readings: list[Any] | None = None
     wants: bytes | None = None
+    group_rewards: dict[str, Any] | None = None
 
 
 class EnvironmentReset(Message):
@@ -677,7 +680,10 @@ class Act(Message):
     of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
     alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
     was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
-    decide for the first time: who had the row before is gone, its end was told in this message or before.
+    decide for the first time: who had the row before is gone, its end was told in this message or before. `late` are
+    lists [row, b, episode, decision, reward, credit] of what fell due to bodies after their ends, once their episode is
+    over, or their row is given away: for the brain, beside the last decision of each, which stays as it is. `decided`
+    are the ticks in which the open decisions of the entries were made, as integers of eight bytes.
     """
 
     readings: list[Any]
@@ -697,6 +703,8 @@ class Act(Message):
     topics: list[list[Any]] | None = None  # as of EnvironmentStart
     applied: list[Any] | None = None
     spawned: list[list[int]] | None = None
+    late: list[list[Any]] | None = None
+    decided: bytes | None = None
 
 
 BY_CLOCK = 2
@@ -823,7 +831,9 @@ class Think(Message):
     of two bytes, `flags` a byte for each (`TERMINATED`, `TRUNCATED`), `decisions` and `episodes` their numbers as
     integers of eight bytes; all fields of values have k rows, `objective` has k entries, and `data` is null or a list
     of k. `decision` and `episode` are those of the first then. With several groups `data` is a list with that of each
-    group. Where bodies may be spawned, `numbers` are the b of each, as integers of eight bytes.
+    group. Where bodies may be spawned, `numbers` are the b of each, as integers of eight bytes. `late` is as of
+    `muscle.act`, with what the objective makes of each credit behind it; there may be no decisions beside it. `ticks`
+    are those of the decisions (`decided` of `muscle.act`).
     """
 
     worker: int
@@ -851,6 +861,8 @@ class Think(Message):
     source: int = 0
     follows: bool = True
     numbers: bytes | None = None
+    late: list[list[Any]] | None = None
+    ticks: bytes | None = None
 
 
 class UpdateAsked(Message):

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from ganglion.peer.replay import Learner, Lesson, Recordings
     from ganglion.run.plan import Plan
     from ganglion.wire.messages import BrainPretrain
+    from ganglion_replay.files import Exported as Exported
+    from ganglion_replay.files import ImportedSessions as ImportedSessions
+    from ganglion_replay.files import RecordingInvalid as RecordingInvalid
+    from ganglion_replay.files import export_sessions as export_sessions
+    from ganglion_replay.files import import_sessions as import_sessions
+    from ganglion_replay.files import rlds_view as rlds_view
     from ganglion_replay.limiter import RateLimiter as RateLimiter
     from ganglion_replay.pool import PoolEmpty as PoolEmpty
     from ganglion_replay.pool import PoolMismatch as PoolMismatch
@@ -22,16 +28,23 @@ if TYPE_CHECKING:
     from ganglion_replay.pool import ReplayError as ReplayError
     from ganglion_replay.pool import SessionBatchEnvironment as SessionBatchEnvironment
     from ganglion_replay.pool import SessionPoolEnvironment as SessionPoolEnvironment
+    from ganglion_replay.stored import StoredSessions as StoredSessions
+    from ganglion_replay.stored import sessions as sessions
     from ganglion_replay.targets import ReplayedSessions as ReplayedSessions
     from ganglion_replay.targets import n_step_targets as n_step_targets
     from ganglion_replay.targets import replay_sessions as replay_sessions
 
 _HOME = {
+    "files": [
+        *("Exported", "ImportedSessions", "RecordingInvalid"),
+        *("export_sessions", "import_sessions", "rlds_view"),
+    ],
     "limiter": ["RateLimiter"],
     "pool": [
         *("PoolEmpty", "PoolMismatch", "PoolShort", "PoolTimeout", "ReplayEnd", "ReplayError"),
         *("SessionBatchEnvironment", "SessionPoolEnvironment"),
     ],
+    "stored": ["StoredSessions", "sessions"],
     "targets": ["ReplayedSessions", "n_step_targets", "replay_sessions"],
 }
 

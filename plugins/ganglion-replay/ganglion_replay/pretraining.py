@@ -18,8 +18,8 @@ from ganglion.sdk.information import Information
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
 from ganglion.wire.messages import BrainPretrain, BrainPretrained, Think
-from ganglion_replay.sessions import Sessions
 from ganglion_replay.spool import Source
+from ganglion_replay.spooled import Sessions
 
 __all__ = ["Pretraining"]
 

@@ -17,9 +17,9 @@ from ganglion.sdk.models import file_name
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.messages import BrainPretrain
-from ganglion_replay.sessions import Pick
 from ganglion_replay.sources import Finder
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
+from ganglion_replay.spooled import Pick
 
 __all__ = ["Recordings"]
 

@@ -22,8 +22,8 @@ from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.seed import derive
 from ganglion.sdk.session import Session
 from ganglion.wire.messages import BrainPretrain
-from ganglion_replay.sessions import Sessions
 from ganglion_replay.spool import Episode, Source, Spool
+from ganglion_replay.spooled import Sessions
 
 __all__ = ["Rehearsal"]
 

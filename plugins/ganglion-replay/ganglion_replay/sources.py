@@ -17,6 +17,7 @@ from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
 from ganglion_replay import wish as replay
 from ganglion_replay.spool import Episode, Source
+from ganglion_replay.spooled import rewards_of
 from ganglion_replay.transcript import Transcript, quoted
 
 __all__ = ["Finder", "Place", "ReadElsewhere", "Recorded", "session_of"]
@@ -180,7 +181,7 @@ def session_of(episode: Episode, source: Source) -> Session:
         for columns in (source.sensors, source.actuators)
     )
     environments: Sequence[str] = source.environment.split(",")
-    steps: Mapping[str, Any] = episode.steps
+    steps: dict[str, Any] = dict(episode.steps)
     return Session(
         run=source.run,
         phase=source.phase,
@@ -193,6 +194,7 @@ def session_of(episode: Episode, source: Source) -> Session:
         sensors=sensors,
         actuators=actuators,
         observations=episode.observations,
+        rewards=rewards_of(steps.pop("rewards"), source),
         reward_ids=[uid for uid, _ in source.rewards],
         reward_spaces=[parse_space(text) for _, text in source.rewards],
         seed=None if episode.seed < 0 else episode.seed,

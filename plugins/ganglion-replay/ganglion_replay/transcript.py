@@ -21,6 +21,7 @@ __all__ = ["Transcript", "quoted"]
 Array = NDArray[Any]
 _ROW = ["worker", "episode", "environment", "body", "step", "tick", "sensors", "setpoints", "rewards", "objective"]
 _FLAGS = ["terminated", "truncated"]
+_POLICY = ["policy", "policy_version"]
 _KINDS = ("sensor", "actuator", "reward")
 
 
@@ -115,7 +116,9 @@ class Transcript:
             where += f" and worker = {worker}"
         if len(self.environments) == 1 and self.bodies:
             where += f" and environment = {quoted(self.environments[0])}"
-        rows = self._reader.rows("actions", [self._run], where=where, columns=[*_ROW, *_FLAGS])
+        known = self._reader.tables()["actions"]
+        columns = [*_ROW, *_FLAGS, *(name for name in _POLICY if name in known)]
+        rows = self._reader.rows("actions", [self._run], where=where, columns=columns)
         ends: Any = self._ends_of_bodies(Mode(mode), worker) if self.bodies else self._ends(Mode(mode), worker)
         for key, together in groupby(rows, key=lambda row: (row["worker"], row["episode"])):
             each: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -163,6 +166,7 @@ class Transcript:
                 "terminated": np.array([bool(row["terminated"]) for row in rows]),
                 "truncated": np.array([bool(row["truncated"]) for row in rows]),
                 "ticks": np.array([-1 if row["tick"] is None else row["tick"] for row in rows], np.int64),
+                **_policies(rows),
             },
         )
 
@@ -239,6 +243,12 @@ class Transcript:
                     line[begin : begin + space.size] = np.ravel(row[uid])
                 begin += space.size
         return found
+
+
+def _policies(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    """Return by which model each action was chosen, and by which update of it, where that was recorded of all."""
+    found = {name: [row.get(name) for row in rows] for name in _POLICY}
+    return {name: np.array(values) for name, values in found.items() if None not in values}
 
 
 def _vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:

@@ -63,6 +63,11 @@ class AggregateRewards(Objective):
         values = [value for value in table.flat[0].tolist() if value == value]  # NaN: not in this row
         return self.factor * float(AGGREGATIONS[self.aggregation](values)) if values else None
 
+    def late_reward(self, uid: str, credit: float) -> float:
+        """Return what fell due after an end times the factor; 0 if it is none of the rewards that are aggregated."""
+        chosen = self.rewards is None or any(_fits(one, uid) for one in self.rewards)
+        return self.factor * credit if chosen else 0.0
+
     def internal_rewards(self, batch: Transitions) -> np.ndarray[Any, Any]:
         """Return the aggregates of many bodies' rewards; raises as `internal_reward`."""
         rewards = batch.rewards

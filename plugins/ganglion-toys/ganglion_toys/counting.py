@@ -44,10 +44,11 @@ class CountingEnvironment(Environment):
         truncate_at: It is truncated at t = truncate_at; default None, never. At both it terminates. Likewise.
         anonymous: True hides e, a, b: observation [0, episode, t, 0], reward t / 1000. Default False.
         verify: True raises ValueError where `answer` is not the checksum of the observation before. Default False.
-        events: [{after, spawn, retire}, ..]: with bodies, in each episode after that step of it, >= 1: the youngest
-            body of the agent `retire` that was spawned is gone, terminated, then one of the agent `spawn` comes, with
-            the next number, the greatest length, and readings as of this step. With episodes of each body those of the
-            first body that takes part count, and one that comes counts from 0. Default none.
+        events: [{after, spawn, retire, group, reward}, ..]: with bodies, in each episode after that step of it, >= 1:
+            the youngest body of the agent `retire` that was spawned is gone, terminated, then one of the agent `spawn`
+            comes, with the next number, the greatest length, and readings as of this step; the bodies of `group` get
+            `reward`. With episodes of each body those of the first body that takes part count, and one that comes
+            counts from 0. Default none.
         crash_at: {episode, step}: end the process with exit status 3 in this step, before it is made; once per run: its
             successor goes on. For tests of lost processes. Default None.
     """
@@ -70,7 +71,7 @@ class CountingEnvironment(Environment):
         self.verify = verify
         strange = [event for event in events if not _is_event(event)]
         if strange:
-            text = "each of events is {after: n >= 1} with spawn, retire or both, which name agents"
+            text = "each of events is {after: n >= 1} with spawn or retire, which name agents, or group and reward"
             raise ValueError(f"{text}, found {strange[0]!r}")
         self.events = [dict(event) for event in events]
         self.crash_at = None if int(os.environ.get("GANGLION_INCARNATION") or 0) > 1 else crash_at
@@ -207,6 +208,11 @@ class CountingEnvironment(Environment):
         for agent in (event["spawn"] for event in events if "spawn" in event):
             coming.append((agent, 1 + max([self.used.get(agent, -1), *(b for name, b in coming if name == agent)])))
         found.retired, found.spawned = leaving or None, coming
+        given: dict[str, float] = {}
+        for event in events:
+            if "group" in event:
+                given[event["group"]] = given.get(event["group"], 0.0) + float(event["reward"])
+        found.group_rewards = given or None
 
     def save_state(self) -> dict[str, Any]:
         """Return what it counts."""
@@ -257,11 +263,13 @@ class CountingEnvironment(Environment):
 
 
 def _is_event(event: Any) -> bool:
-    """Say whether this is something that happens: {after, spawn, retire}."""
+    """Say whether this is something that happens: {after, spawn, retire, group, reward}."""
     if not isinstance(event, Mapping) or type(event.get("after")) is not int or event["after"] < 1:
         return False
-    names = {key: name for key, name in event.items() if key != "after"}
-    return bool(names) and names.keys() <= {"spawn", "retire"} and {*map(type, names.values())} == {str}
+    names = {key: name for key, name in event.items() if key not in ("after", "reward")}
+    if ("group" in names) != (type(event.get("reward")) in (int, float)) or ("reward" in event) != ("group" in names):
+        return False
+    return bool(names) and names.keys() <= {"spawn", "retire", "group"} and {*map(type, names.values())} == {str}
 
 
 def _listed(given: Any) -> list[Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ganglion.sdk import Brain, MemoryShard, Transitions
+from ganglion.sdk import Brain, LateCredit, MemoryShard, Transitions
 
 __all__ = ["LogBrain"]
 
@@ -18,7 +19,9 @@ class LogBrain(Brain):
 
     With `path` each call appends one line of JSON for each worker, flushed at once: `agent`, `phase`, `worker`, and
     lists with one entry per transition: `environment`, `body`, `episode`, `step`, `tick`, `rewards` (their sum),
-    `terminated`, `truncated`. `phase` and `tick` are null where nobody tells the brain.
+    `terminated`, `truncated`. `tick` is null without bodies, `phase` where nobody tells the brain. What fell due
+    after the ends of bodies is a line with `late` in their place: lists [environment, body, episode, step, reward,
+    credit, objective].
 
     Params:
         path: The file; None, the default, writes none.
@@ -57,6 +60,18 @@ class LogBrain(Brain):
             self._write(self._line(muscle_id, self.memory.tail(1, include_only=muscle_id)))
         return self._counted()
 
+    def late(self, credits: Sequence[LateCredit]) -> None:  # noqa: A002
+        """Write what fell due after the ends of bodies, a line for each worker."""
+        for muscle in dict.fromkeys(one.muscle for one in credits):
+            agent, _, worker = muscle.rpartition("/")
+            told = [
+                [*one.body[1:], one.episode, one.step, one.reward, one.credit, one.objective]
+                for one in credits
+                if one.muscle == muscle
+            ]
+            place = {"agent": agent, "phase": getattr(self, "phase", None), "worker": int(worker)}
+            self._write({**place, "late": told})
+
     def _write(self, line: dict[str, Any]) -> None:
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
@@ -79,7 +94,7 @@ class LogBrain(Brain):
             "body": [batch.body[row][2] for row in places],
             "episode": batch.episode[rows].tolist(),
             "step": batch.step[rows].tolist(),
-            "tick": [None] * len(places),
+            "tick": [None] * len(places) if batch.tick is None else batch.tick[rows].tolist(),
             "rewards": np.nansum(batch.rewards[rows], axis=1).tolist(),
             "terminated": batch.terminated[rows].tolist(),
             "truncated": batch.truncated[rows].tolist(),

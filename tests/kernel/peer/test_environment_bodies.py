@@ -109,7 +109,9 @@ class Stage:
     def __init__(self, hosted: Any, loader: Any, cls: type[Environment], **fields: Any) -> None:
         self.hosted = hosted(EnvironmentHost(loader(environment=cls, reward=Pays)))
         place = ("r", 0, "one", "train", 2, "w", {}, 1, 2, STREAM, STREAM, {"name": "own", "params": {}})
-        self.declared = self.hosted.ask("environment.start", EnvironmentStart(*place, bodies=BODIES, index=0, **fields))
+        self.declared = self.hosted.ask(
+            "environment.start", EnvironmentStart(*place, **{"bodies": BODIES, "index": 0, **fields})
+        )
 
     def update(self, *rows: int) -> Any:
         """Step these bodies."""
@@ -173,6 +175,18 @@ def test_wants_travel_as_a_byte_of_each(herd: Any) -> None:
     assert herd().update(0, 1, 2).wants is None
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, True, "1", [1.0]])
+def test_groups_get_one_finite_number(herd: Any, value: Any) -> None:
+    """It travels by the name of the group; anything else is refused."""
+    bodies = [[*row[:5], "herd"] for row in BODIES]
+    answers = iter([0.5, value])
+    stage = herd(lambda those: whole(those, group_rewards={"herd": next(answers)}), bodies=bodies)
+
+    assert {"herd": 0.5} == stage.update(0, 1, 2).group_rewards
+    with pytest.raises(AuthorError, match="group_rewards: herd: expected a finite number"):
+        stage.update(0, 1, 2)
+
+
 @pytest.mark.parametrize("wants", [[True], np.ones(3), np.ones((3, 1), bool), "all"])
 def test_wants_of_arrays_are_one_boolean_of_each(wants: Any) -> None:
     """Others are refused."""
@@ -200,6 +214,12 @@ def test_one_flag_means_all_and_is_the_environments_own(herd: Any) -> None:
         (lambda bodies: whole(bodies, wants={("eve", 0): True}), AuthorError, "wants: there is no body .'eve', 0"),
         (lambda bodies: whole(bodies, wants={A1: 1}), AuthorError, "wants: expected a map from .agent, b. to booleans"),
         (lambda bodies: whole(bodies, wants=[A1]), AuthorError, "wants: expected a map from .agent, b. to booleans"),
+        (
+            lambda bodies: whole(bodies, group_rewards={"herd": 1.0}),
+            AuthorError,
+            "groups of bodies .none., found 'herd'",
+        ),
+        (lambda bodies: whole(bodies, group_rewards=[1.0]), AuthorError, "group_rewards: expected a map from groups"),
         (lambda bodies: whole([None]), AuthorError, "expected one of the bodies as body, found None"),
         (lambda bodies: whole(bodies, terminated={("eve", 0): True}), AuthorError, "there is no body .'eve', 0.*bob/0"),
         (

@@ -144,7 +144,9 @@ class Archive:
             for i, end in enumerate([[None, *rest], [2.5, *rest], [2.5, True, False, None]])
         ]
         place = [index, mode, worker]
+        first = [[0, np.array([0.0, -0.5 * worker], "<f4").tobytes()]]
         return [
+            ["resets", *place, "w", [[episode, 0, 0, 0, None, None, first]]],
             ["steps", *place, "w", episode, steps],
             ["actions", *place, "a", episode, actions],
             ["episode", *place, None, episode, 3, True, False, "terminated", 3 * episode],

@@ -11,7 +11,7 @@ from ganglion.run.agents import ResolvedAgent
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk import Box, Discrete, Space
 from ganglion_replay.recordings import Recordings
-from ganglion_replay.sessions import Sessions
+from ganglion_replay.spooled import Sessions
 
 DUMMY = PluginPlan("dummy")
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)

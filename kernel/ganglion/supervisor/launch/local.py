@@ -37,7 +37,8 @@ from ganglion.supervisor.launch.system import (
 from ganglion.supervisor.launch.warm import ORDER_BYTES
 from ganglion.supervisor.life import Restarts, exit_text
 
-ENTRIES = {"ganglion.peer": "ganglion.peer.main:main", "ganglion.supervisor.check": "ganglion.supervisor.check:main"}
+CHECK = "ganglion.peer.check"
+ENTRIES = {"ganglion.peer": "ganglion.peer.main:main", CHECK: f"{CHECK}:main"}
 PRELOAD = (  # what participants need and what starts no thread
     "numpy",
     "msgpack",

@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 import msgpack
 
+from ganglion import registry
 from ganglion.errors import LaunchError
 from ganglion.supervisor.launch.system import become, die_with_parent, name_process
 
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             entries[word] = getattr(importlib.import_module(module), name)
         else:
             importlib.import_module(argument)
+    registry.entries("environment")  # the table of what is installed is read once, and not by each of them
     threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - names of threads, not paths
     if threads != 1:
         raise LaunchError(f"expected one thread after the imports of the warm parent, found {threads}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Session, Transitions
+from ganglion.sdk import LateCredit, Session, Transitions
 from ganglion_learners.choice import Choices, Legal
 from ganglion_learners.learner import Learner
 from ganglion_learners.parameter import configured
@@ -30,6 +30,8 @@ class PpoBrain(Learner):
     worker by itself, and policy and values are improved in `epochs` passes of minibatches. Then, and only then, the
     policy goes out to the muscles. What a sensor that is the Mask of an actuator forbids has no probability, in acting
     and in learning.
+    What a group earns after the end of one of its bodies is added to the objective of
+    the body's last decision, as long as its rollout has not been learned.
 
     The update is a map: `algorithm` and `activation` (texts), `policy.<i>.weight` (inputs, outputs) and
     `policy.<i>.bias` (outputs,), with Box actuators `log_std` (columns,), all float32. Statistics: `policy_loss`,
@@ -144,6 +146,22 @@ class PpoBrain(Learner):
         rows["actions"][at], rows["logs"][at] = self._done(batch.actions[part], batch.data[part])
         self._filled += size
         self.decisions += size
+
+    def late(self, credits: Sequence[LateCredit]) -> None:  # noqa: A002
+        """Add what fell due after the end of a body to the objective of its last decision.
+
+        That is the newest of the body in the running rollout. If the rollout in which it was has been learned already
+        nothing is added: the statistic `late_missed` counts such credits.
+        """
+        rows, missed = self._rows, 0
+        for one in credits:
+            mine = np.flatnonzero(rows["who"][: self._filled] == self._number(one.muscle, one.body))
+            if len(mine) and rows["over"][mine[-1]]:
+                rows["objectives"][mine[-1]] += one.objective or 0.0
+            else:
+                missed += 1
+        if missed:
+            self.add_statistics("late_missed", missed, allow_overwrite=True)
 
     def _number(self, muscle: str, body: Any) -> int:
         """Return the number of a body of a worker, whose decisions follow each other."""

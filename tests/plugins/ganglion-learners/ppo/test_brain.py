@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ganglion.sdk import Box, Discrete
+from ganglion.sdk import Box, Discrete, LateCredit
 from ganglion_learners.ppo.brain import PpoBrain
 from ganglion_learners.ppo.muscle import PpoMuscle
 
@@ -59,6 +59,24 @@ def test_bodies_of_a_muscle_are_learned_from_apart(halves, space) -> None:
         np.testing.assert_array_equal(array, bodies.arrays()[name])
     for name, rows in workers._rows.items():
         np.testing.assert_array_equal(rows[: workers._filled], bodies._rows[name][: bodies._filled])
+
+
+def test_late_credit_is_of_the_last_decision(halves) -> None:
+    """It is added to the objective of the body's end as long as that is in the rollout; what comes later is counted."""
+    halves.act_on(Discrete(2))
+    brain = halves.brain(PpoBrain, **PARAMS)
+    rows = next(halves.rows(1, muscles=2))
+    rows.truncated[:] = True
+    body = tuple(rows.body[0])
+    brain.learn(rows)
+    before = brain._rows["objectives"][:2].copy()
+    credits_ = [LateCredit(rows.muscle[0], body, 0, 0, "lake.herd", 3.0, 1.5)]
+    brain.late(credits_)
+
+    assert [1.5, 0.0] == (brain._rows["objectives"][:2] - before).tolist()
+    brain._filled = 0
+    brain.late(credits_)
+    assert {"late_missed": 1.0} == brain.pop_statistics()
 
 
 def _only(batch, i):

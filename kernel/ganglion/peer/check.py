@@ -15,28 +15,7 @@ from ganglion import registry
 from ganglion.errors import PluginInvalid
 from ganglion.run.outline import outline
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
-from ganglion.supervisor.connection import write_private
-
-VARIABLE = "GANGLION_CHECK"  # the private folder through which plan and faults go
-PLAN, FAULTS = "plan.msgpack", "faults.msgpack"
-
-
-def write_plan(folder: Path, plan: dict[str, Any]) -> None:
-    """Write the plan that the child is to check."""
-    write_private(folder / PLAN, msgpack.packb(plan))
-
-
-def read_faults(folder: Path) -> list[dict[str, Any]] | None:
-    """Return what the child found and remove both files; None if it has ended without a result."""
-    try:
-        found: list[dict[str, Any]] = msgpack.unpackb((folder / FAULTS).read_bytes())
-    except (OSError, ValueError):
-        return None
-    finally:
-        for name in (PLAN, FAULTS):
-            (folder / name).unlink(missing_ok=True)
-    return found
-
+from ganglion.synced import write_synced
 
 _Advice = tuple[str, str, str]  # place, message, severity
 
@@ -186,10 +165,9 @@ def _text(error: Exception) -> str:
 
 
 def main(variables: dict[str, str]) -> int:
-    """Check the plan in the folder; the entry of the child's process."""
-    folder = Path(variables[VARIABLE])
-    faults = inspect(msgpack.unpackb((folder / PLAN).read_bytes()))
-    write_private(folder / FAULTS, msgpack.packb(faults))
+    """Check the plan in the file `GANGLION_CHECK`, write faults beside it as `GANGLION_FAULTS`: a process's entry."""
+    faults = inspect(msgpack.unpackb(Path(variables["GANGLION_CHECK"]).read_bytes()))
+    write_synced(Path(variables["GANGLION_FAULTS"]), msgpack.packb(faults), 0o600)
     return 0
 
 

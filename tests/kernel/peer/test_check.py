@@ -4,10 +4,11 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
+from ganglion.peer.check import advise, inspect, main
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
-from ganglion.supervisor.check import FAULTS, PLAN, VARIABLE, advise, inspect, main, read_faults, write_plan
 
 HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
 CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"
@@ -191,25 +192,17 @@ def test_a_condition_that_refuses_the_phase_is_a_fault(tmp_path: Path) -> None:
     assert [("error", 5, text)] == _said(advise(_plan(tmp_path, plugin)))
 
 
-def test_faults_come_back_with_their_place(tmp_path: Path) -> None:
-    """What only the class can tell is found, with the line of the document; the files go away."""
-    write_plan(tmp_path, _plan(tmp_path, PluginPlan("no_such_thing", at="x.yml:3:5: conditions.0")))
-    assert 0 == main({VARIABLE: str(tmp_path)})
-    faults = read_faults(tmp_path)
+def _checked(folder: Path, plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the process of a check leaves behind."""
+    (folder / "plan").write_bytes(msgpack.packb(plan))
+    assert 0 == main({"GANGLION_CHECK": str(folder / "plan"), "GANGLION_FAULTS": str(folder / "faults")})
+    found: list[dict[str, Any]] = msgpack.unpackb((folder / "faults").read_bytes())
+    return found
 
-    assert faults is not None
-    [fault] = faults
+
+def test_faults_come_back_with_their_place(tmp_path: Path) -> None:
+    """What only the class can tell is found, with the line of the document; what is in order has no fault."""
+    [fault] = _checked(tmp_path, _plan(tmp_path, PluginPlan("no_such_thing", at="x.yml:3:5: conditions.0")))
     assert ("x.yml", 3, 5) == (fault["file"], fault["line"], fault["column"])
     assert "no_such_thing" in fault["message"]
-    assert [] == list(tmp_path.iterdir())
-
-
-def test_silence_is_told_from_no_faults(tmp_path: Path) -> None:
-    """A check that found nothing has answered; one that died has not."""
-    write_plan(tmp_path, _plan(tmp_path, PluginPlan("vanilla")))
-    main({VARIABLE: str(tmp_path)})
-
-    assert [] == read_faults(tmp_path)
-    (tmp_path / PLAN).write_text("left")
-    assert read_faults(tmp_path) is None
-    assert not (tmp_path / FAULTS).exists()
+    assert [] == _checked(tmp_path, _plan(tmp_path, PluginPlan("vanilla")))

@@ -1,4 +1,4 @@
-"""Sessions: recorded episodes as a brain sees them, read from files when somebody looks, one chunk at a time."""
+"""Spooled: recorded episodes as a brain sees them, read from files when somebody looks, one chunk at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import Box, Space, parse_space
 from ganglion_replay.spool import KEYS, PER_STEP, Chunk, Source, read_chunk, read_index
 
-__all__ = ["Pick", "Sessions", "unlike"]
+__all__ = ["Pick", "Sessions", "rewards_of", "unlike"]
 
 Array = NDArray[Any]
 _MODES = tuple(Mode)
@@ -163,7 +163,7 @@ class Sessions(Sequence[Session]):
             actuators=actuators.taken,
             observations=sensors(arrays["observations"][first : first + key["observations"]]),
             actions=actuators(steps.pop("actions")),
-            rewards=_rewards(steps.pop("rewards"), source),
+            rewards=rewards_of(steps.pop("rewards"), source),
             reward_ids=[uid for uid, _ in source.rewards],
             reward_spaces=[parse_space(text) for _, text in source.rewards],
             seed=None if key["seed"] < 0 else key["seed"],
@@ -187,7 +187,7 @@ class Sessions(Sequence[Session]):
         return self._held[1], self._held[2]
 
 
-def _rewards(rewards: Array, source: Source) -> Array:
+def rewards_of(rewards: Array, source: Source) -> Array:
     """Return rewards in the dtype of their spaces; one that is missing is NaN, which no integer can be."""
     dtypes = [parse_space(text).dtype for _, text in source.rewards]
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)

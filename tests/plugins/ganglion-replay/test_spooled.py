@@ -10,7 +10,7 @@ import pytest
 from ganglion.errors import DocumentError, StoreError
 from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation
 from ganglion.wire.messages import BrainPretrain
-from ganglion_replay.sessions import Sessions
+from ganglion_replay.spooled import Sessions
 
 Spooled = Callable[..., BrainPretrain]
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
