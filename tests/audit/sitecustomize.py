@@ -106,6 +106,8 @@ def _on_exec(frame: Any, args: tuple[Any, ...]) -> str | None:
         return None
     if path.startswith(LIBRARY) and path.endswith(MAKERS):
         return None
+    if path == f"{LIBRARY}/doctest.py" and _kind() == "tests":
+        return None  # the examples of docstrings
     if not _within(path, (*OURS, *TESTS)) and _importing(frame):
         return None  # what a library does when it is imported is its own
     return f"code {getattr(args[0], 'co_filename', args[0])!s:.100}"

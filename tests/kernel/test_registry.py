@@ -8,7 +8,7 @@ import pytest
 
 from ganglion import registry
 from ganglion.errors import PluginInvalid
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 
 Install = Callable[..., None]
 
@@ -262,7 +262,7 @@ def test_deep_check(tmp_path: Path, install: Install) -> None:
     def plan(muscle: str, params: dict[str, object]) -> Plan:
         plugin = PluginPlan(muscle, params, at="run.yml:3:4: schedule.one.agents.ada.muscle")
         agent = AgentPlan("ada", plugin, None, PluginPlan("aggregate_rewards"), [], [])
-        environments = [EnvironmentPlan("hill", attach=True)]
+        environments = [EnvironmentPlan("hill", program=ProgramPlan())]
         phase = PhasePlan(0, "one", environments, [agent], PluginPlan("vanilla"), [], [PluginPlan("max_episodes")])
         return Plan("u", "u", "1", [phase, phase], folder=str(tmp_path))
 

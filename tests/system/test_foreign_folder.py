@@ -13,7 +13,7 @@ import msgpack
 import pytest
 
 from ganglion.cli.main import main
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.supervisor.connection import CONNECTION, Connection
 from ganglion.supervisor.folder import ORIGIN, RunFolder, remove_connection, reserve
 from ganglion.supervisor.resume import Checkpoint, Checkpoints
@@ -98,7 +98,7 @@ def test_a_run_with_a_program_is_not_gone_on_with_where_none_may_start(
 ) -> None:
     """What documents may not, a plan that lies in a folder may not either: exit 2, and nothing was started."""
     mark = results.parent / "mark"
-    folder = _begun(results, EnvironmentPlan("hill", None, command=["touch", str(mark)]))
+    folder = _begun(results, EnvironmentPlan("hill", None, program=ProgramPlan(["touch", str(mark)])))
     monkeypatch.setenv("GANGLION_COMMANDS", "deny")
     status = main(["--results", str(results), "resume", folder.run])
 

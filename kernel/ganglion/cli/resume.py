@@ -67,9 +67,11 @@ def command(
     with warmed(settings) as launcher:
         others = _other_installation(manifest, accept)
         plan, allowed = read_origin(folder.path, manifest.get("plan"))
-        programs = [e.uid for phase in plan.phases for e in phase.environments if e.command]
+        parts = [(f"environment {e.uid}", e.program) for phase in plan.phases for e in phase.environments]
+        parts += [(f"agent {agent.name}", agent.program) for phase in plan.phases for agent in phase.agents]
+        programs = [what for what, program in parts if program is not None and program.command]
         if programs and settings.commands == "deny":
-            raise UsageError(f"environment {programs[0]}: documents start no programs here (commands: deny)")
+            raise UsageError(f"{programs[0]}: documents start no programs here (commands: deny)")
         settings = replace(settings, store=_store(settings, manifest))
         recovery = _recovery_plan(settings, folder, manifest, plan)
     options = Options(allow=(*allowed, *allow), where=where)

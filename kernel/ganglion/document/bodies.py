@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ganglion.document.fault import nearest
+from ganglion.document.fault import nearest, unknown
 from ganglion.document.marks import Node
-from ganglion.document.model import Policy
+from ganglion.document.model import Location, Policy
 from ganglion.limits import BODIES_PER_PHASE
 from ganglion.run.plan import FREE, BodyPlan, PluginPlan, PolicyPlan, budgets_end
 
 Body: TypeAlias = tuple[int, int, int]
 """Places of agent and environment in the phase, and the number within the pair."""
-Wrong: TypeAlias = tuple[tuple[str | int, ...], str]
+Wrong: TypeAlias = tuple[Location, str]
 """Where something is wrong, below `bodies`, and what."""
 Tell: TypeAlias = Callable[[Node, str], None]
 """What takes a node and what is wrong with it."""
@@ -36,47 +37,44 @@ def resolve(
             `custom` a list of `[agent, environment, b]`.
         idle: Agents and environments that deliberately have no body.
     """
-    asked = _Asked(agents, environments, idle)
-    if product == "custom":
-        found = asked.custom(num)
-    elif product == "inner" and len(agents) != len(environments):
-        asked.wrong.append((("product",), f"inner: {len(agents)} agents, {len(environments)} environments"))
-        return [], asked.wrong
+    asked = _Asked(agents, environments)
+    for i, name in enumerate(idle):
+        asked.place(name, [*agents, *environments], "agent or environment", ("idle", i))
+    pairs = list(itertools.product(range(len(agents)), range(len(environments))))
+    if product == "inner":
+        pairs = [(i, i) for i in range(len(agents))]
+    if product == "inner" and len(agents) != len(environments):
+        text = f"inner: {len(agents)} agents, {len(environments)} environments"
+        return [], [*asked.wrong, (("product",), text)]
+    if product == "custom" and not (isinstance(num, list | dict) and num):
+        words = "a map agent -> environment -> count, or a list of [agent, environment, b]"
+        return [], [*asked.wrong, (("num",), f"custom: expected {words}, found {num!r}")]
+    if product == "custom" and isinstance(num, list):
+        found = asked.listed(num)
     else:
-        pairs = [(a, e) for a in range(len(agents)) for e in range(len(environments)) if product == "outer" or a == e]
-        found = asked.counted(num, pairs)
-    if not asked.wrong:
-        asked.missing(found)
+        found = asked.counted(num, pairs, whole=product != "custom")
+    wrong = bool(asked.wrong)
+    for kind, names, place in (("agent", agents, 0), ("environment", environments, 1)):
+        there = {*idle, *(names[body[place]] for body in found)}
+        lonely = [] if wrong else [name for name in names if name not in there]
+        text = f"{kind} `{{}}` has no body: name it in `idle` if that is meant"
+        asked.wrong += [(("num",), text.format(name)) for name in lonely]
     return ([] if asked.wrong else sorted(found)), asked.wrong
 
 
 class _Asked:
-    def __init__(self, agents: Sequence[str], environments: Sequence[str], idle: Sequence[str]) -> None:
-        self._agents, self._environments = list(agents), list(environments)
-        self._idle = set(idle)
+    """Read what is asked for; what is wrong with it is kept in `wrong`."""
+
+    def __init__(self, agents: Sequence[str], environments: Sequence[str]) -> None:
+        self._agents, self._environments = agents, environments
         self.wrong: list[Wrong] = []
-        for i, name in enumerate(idle):
-            if name not in self._agents and name not in self._environments:
-                known = [*self._agents, *self._environments]
-                text = f"there is no agent or environment `{name}`{nearest(name, known)}"
-                self.wrong.append((("idle", i), text))
 
-    def counted(self, num: Any, pairs: Sequence[tuple[int, int]]) -> list[Body]:
-        """Return the bodies of pairs by counts."""
-        if isinstance(num, dict):
-            counts = self._map(num, pairs)
-        elif isinstance(num, list):
-            counts = self._list(num, pairs)
-        else:
-            self._count(num, ("num",), "")
-            counts = {pair: num if _is_count(num) else 0 for pair in pairs}
-        return self._all(counts)
-
-    def _all(self, counts: Mapping[tuple[int, int], int]) -> list[Body]:
-        """Return as many bodies of each pair as are counted, none where these are too many."""
-        if not self._fits(sum(counts.values())):
-            return []
-        return [(a, e, b) for (a, e), count in counts.items() for b in range(count)]
+    def place(self, name: Any, names: Sequence[str], kind: str, where: Location) -> int | None:
+        """Return the place of a name among those that there are; None, and a fault, where it is none of them."""
+        if name in names:
+            return names.index(name)
+        self.wrong.append((where, unknown(kind, name, names)))
+        return None
 
     def _fits(self, count: int) -> bool:
         """Say whether a phase may have so many bodies; that it may not is told."""
@@ -85,108 +83,72 @@ class _Asked:
             self.wrong.append((("num",), text))
         return count <= BODIES_PER_PHASE
 
-    def _list(self, num: list[Any], pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        for e, uid in enumerate(self._environments):
-            if e >= len(num):
-                self.wrong.append((("num",), f"no count for `{uid}`"))
-            else:
-                self._count(num[e], ("num", e), uid)
-        for i, extra in enumerate(num[len(self._environments) :], len(self._environments)):
-            self.wrong.append(
-                (("num", i), f"surplus count {extra!r}: there are {len(self._environments)} environments")
-            )
-        return {(a, e): num[e] if e < len(num) and _is_count(num[e]) else 0 for a, e in pairs}
-
-    def _map(self, num: dict[Any, Any], pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        found = dict(self._pairs(num))
-        for pair in pairs:
-            if pair not in found:
-                agent, uid = self._agents[pair[0]], self._environments[pair[1]]
-                self.wrong.append((("num",), f"no count for `{agent}` in `{uid}`"))
-        for a, e in found:
-            if (a, e) not in pairs:
-                place = ("num", self._agents[a], self._environments[e])
-                self.wrong.append(
-                    (place, f"`{self._agents[a]}` and `{self._environments[e]}` are no pair of this product")
-                )
-        return found
-
-    def _pairs(self, num: Mapping[Any, Any]) -> Iterator[tuple[tuple[int, int], int]]:
-        for agent, row in num.items():
-            if agent not in self._agents:
-                self.wrong.append((("num", agent), f"there is no agent `{agent}`{nearest(str(agent), self._agents)}"))
-                continue
-            if not isinstance(row, dict):
-                self.wrong.append((("num", agent), f"expected a map environment -> count, found {row!r}"))
-                continue
-            for uid, count in row.items():
-                if uid not in self._environments:
-                    like = nearest(str(uid), self._environments)
-                    self.wrong.append((("num", agent, uid), f"there is no environment `{uid}`{like}"))
-                    continue
-                self._count(count, ("num", agent, uid), f"{agent}/{uid}")
-                yield (self._agents.index(agent), self._environments.index(uid)), count if _is_count(count) else 0
-
-    def _count(self, count: Any, place: tuple[str | int, ...], whose: str) -> None:
+    def _count(self, count: Any, where: Location, whose: str = "") -> int:
+        """Return a count; 0, and a fault, where it is none."""
         if type(count) is not int:
             of = f" for `{whose}`" if whose else ""
-            self.wrong.append((place, f"expected a count{of}, found {count!r}"))
+            self.wrong.append((where, f"expected a count{of}, found {count!r}"))
         elif count < 1:
             of = f" (`{whose}`)" if whose else ""
-            self.wrong.append((place, f"a count is at least 1{of}: leave a pair out by `custom`"))
+            self.wrong.append((where, f"a count is at least 1{of}: leave a pair out by `custom`"))
+        return count if type(count) is int and count >= 1 else 0
 
-    def custom(self, num: Any) -> list[Body]:
-        """Return the bodies of a list, or of a map of those pairs that exist."""
-        if isinstance(num, dict) and num:
-            return self._all(dict(self._pairs(num)))
-        if not isinstance(num, list) or not num:
-            words = "a map agent -> environment -> count, or a list of [agent, environment, b]"
-            self.wrong.append((("num",), f"custom: expected {words}, found {num!r}"))
+    def counted(self, num: Any, pairs: Sequence[tuple[int, int]], whole: bool) -> list[Body]:
+        """Return the bodies of pairs by counts; `whole`: a map has a count for each of these, and for no others."""
+        if isinstance(num, dict):
+            counts = self._of_map(num)
+            for a, e in [pair for pair in pairs if pair not in counts] if whole else ():
+                self.wrong.append((("num",), f"no count for `{self._agents[a]}` in `{self._environments[e]}`"))
+            for a, e in [pair for pair in counts if pair not in pairs]:
+                agent, uid = self._agents[a], self._environments[e]
+                self.wrong.append((("num", agent, uid), f"`{agent}` and `{uid}` are no pair of this product"))
+        elif isinstance(num, list):
+            uids = self._environments
+            each = [self._count(n, ("num", e), uids[e]) for e, n in enumerate(num[: len(uids)])]
+            self.wrong += [(("num",), f"no count for `{uid}`") for uid in uids[len(num) :]]
+            for i, extra in enumerate(num[len(uids) :], len(uids)):
+                self.wrong.append((("num", i), f"surplus count {extra!r}: there are {len(uids)} environments"))
+            counts = {(a, e): each[e] for a, e in pairs if e < len(each)}
+        else:
+            counts = dict.fromkeys(pairs, self._count(num, ("num",)))
+        if not self._fits(sum(counts.values())):
             return []
-        if not self._fits(len(num)):
-            return []
-        found: list[Body] = []
-        for i, row in enumerate(num):
+        return [(a, e, b) for (a, e), count in counts.items() for b in range(count)]
+
+    def _of_map(self, num: Mapping[Any, Any]) -> dict[tuple[int, int], int]:
+        """Return the counts of a map agent -> environment -> count."""
+        found: dict[tuple[int, int], int] = {}
+        for agent, row in num.items():
+            a = self.place(agent, self._agents, "agent", ("num", agent))
+            if a is not None and not isinstance(row, dict):
+                self.wrong.append((("num", agent), f"expected a map environment -> count, found {row!r}"))
+            for uid, count in row.items() if a is not None and isinstance(row, dict) else ():
+                e = self.place(uid, self._environments, "environment", ("num", agent, uid))
+                if a is not None and e is not None:
+                    found[a, e] = self._count(count, ("num", agent, uid), f"{agent}/{uid}")
+        return found
+
+    def listed(self, num: list[Any]) -> list[Body]:
+        """Return the bodies of a list; the numbers of each pair have no gap."""
+        found: dict[Body, None] = {}
+        for i, row in enumerate(num if self._fits(len(num)) else ()):
             if not (isinstance(row, list) and len(row) == 3 and type(row[2]) is int and row[2] >= 0):
                 self.wrong.append((("num", i), f"expected [agent, environment, b], found {row!r}"))
                 continue
-            agent, uid, b = row
-            known = ((agent, self._agents, "agent"), (uid, self._environments, "environment"))
-            strange = [(name, names, kind) for name, names, kind in known if name not in names]
-            for name, names, kind in strange:
-                self.wrong.append((("num", i), f"there is no {kind} `{name}`{nearest(str(name), names)}"))
-            if strange:
+            a = self.place(row[0], self._agents, "agent", ("num", i))
+            e = self.place(row[1], self._environments, "environment", ("num", i))
+            if a is None or e is None:
                 continue
-            body = (self._agents.index(agent), self._environments.index(uid), b)
-            if body in found:
-                self.wrong.append((("num", i), f"`{agent}/{uid}/{b}` is listed twice"))
-            found.append(body)
-        self._gaps(set(found))
-        return found
-
-    def _gaps(self, found: set[Body]) -> None:
-        most: dict[tuple[int, int], int] = {}
-        for a, e, b in found:
-            most[a, e] = max(most.get((a, e), 0), b)
-        for (a, e), last in sorted(most.items()):
-            if not self._fits(last + 1):
-                continue
-            for b in range(last):
+            if (a, e, row[2]) in found:
+                self.wrong.append((("num", i), f"`{row[0]}/{row[1]}/{row[2]}` is listed twice"))
+            found[a, e, row[2]] = None
+        most = {(a, e): b for a, e, b in sorted(found)}
+        for (a, e), last in most.items():
+            for b in range(last) if self._fits(last + 1) else ():
                 if (a, e, b) not in found:
-                    name = f"{self._agents[a]}/{self._environments[e]}/{b}"
-                    self.wrong.append((("num",), f"gap: `{name}` is missing"))
-
-    def missing(self, found: Sequence[Body]) -> None:
-        """Find agents and environments without a body that are not said to be idle."""
-        for kind, names, place in (("agent", self._agents, 0), ("environment", self._environments, 1)):
-            there = {body[place] for body in found}
-            for i, name in enumerate(names):
-                if i not in there and name not in self._idle:
-                    self.wrong.append((("num",), f"{kind} `{name}` has no body: name it in `idle` if that is meant"))
-
-
-def _is_count(count: Any) -> bool:
-    return type(count) is int and count >= 1
+                    text = f"gap: `{self._agents[a]}/{self._environments[e]}/{b}` is missing"
+                    self.wrong.append((("num",), text))
+        return [*found]
 
 
 def bodies_of(
@@ -209,7 +171,7 @@ def bodies_of(
     if section is None:
         return plans
     plans += _spawned(section, agents, environments, () if wrong else plans, tell)
-    for rule in section.entries("rules"):
+    for rule in _rules(section):
         met = [i for i, body in enumerate(plans) if _meets(rule, body)]
         if not met and not wrong:
             tell(rule, "this rule meets no body")
@@ -245,25 +207,24 @@ def _spawned(
     """
     found: dict[tuple[int, int], BodyPlan] = {}
     for entry in section.entries("dynamic"):
-        agent, uid, most = (entry.get(key) for key in ("agent", "environment", "max"))
-        if agent is None or uid is None or most is None or type(most.value) is not int or most.value < 1:
+        said = {key: node for key in ("agent", "environment", "max") if (node := entry.get(key)) is not None}
+        most = said["max"].value if len(said) == 3 else 0
+        if type(most) is not int or most < 1:
             continue  # a fault of form
-        strange = [
-            (node, names, kind)
-            for node, names, kind in ((agent, agents, "agent"), (uid, environments, "environment"))
-            if str(node.value) not in names
-        ]
-        for node, names, kind in strange:
-            tell(node, f"there is no {kind} `{node.value}`{nearest(str(node.value), names)}")
+        known = {"agent": agents, "environment": environments}
+        strange = {key: names for key, names in known.items() if said[key].value not in names}
+        for key, names in strange.items():
+            if isinstance(said[key].value, str):  # else a fault of form, too
+                tell(said[key], unknown(key, said[key].value, names))
         if strange:
             continue
-        if plans and not any((body.agent, body.environment) == (agent.value, uid.value) for body in plans):
-            text = f"agent `{agent.value}` has no body in `{uid.value}` from the begin, so none can be spawned there"
-            tell(entry, text)
-        pair = (list(agents).index(str(agent.value)), list(environments).index(str(uid.value)))
+        agent, uid = str(said["agent"].value), str(said["environment"].value)
+        if plans and not any((body.agent, body.environment) == (agent, uid) for body in plans):
+            tell(entry, f"agent `{agent}` has no body in `{uid}` from the begin, so none can be spawned there")
+        pair = (agents.index(agent), environments.index(uid))
         if pair in found:
-            tell(entry, f"bodies of `{agent.value}` in `{uid.value}` are listed twice")
-        found[pair] = BodyPlan(str(agent.value), str(uid.value), -1, most=most.value)
+            tell(entry, f"bodies of `{agent}` in `{uid}` are listed twice")
+        found[pair] = BodyPlan(agent, uid, -1, most=most)
     count = len(plans) + sum(body.most for body in found.values())
     if found and count > BODIES_PER_PHASE:
         text = f"expected at most {BODIES_PER_PHASE} bodies with those that may be spawned, found {count}"
@@ -295,63 +256,67 @@ def _meets(rule: Node, body: BodyPlan) -> bool:
     return True
 
 
+_RULED: tuple[
+    tuple[str | None, str, str, Any], ...
+] = (  # part of a rule, key there, attribute of a body, the types it may have: others are faults of form
+    *((None, key, key, object) for key in ("learn", "role", "team", "group")),
+    ("reward", "scale", "scale", int | float),
+    ("reward", "offset", "shift", int | float),
+    ("decision", "period", "period", object),
+    ("decision", "phase", "offset", object),
+    ("decision", "between", "between", object),
+)
+
+
 def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
     """Return a body as a rule has it, which overrides what was said before key by key."""
-    said = rule.plain()
-    reward, decision = said.get("reward") or {}, said.get("decision") or {}
-    changed: dict[str, Any] = {key: said[key] for key in ("learn", "role", "team", "group") if key in said}
-    if isinstance(reward, dict):
-        changed |= {"reward": _reward(body.reward, reward, rule)}
-        changed |= {
-            name: float(reward[key]) for key, name in (("scale", "scale"), ("offset", "shift")) if key in reward
-        }
-        clip = reward.get("clip")
-        if isinstance(clip, list) and len(clip) == 2:
+    changed: dict[str, Any] = {}
+    for part, key, name, kind in _RULED:
+        holder = rule if part is None else rule.map.get(part)
+        said = None if holder is None else holder.map.get(key)
+        value: Any = None if said is None else said.value
+        if said is not None and isinstance(value, kind):
+            changed[name] = value if kind is object else float(value)
+    reward = rule.get("reward")
+    if reward is not None:
+        changed["reward"] = _reward(body.reward, reward)
+        clip = [] if reward.get("clip") is None else reward.map["clip"].plain()
+        if isinstance(clip, list) and len(clip) == 2 and all(isinstance(bound, int | float) for bound in clip):
             changed |= {"low": float(clip[0]), "high": float(clip[1])}
-    if isinstance(decision, dict):
-        names = (("period", "period"), ("phase", "offset"), ("between", "between"))
-        changed |= {name: decision[key] for key, name in names if key in decision}
-    if "policy" in said:
-        changed["policy"] = _policy(said["policy"], rule.map["policy"])
+    if "policy" in rule.map:
+        changed["policy"] = _policy(rule.map["policy"])
     return replace(body, **changed)
 
 
-def _reward(known: PluginPlan | None, said: Mapping[str, Any], rule: Node) -> PluginPlan | None:
+def _reward(known: PluginPlan | None, said: Node) -> PluginPlan | None:
     """Return the reward plugin of a body, as a rule overrides what was said before; None if it has none."""
-    if isinstance(said.get("name"), str):
-        name = rule.map["reward"].map["name"]
-        known = PluginPlan(said["name"], at=f"{name.place()}: {name.path}")
+    name, params, on_error = said.text("name"), said.get("params"), said.text("on_error")
+    if name is not None:
+        known = PluginPlan(name, at=said.map["name"].at)
     if known is None:
         return None
-    params, on_error = said.get("params"), said.get("on_error")
-    return replace(
-        known, params=params if isinstance(params, dict) else known.params, on_error=on_error or known.on_error
-    )
+    if params is not None and isinstance(params.value, dict):
+        known = replace(known, params=params.plain())
+    return replace(known, on_error=on_error or known.on_error)
 
 
-def _policy(said: Any, node: Node) -> PolicyPlan:
+def _policy(node: Node) -> PolicyPlan:
     """Return what a policy says; of one that is faulty what can be told."""
-    given: dict[str, Any] = {"source": said} if isinstance(said, str) else said if isinstance(said, dict) else {}
-    rating = given.get("rating") or {}
+    given = {"source": node.plain()} if isinstance(node.value, str) else node.plain() if node.map else {}
     own = {key: given[key] for key, kind in _OF_POLICIES.items() if isinstance(given.get(key), kind)}
-    if isinstance(rating, dict):
-        own |= {key: float(rating[key]) for key in ("initial", "k") if type(rating.get(key)) in (int, float)}
-    return PolicyPlan(**own, at=f"{node.place()}: {node.path}")
+    rating = given["rating"] if isinstance(given.get("rating"), dict) else {}
+    own |= {key: float(rating[key]) for key in ("initial", "k") if type(rating.get(key)) in (int, float)}
+    return PolicyPlan(**own, at=node.at)
 
 
 def policies_of(section: Node | None, plans: Sequence[BodyPlan]) -> Iterator[tuple[Node, list[BodyPlan]]]:
     """Yield the policy of each rule that has one, with the bodies of which no later rule says another."""
-    for rule in [] if section is None else section.entries("rules"):
-        policy = rule.map.get("policy")
-        if policy is not None:
-            at = f"{policy.place()}: {policy.path}"
-            yield policy, [body for body in plans if body.policy.at == at]
+    for policy in (rule.map["policy"] for rule in _rules(section) if "policy" in rule.map):
+        yield policy, [body for body in plans if body.policy.at == policy.at]
 
 
-def _plain(agent: Node, key: str) -> Any:
-    """Return what an agent says of a key, None where that is nothing."""
-    found = agent.get(key)
-    return None if found is None else found.plain() or None
+def _rules(section: Node | None) -> list[Node]:
+    return [] if section is None else section.entries("rules")
 
 
 def check_policies(
@@ -361,58 +326,69 @@ def check_policies(
     turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
     first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
     for policy, bodies in policies_of(section, plans):
-        said, plan = policy.map if isinstance(policy.value, dict) else {}, _policy(policy.plain(), policy)
-        for key, node in policy.keys.items() if said else ():
+        plan = _policy(policy)
+        for key, mark in policy.keys.items():
             owner = "frozen" if key == "load" else "pool"
-            if key != "source" and key in Policy.model_fields and plan.source != owner and said[key].value is not None:
-                tell(node, f"`{key}` is of `source: {owner}`")
+            if key != "source" and key in Policy.model_fields and plan.source != owner and policy.get(key) is not None:
+                tell(mark, f"`{key}` is of `source: {owner}`")
         for name in dict.fromkeys(body.agent for body in bodies if plan.source != "latest"):
             if not (agents[name].map.get("muscle") or policy).text("name"):
                 tell(policy, f"the muscle of agent `{name}` is a program: it acts by the current model alone")
-            whose = plan.agent or name
-            if plan.source != "pool":
-                continue
-            if whose not in agents:
-                tell(said["agent"], f"there is no agent `{whose}`{nearest(whose, agents)}")
-            elif whose not in learners:
-                tell(policy, f"pool: agent `{whose}` does not learn in this phase, it has no snapshots")
-            elif any(_plain(agents[name], key) != _plain(agents[whose], key) for key in ("muscle", "filters")):
-                tell(
-                    said["agent"],
-                    f"pool: the models of `{whose}` are for its own `muscle` and `filters`, not `{name}`'s",
-                )
+            if plan.source == "pool":
+                _check_pool(policy, name, plan.agent or name, agents, learners, tell)
         for body in bodies if plan.source == "pool" else ():
             other = first.setdefault(body.environment, plan)
             if (other.initial, other.k) != (plan.initial, plan.k):
-                tell(
-                    said.get("rating", policy),
-                    f"the sides of environment `{body.environment}` are rated otherwise before",
-                )
+                text = f"the sides of environment `{body.environment}` are rated otherwise before"
+                tell(policy.map.get("rating", policy), text)
                 break
-        if plan.rotate_every is None or not bodies or bodies[0] not in turns:
-            continue
-        node = said["rotate_every"]
-        alone = next((body for body in bodies if body.team is None), None)
-        if alone is not None:
-            name = f"{alone.agent}/{alone.environment}/{alone.b}"
-            tell(node, f"teams take turns in learning, and body `{name}` is of no team")
-        elif len({body.team for body in turns}) < 2:
-            tell(node, f"teams take turns in learning, and there is only `{bodies[0].team}`")
-        elif plan.rotate_every != turns[0].policy.rotate_every:
-            tell(node, f"expected {turns[0].policy.rotate_every} as elsewhere in the phase, found {plan.rotate_every}")
+        if plan.rotate_every is not None and bodies and bodies[0] in turns:
+            _check_turns(policy.map["rotate_every"], plan, bodies, turns, tell)
+
+
+def _check_pool(
+    policy: Node, name: str, whose: str, agents: Mapping[str, Node], learners: Collection[str], tell: Tell
+) -> None:
+    """Refuse that an agent draws from the snapshots of one that has none, or whose models are for other parts."""
+    asked = policy.map.get("agent", policy)
+    if whose not in agents:
+        tell(asked, unknown("agent", whose, agents))
+    elif whose not in learners:
+        tell(policy, f"pool: agent `{whose}` does not learn in this phase, it has no snapshots")
+    elif any(_plain(agents[name], key) != _plain(agents[whose], key) for key in ("muscle", "filters")):
+        tell(asked, f"pool: the models of `{whose}` are for its own `muscle` and `filters`, not `{name}`'s")
+
+
+def _plain(agent: Node, key: str) -> Any:
+    """Return what an agent says of a key, None where that is nothing."""
+    found = agent.get(key)
+    return None if found is None else found.plain() or None
+
+
+def _check_turns(
+    node: Node, plan: PolicyPlan, bodies: Sequence[BodyPlan], turns: Sequence[BodyPlan], tell: Tell
+) -> None:
+    """Refuse turns of bodies without a team, of one team alone, or of other lengths than elsewhere."""
+    alone = next((body for body in bodies if body.team is None), None)
+    if alone is not None:
+        name = f"{alone.agent}/{alone.environment}/{alone.b}"
+        tell(node, f"teams take turns in learning, and body `{name}` is of no team")
+    elif len({body.team for body in turns}) < 2:
+        tell(node, f"teams take turns in learning, and there is only `{bodies[0].team}`")
+    elif plan.rotate_every != turns[0].policy.rotate_every:
+        tell(node, f"expected {turns[0].policy.rotate_every} as elsewhere in the phase, found {plan.rotate_every}")
 
 
 def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell: Tell) -> None:
     """Refuse clocks, budgets and rules of ends that cannot be."""
     for uid, entry in entries.items():
-        clock, end = entry.get("clock"), entry.get("episode_end")
-        _check_phase(clock, tell)
+        end, budget = entry.get("episode_end"), entry.get("budget")
+        _check_phase(entry.get("clock"), tell)
         if end is not None and isinstance(end.value, dict):
             named = end.text("body") or ""
             known = [f"{body.agent}/{body.b}" for body in plans if body.environment == uid and not body.most]
             if named not in known:
                 tell(end, f"environment `{uid}` has no body `{named}`{nearest(named, known)}")
-        budget = entry.get("budget")
         if budget is not None and budget.get("steps") and budget.get("episodes"):
             tell(budget, "expected one of `steps` and `episodes`, found both")
 
@@ -420,25 +396,24 @@ def check_timelines(entries: Mapping[str, Node], plans: Sequence[BodyPlan], tell
 def check_rules(section: Node | None, tell: Tell) -> None:
     """Refuse decisions and rewards that cannot be."""
     named = False
-    for rule in [] if section is None else section.entries("rules"):
+    for rule in _rules(section):
         _check_phase(rule.get("decision"), tell)
         reward = rule.get("reward")
-        named = named or (reward is not None and reward.get("name") is not None)
+        if reward is None:
+            continue
+        named = named or reward.get("name") is not None
         for key in ("params", "on_error"):
-            if reward is not None and not named and reward.get(key) is not None:
+            if not named and reward.get(key) is not None:
                 tell(reward.keys[key], f"`{key}` of which reward? No rule before has a `name`")
-        clip = None if reward is None else reward.get("clip")
-        if clip is not None:
-            values = clip.plain()
-            sound = isinstance(values, list) and len(values) == 2 and all(type(v) in (int, float) for v in values)
-            if not sound or not values[0] <= values[1]:
-                tell(clip, f"expected [low, high] with low <= high, found {clip.found()}")
+        clip = reward.get("clip")
+        values: Any = None if clip is None else clip.plain()
+        sound = isinstance(values, list) and len(values) == 2 and all(type(v) in (int, float) for v in values)
+        if clip is not None and not (sound and values[0] <= values[1]):
+            tell(clip, f"expected [low, high] with low <= high, found {clip.found()}")
 
 
 def _check_phase(clock: Node | None, tell: Tell) -> None:
-    if clock is None or not isinstance(clock.value, dict):
-        return
-    period, phase = (clock.map.get(key) for key in ("period", "phase"))
+    period, phase = (None if clock is None else clock.map.get(key) for key in ("period", "phase"))
     length = 1 if period is None else period.value
     if phase is not None and type(phase.value) is int and type(length) is int and length >= 1:
         if not 0 <= phase.value < length:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ganglion.document.fault import Fault, nearest
+from ganglion.document.fault import Fault, nearest, unknown
 from ganglion.document.marks import Node, Source, compose
 from ganglion.document.spelling import PLACES, label
 from ganglion.limits import DEADLINES_S, PHASES_PER_RUN, processes_per_run
@@ -108,8 +108,7 @@ def _put_item(node: Node, path: list[str], value: Node, place: str) -> Node:
         index = int(name)
     else:
         what = "phase" if kind == "schedule" else "entry"
-        like = nearest(name, [known for known in labels if known])
-        raise Nowhere(f"the path leads nowhere: there is no {what} `{name}`{like}")
+        raise Nowhere(f"the path leads nowhere: {unknown(what, name, [known for known in labels if known])}")
     items = list(node.items)
     found = labels[index]
     if kind == "schedule" and found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,17 +10,15 @@ from typing import Any
 import yaml
 
 from ganglion import __version__
-from ganglion.document.bodies import bodies_of
 from ganglion.document.cascade import Expanded, recovery
 from ganglion.document.check import conditions_of, has_brain
-from ganglion.document.marks import Node, core_resolvers
+from ganglion.document.marks import CORE, Node
 from ganglion.run.outline import outline, outline_plugin, outline_recovery
 from ganglion.run.plan import (
     CONTROLLER,
     FREE,
     OBJECTIVE,
     AgentPlan,
-    BodyPlan,
     EnvironmentPlan,
     PhasePlan,
     Plan,
@@ -45,10 +44,6 @@ def compile_plan(root: Node, phases: list[Expanded], source: str, folder: str, t
     )
 
 
-def _at(node: Node) -> str:
-    return f"{node.place()}: {node.path}"
-
-
 def _value(node: Node | None, key: str, default: Any = None) -> Any:
     """Return the plain value at a key, the default where there is none or null."""
     part = None if node is None else node.get(key)
@@ -60,7 +55,7 @@ def _plugin(node: Node | None) -> PluginPlan | None:
     if node is None or "name" not in node.map:
         return None
     name = node.map["name"]
-    return PluginPlan(str(name.value), _value(node, "params", {}), _value(node, "on_error", "fail"), _at(name))
+    return PluginPlan(str(name.value), _value(node, "params", {}), _value(node, "on_error", "fail"), name.at)
 
 
 def _plugins(nodes: Sequence[Node]) -> list[PluginPlan]:
@@ -80,13 +75,12 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
 
     episodes = _value(config, "episodes")
     end = params.get("end", "all") if phase.many else "all"
-    bodies = _bodies(phase) if phase.many else []
     return PhasePlan(
         index=index,
         name=phase.name,
         environments=[_environment(entry, own(entry), phase, episodes) for entry in phase.environments.values()],
         agents=[_agent(agent, own(agent)) for agent in phase.agents.values()],
-        controller=_plugin(phase.simulation) or PluginPlan(CONTROLLER, params, at=_at(phase.simulation or phase.mark)),
+        controller=_plugin(phase.simulation) or PluginPlan(CONTROLLER, params, at=(phase.simulation or phase.mark).at),
         episode_conditions=_plugins(episode),
         phase_conditions=_plugins(whole),
         mode=_value(config, "mode", "train"),
@@ -95,17 +89,13 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         sync=_value(config, "sync", "lockstep"),
         evaluate_every=_value(config, "evaluate_every"),
         evaluate_episodes=_value(config, "evaluate_episodes", 1),
-        bodies=[body for body in bodies if not body.most] if phase.many else None,
-        dynamic=[body for body in bodies if body.most],
+        bodies=[body for body in phase.plans if not body.most] if phase.many else None,
+        dynamic=[body for body in phase.plans if body.most],
         end=end["environment"] if isinstance(end, dict) else end,
         free=phase.many and params.get("mode") == FREE,
         lead=params.get("lead") if phase.many else None,
         **asdict(recovery(levels)),
     )
-
-
-def _bodies(phase: Expanded) -> list[BodyPlan]:
-    return bodies_of(phase.bodies, list(phase.agents), list(phase.environments), lambda node, text: None, phase.mark)
 
 
 def _timeline(entry: Node, episodes: int | None) -> dict[str, Any]:
@@ -131,47 +121,47 @@ def _environment(entry: Node, own: Recovery | None, phase: Expanded, episodes: i
         **(_timeline(entry, episodes) if phase.many else {}),
         uid=str(node.map["uid"].value),
         plugin=_plugin(node) if node.text("name") else None,
-        attach=_value(node, "attach", False),
+        program=_program(node),
+        params=_value(node, "params", {}),
         per_worker=_value(node, "per_worker", []),
         reward=_plugin(entry.map.get("reward")),
         transformer=_plugin(entry.map.get("state_transformer")),
         recovery=own,
         topics=_value(entry, "topics", {}),
-        **_program(node),
     )
 
 
-def _program(node: Node) -> dict[str, Any]:
-    """Return what stands in place of a plugin, or beside it, in an environment or a muscle."""
-    defaults: dict[str, Any] = {"command": None, "cwd": None, "variables": {}, "params": {}, "speaks": "bus"}
-    return {key: _value(node, key, default) for key, default in defaults.items()}
+def _program(node: Node, **more: Any) -> ProgramPlan | None:
+    """Return the program of an environment or a muscle, None where a plugin is its class."""
+    given: dict[str, Any] = {"command": None, "cwd": None, "variables": {}, "speaks": "bus"}
+    said = {key: _value(node, key, default) for key, default in given.items()}
+    return None if node.text("name") else ProgramPlan(**said, **more)
 
 
 def _agent(node: Node, own: Recovery | None) -> AgentPlan:
     muscle = node.map["muscle"]
-    acts = bool(muscle.text("name"))  # a plugin, and no program
     sensors, actuators, rewards, replay = map(node.entries, ("sensors", "actuators", "rewards", "replay"))
     return AgentPlan(
         name=str(node.map["name"].value),
-        muscle=_plugin(muscle) if acts else None,
+        muscle=_plugin(muscle) if muscle.text("name") else None,
         brain=_plugin(node.map["brain"]) if has_brain(node) else None,
-        objective=_plugin(node.map.get("objective")) or PluginPlan(OBJECTIVE, at=_at(node)),
+        objective=_plugin(node.map.get("objective")) or PluginPlan(OBJECTIVE, at=node.at),
         sensors=[str(item.value) for item in sensors],
         actuators=[str(item.value) for item in actuators],
         rewards=_value(node, "rewards"),
         filters=_plugins(node.entries("filters")),
         models=_value(node, "models"),
         load=_load(node.map.get("load")),
-        sensors_at=[_at(item) for item in sensors],
-        actuators_at=[_at(item) for item in actuators],
-        rewards_at=[_at(item) for item in rewards],
-        load_at=_at(node.map.get("load", node)),
+        sensors_at=[item.at for item in sensors],
+        actuators_at=[item.at for item in actuators],
+        rewards_at=[item.at for item in rewards],
+        load_at=node.map.get("load", node).at,
         replay=[_given(item) for item in replay],
-        replay_at=[_at(item) for item in replay],
-        models_at=_at(node.map.get("models", node)),
+        replay_at=[item.at for item in replay],
+        models_at=node.map.get("models", node).at,
         recovery=own,
         topics=_value(node, "topics", {}),
-        program=None if acts else ProgramPlan(**_program(muscle)),
+        program=_program(muscle, params=_value(muscle, "params", {})),
     )
 
 
@@ -211,11 +201,12 @@ def written(tree: Any) -> str:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # chosen at run time
-    """Write YAML that reads the same by the rules of 1.1 and 1.2."""
+    """Write YAML that reads the same by the rules of 1.1 and 1.2, every value written out."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write every value out: what is equal by accident is not one thing."""
+        """Return true: no value is written as an alias of another."""
         return True
 
 
-core_resolvers(_Dumper)  # beside those of 1.1: text that either of them takes for something else is quoted
+for _tag, (_pattern, _) in CORE.items():  # beside those of YAML 1.1
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"({_pattern})\Z"), None)

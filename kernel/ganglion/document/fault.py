@@ -92,3 +92,8 @@ def nearest(name: str, known: Iterable[str], quote: str = "`") -> str:
     """Return `; did you mean `x`?` for the known name most like `name`, else nothing."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=_LOOKS_LIKE)
     return f"; did you mean {quote}{found[0]}{quote}?" if found else ""
+
+
+def unknown(kind: str, name: Any, known: Iterable[str]) -> str:
+    """Return that there is nothing of this name, with the known one that is most like it."""
+    return f"there is no {kind} `{name}`{nearest(str(name), known)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -126,6 +126,11 @@ class Node:
         """Return `file:line:column`, lines and columns from 1."""
         return self.source.name if self.source.inline else f"{self.source.name}:{self.line + 1}:{self.column + 1}"
 
+    @property
+    def at(self) -> str:
+        """Return place and path, as plans keep them."""
+        return f"{self.place()}: {self.path}"
+
     def fault(
         self, message: str, severity: Literal["error", "warning", "note"] = "error", path: str | None = None
     ) -> Fault:
@@ -174,23 +179,14 @@ def _float(text: str) -> float:
     return float(text.replace(".", "", 1) if text[-1] in "fFnN" else text)
 
 
-CORE: dict[str, tuple[str, str, Callable[[str], Value]]] = {
-    _TAG + "null": (r"(~|null|Null|NULL|)\Z", "~nN", lambda text: None),
-    _TAG + "bool": (r"(true|True|TRUE|false|False|FALSE)\Z", "tTfF", lambda text: text.lower() == "true"),
-    _TAG + "int": (r"([-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z", "-+0123456789", _integer),
-    _TAG + "float": (
-        r"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z",
-        "-+.0123456789",
-        _float,
-    ),
+CORE: dict[str, tuple[str, Callable[[str], Value]]] = {
+    "null": ("~|null|Null|NULL|", lambda text: None),
+    "bool": ("true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
+    "int": ("[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", _integer),
+    "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", _float),
 }
-"""The core schema of YAML 1.2.2, 10.3.2, where `yes` is text: tag -> what plain text matches, its begin, its value."""
-
-
-def core_resolvers(kind: Any) -> None:
-    """Let a loader or dumper class of PyYAML take plain text for what it is in the core schema."""
-    for tag, (pattern, begins, _) in CORE.items():
-        kind.add_implicit_resolver(tag, re.compile(pattern), [*begins, *([""] if tag == _TAG + "null" else [])])
+"""The core schema of YAML 1.2.2, 10.3.2, where `yes` is text: tag -> what plain text matches, its value."""
+_CORE = {tag: re.compile(pattern) for tag, (pattern, _) in CORE.items()}
 
 
 class _Stop(Exception):
@@ -198,57 +194,39 @@ class _Stop(Exception):
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is eight times as fast as the loader in Python
-_COMPOSER: Any = yaml.composer.Composer  # its hints know nodes of its own only
 
 
-class _Composer(_LOADER, _COMPOSER):  # type: ignore[misc]  # chosen at run time
-    """Compose one document as PyYAML does: of our nodes, within the bounds of `limits`, with all faults."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's name and form; those of YAML 1.1 go
+class _Composer:
+    """Make nodes of the events of one document, within the bounds of `limits`, with all faults."""
 
     def __init__(self, source: Source, text: str) -> None:
-        super().__init__(text)
-        _COMPOSER.__init__(self)
         self.source = source
         self.faults: list[Fault] = []
         self.spread: Any = None  # the last scalar of several lines: perhaps a quote was forgotten
+        self._events = yaml.parse(text, Loader=_LOADER)
+        self._anchors: dict[str, Node | None] = {}  # None while what is named is not at its end
         self._depth = self._values = self._collections = self._aliases = 0
 
     def document(self) -> Node | None:
         """Return the document's root, None where there is no document."""
-        self.get_event()
-        root = None if self.check_event(yaml.StreamEndEvent) else self.compose_document()
-        if not self.check_event(yaml.StreamEndEvent):
-            self._refuse(self.get_event(), "expected one document in a file, found a second one")
+        root, event = None, [next(self._events), next(self._events)][1]
+        if isinstance(event, yaml.DocumentStartEvent):
+            root = self._node(next(self._events))
+            event = [next(self._events), next(self._events)][1]
+        if not isinstance(event, yaml.StreamEndEvent):
+            self._refuse(event, "expected one document in a file, found a second one")
         return root
 
-    def compose_node(self, parent: Any, index: Any) -> Node:
-        """Return the next value; it is counted before it is made."""
-        event = self.peek_event()
+    def _node(self, event: Any) -> Node:
+        """Return the value that begins with an event; it is counted before it is made."""
         if isinstance(event, yaml.AliasEvent):
-            node = self._alias(self.get_event())
-        elif isinstance(event, yaml.ScalarEvent):
-            self._count(event)
-            node = self._scalar(event, self._compose(parent, index, event).tag)
-        else:
-            self._collections += 1
-            self._at_most(
-                DOCUMENT_COLLECTIONS,
-                "lists and maps, found more (limit document_collections)",
-                self._collections,
-                event,
-            )
-            self._count(event, height=1)
-            self._depth += 1
-            node = self._collection(event, self._compose(parent, index, event))
-            self._depth -= 1
-        if not isinstance(event, yaml.AliasEvent) and event.anchor is not None:
-            self.anchors[event.anchor] = node
-        return self._key(event, parent, node) if index is None and isinstance(parent, yaml.MappingNode) else node
-
-    def _compose(self, parent: Any, index: Any, event: Any) -> Any:
-        self.anchors.pop(event.anchor, None)  # PyYAML takes no anchor twice
-        return super().compose_node(parent, index)
+            return self._alias(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        node = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else self._collection(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        return node
 
     def _refuse(self, event: Any, message: str) -> NoReturn:
         """Record a fault and end the composition."""
@@ -281,80 +259,100 @@ class _Composer(_LOADER, _COMPOSER):  # type: ignore[misc]  # chosen at run time
     def _alias(self, event: Any) -> Node:
         self._aliases += 1
         self._at_most(DOCUMENT_ALIASES, "aliases (limit document_aliases)", self._aliases, event)
-        if event.anchor not in self.anchors:
+        if event.anchor not in self._anchors:
             self._refuse(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
-        node = self.anchors[event.anchor]
-        if not isinstance(node, Node):
+        node = self._anchors[event.anchor]
+        if node is None:
             self._refuse(event, f"the alias *{event.anchor} stands inside its own anchor")
         self._count(event, node.size, node.height)
         return node
 
-    def _scalar(self, event: Any, tag: str) -> Node:
+    def _scalar(self, event: Any) -> Node:
         """Return a scalar's node; a tag that is not of the core schema, or does not fit the text, is a fault."""
+        self._count(event)
         text = event.value
         if len(text) > SCALAR_BYTES // 4:
             self._at_most(SCALAR_BYTES, "bytes in one value (limit scalar_bytes)", len(text.encode()), event)
         if event.start_mark.line != event.end_mark.line:
             self.spread = event
         node = self._at(text, event)
-        if tag == _TAG + "str":
+        tag = None if event.tag in (None, "!") else event.tag.removeprefix(_TAG)
+        if tag == "str" or (tag is None and not event.implicit[0]):
             return node
-        if tag not in CORE:
-            self._wrong(node.fault(_tag_refused(tag)))
+        if tag is not None and tag not in CORE:
+            self._wrong(node.fault(_tag_refused(event.tag)))
             return node
-        plain = self.resolve(yaml.ScalarNode, text, (True, False))
-        if tag != plain and (tag, plain) != (_TAG + "float", _TAG + "int"):
-            self._wrong(node.fault(f"expected what the tag !!{tag[len(_TAG) :]} says, found {node.found()}"))
-            return node
-        try:
-            value: Any = CORE[plain][2](text)
-            node.value = value if tag == plain else float(value)
-        except (OverflowError, ValueError) as error:
-            self._wrong(node.fault(str(error)))
-            node.value = 0
+        plain = next((known for known, pattern in _CORE.items() if pattern.fullmatch(text)), None)
+        if tag not in (None, plain) and (tag, plain) != ("float", "int"):
+            self._wrong(node.fault(f"expected what the tag !!{tag} says, found {node.found()}"))
+        elif plain is not None:
+            try:
+                value: Any = CORE[plain][1](text)
+                node.value = float(value) if tag == "float" else value
+            except (OverflowError, ValueError) as error:
+                self._wrong(node.fault(str(error)))
+                node.value = 0
         return node
 
-    def _collection(self, event: Any, found: Any) -> Node:
-        """Return the node of a list or a map that PyYAML has put together."""
+    def _collection(self, event: Any) -> Node:
+        """Return the node of a list or a map."""
+        self._collections += 1
+        words = "lists and maps, found more (limit document_collections)"
+        self._at_most(DOCUMENT_COLLECTIONS, words, self._collections, event)
+        self._count(event, height=1)
         is_map = isinstance(event, yaml.MappingStartEvent)
-        node = self._at(found.value, event)
-        node.width = 1
+        node = self._at(None, event)
+        node.width = node.height = 1
         if event.tag not in (None, "!", _TAG + ("map" if is_map else "seq")):
             self._wrong(node.fault(_tag_refused(event.tag)))
-        inner = [part for pair in found.value for part in pair] if is_map else found.value
-        node.size += sum(part.size for part in inner)
-        node.height = 1 + max((part.height for part in inner), default=0)
-        if not is_map:
-            return node
-        node.keys = keys = vars(found).get("keys", {})
-        node.value = {k.value: part for k, part in found.value if isinstance(k.value, str) and keys[k.value] is k}
-        if inner and (inner[0].line, inner[0].column) == (node.line, node.column):
-            node.width = inner[0].width  # a block map begins with its first key
-        if "merges" in vars(found):
-            self._merge(node)
+        self._depth += 1
+        if is_map:
+            self._map(node)
+        else:
+            node.value = [self._part(node, inner) for inner in self._until(yaml.SequenceEndEvent)]
+        self._depth -= 1
         return node
 
-    def _key(self, event: Any, parent: Any, node: Node) -> Node:
-        """Take a key of a map; keys are text, and none comes twice."""
-        keys: dict[str, Node] = vars(parent).setdefault("keys", {})
-        if isinstance(event, yaml.AliasEvent):
-            node = self._at(node.value, event)  # where it is used
-        if not isinstance(node.value, str):
-            self._wrong(node.fault(f"expected text as a key, found {node.found()}; write it in quotes"))
-        elif node.value in keys:
-            first = keys[node.value].line + 1
-            self._wrong(node.fault(f"duplicate key `{node.value}`, first given in line {first}"))
-        else:
-            keys[node.value] = node
-            if node.value == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
-                parent.merges = True
-        return node
+    def _until(self, end: type[Any]) -> Iterator[Any]:
+        while not isinstance(event := next(self._events), end):
+            yield event
+
+    def _part(self, node: Node, event: Any) -> Node:
+        """Return the value within a collection that begins with an event."""
+        part = self._node(event)
+        node.size += part.size
+        node.height = max(node.height, 1 + part.height)
+        return part
+
+    def _map(self, node: Node) -> None:
+        """Fill a map; keys are text, and none comes twice."""
+        entries: dict[str, Node] = {}
+        node.value, node.keys, merges = entries, {}, False
+        for event in self._until(yaml.MappingEndEvent):
+            key = self._part(node, event)
+            if isinstance(event, yaml.AliasEvent):
+                key = self._at(key.value, event)  # where it is used
+            if not node.keys and (key.line, key.column) == (node.line, node.column):
+                node.width = key.width  # a block map begins with its first key
+            name = key.value
+            if not isinstance(name, str):
+                self._wrong(key.fault(f"expected text as a key, found {key.found()}; write it in quotes"))
+            elif name in node.keys:
+                first = node.keys[name].line + 1
+                self._wrong(key.fault(f"duplicate key `{name}`, first given in line {first}"))
+            else:
+                node.keys[name] = key
+                merges |= name == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
+            part = self._part(node, next(self._events))
+            if isinstance(name, str) and node.keys[name] is key:
+                entries[name] = part
+        if merges:
+            self._merge(node)
 
     def _merge(self, node: Node) -> None:
         """Replace `<<` by the entries of what it names: keys of the map itself win, then earlier maps."""
-        own, mark = node.map, node.keys["<<"]
+        own, mark = node.map, node.keys.pop("<<")
         merged: dict[str, Node] = {}
-        keys: dict[str, Node] = {}
         for part in own["<<"].items or [own["<<"]]:
             if not isinstance(part.value, dict):
                 message = f"expected a map or a list of maps after <<, found {part.found()}"
@@ -362,20 +360,15 @@ class _Composer(_LOADER, _COMPOSER):  # type: ignore[misc]  # chosen at run time
                 continue
             for key, value in part.map.items():
                 if key not in own and key not in merged:
-                    merged[key], keys[key] = value, part.keys[key]
-        node.value, places = {}, node.keys
+                    merged[key], node.keys[key] = value, part.keys[key]
+        node.value = {}
         for key, value in own.items():  # document order: what is merged stands where `<<` stood
             node.value.update(merged if key == "<<" else {key: value})
-        del places["<<"]
-        node.keys = {**places, **keys}
 
 
 def _tag_refused(tag: str) -> str:
     shown = "!!" + tag[len(_TAG) :] if tag.startswith(_TAG) else tag
     return f"the tag {shown} is refused: documents hold text, numbers, booleans, null, lists and maps only"
-
-
-core_resolvers(_Composer)
 
 
 def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:

@@ -289,27 +289,27 @@ def _none_if_false(value: Any) -> Any:
     return None if value is False else value
 
 
-class Load(Form):
-    """Say where an agent's model comes from when a phase begins."""
+class _Kept(Form):
+    """Name what an agent has left in a phase, of this run or another."""
 
-    agent: TextOrNull = Field(None, description="agent whose model it is")
-    experiment_run: TextOrNull = Field(None, description="uid of the run: the newest finished one")
-    instance: TextOrNull = Field(None, description="id of the run")
-    phase: PhaseReference = Field(None, description="index or name of an earlier phase")
-    base: TextOrNull = Field(None, description="directory or store that is searched first")
-    optional: Flag = Field(False, description="start fresh where no model is found")
-
-
-class Replay(Form):
-    """Name recorded episodes from which an agent's brain learns before the first step of a train phase."""
-
-    agent: TextOrNull = Field(None, description="agent whose episodes they are; default: this one")
+    agent: TextOrNull = Field(None, description="agent whose it is; default: this one")
     experiment_run: TextOrNull = Field(None, description="uid of the run: the newest finished one; default: this run")
     instance: TextOrNull = Field(None, description="id of the run")
     phase: PhaseReference = Field(
         None, description="index or name of a phase; default: the last one with that agent, here an earlier one"
     )
     base: TextOrNull = Field(None, description="directory or store that is searched first")
+
+
+class Load(_Kept):
+    """Say where an agent's model comes from when a phase begins."""
+
+    optional: Flag = Field(False, description="start fresh where no model is found")
+
+
+class Replay(_Kept):
+    """Name recorded episodes from which an agent's brain learns before the first step of a train phase."""
+
     environment: TextOrNull = Field(None, description="only if the agent was in this environment alone")
     mode: Annotated[Mode | None, Expect("one of train, test, evaluate or null")] = Field(
         None, description="only episodes of this mode; default: the mode of the phase, without its evaluations"
@@ -321,8 +321,8 @@ class Replay(Form):
         description="ids, spaces and whole episodes have to fit what the agent sees and sets; `false`: what fits is "
         "taken, the rest is a warning",
     )
-    path: Unbuilt = Field(None, description="pre-training out of files")
-    format: Unbuilt = Field(None, description="pre-training out of files")
+    path: TextOrNull = Field(None, description="files of sessions instead of a run: a dataset, or a folder with some")
+    format: TextOrNull = Field(None, description="what the files are: minari, parquet, arrow; default: as they look")
     table: Unbuilt = Field(None, description="pre-training out of tables")
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,18 +80,8 @@ def load_document(
     if sign is not None:  # what else is wrong with it as a run says nothing
         message = "this is an experiment of many runs, no run: `ganglion sweep` carries it out, with `--plan` checks it"
         raise _error([sign.fault(message)])
-    root, faults = _prepared(tree.root, overrides, seed, sync)
-    return load_tree(
-        root,
-        plugins=plugins,
-        source=tree.name,
-        folder=tree.folder,
-        text=tree.text,
-        allow=allow,
-        local=local,
-        faults=[*tree.faults, *faults],
-        notes=notes,
-    )
+    tree = _prepared(tree, overrides, seed, sync)
+    return load_tree(tree, plugins=plugins, allow=allow, local=local, notes=notes)
 
 
 def read_tree(source: str | Path, text: str | None = None, local: bool = True) -> Tree:
@@ -115,30 +105,16 @@ def read_tree(source: str | Path, text: str | None = None, local: bool = True) -
 
 
 def load_tree(
-    root: Node,
-    *,
-    plugins: Plugins,
-    source: str,
-    folder: str,
-    text: str,
-    allow: Sequence[str] = (),
-    local: bool = True,
-    faults: Sequence[Fault] = (),
-    notes: list[Fault] | None = None,
+    tree: Tree, *, plugins: Plugins, allow: Sequence[str] = (), local: bool = True, notes: list[Fault] | None = None
 ) -> tuple[Plan, list[Fault]]:
-    """Return the plan of a run document in our spelling (`normalise`), and its warnings.
+    """Return the plan of a run document in our spelling (`normalise`), and its warnings; see `load_document`.
 
-    Args:
-        root: The document; its nodes may come from several files.
-        plugins: As for `load_document`, as are `allow`, `local` and `notes`.
-        source: The document's name.
-        folder: Where its paths begin.
-        text: The document as it is kept with the results.
-        faults: What is wrong with it already.
+    Its nodes may come from several files; its text is what is kept with the results.
 
     Raises:
         DocumentError: with every fault and warning in `faults`.
     """
+    root = tree.root
     translation = translate(root, plugins.alias)
     root = translation.root
     if notes is not None:
@@ -146,17 +122,17 @@ def load_tree(
     phases = cascade(phases_of(root), root.text("cascade") == "replace")
     excess = [phase.excess for phase in phases if phase.excess is not None]
     if excess:  # what else is wrong would be said a thousand times
-        raise _error([*faults, *excess])
-    found = [*faults, *translation.faults, *validate(root)]
+        raise _error([*tree.faults, *excess])
+    found = [*tree.faults, *translation.faults, *validate(root)]
     found += numbers(root)
-    found += check(root, phases, _lookup(plugins, folder, allow, local))
+    found += check(root, phases, _lookup(plugins, tree.folder, allow, local))
     found += _reaches(root, phases, local)
     wrong = {fault.place for fault in found}
     told = [fault for fault in warnings(root, phases, translation.versions) if fault.place not in wrong]
     found = settle([*found, *told])
     if any(fault.severity == "error" for fault in found):
         raise _error(found)
-    return compile_plan(root, phases, source, folder, text, allow), found
+    return compile_plan(root, phases, tree.name, tree.folder, tree.text, allow), found
 
 
 def _error(faults: Sequence[Fault]) -> DocumentError:
@@ -188,9 +164,9 @@ def _read(name: str, text: str | None, local: bool) -> str:
     raise _error([Fault("error", name, line, column, "", message)])
 
 
-def _prepared(root: Node, overrides: Sequence[str], seed: int | None, sync: str | None) -> tuple[Node, list[Fault]]:
+def _prepared(tree: Tree, overrides: Sequence[str], seed: int | None, sync: str | None) -> Tree:
     """Return the document in our spelling with all that was set from outside."""
-    root, faults = normalise(root)
+    root, faults = normalise(tree.root)
     if overrides:
         root, more = override(root, overrides)
         root, again = normalise(root)
@@ -204,7 +180,7 @@ def _prepared(root: Node, overrides: Sequence[str], seed: int | None, sync: str 
         if index == 0 or "phase_config" in phase.map:  # a phase that would only inherit its configuration stays
             with suppress(Nowhere):  # it is no map, which is a fault of its own
                 root = put(root, ["schedule", str(mark.value), "phase_config", "sync"], node)
-    return root, faults
+    return replace(tree, root=root, faults=[*tree.faults, *faults])
 
 
 def _lookup(plugins: Plugins, folder: str, allow: Sequence[str], local: bool) -> Lookup:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ganglion.run.agents import strange
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer, record_of
-from ganglion.run.flow import Stateful, episode_ended
+from ganglion.run.flow import Stateful, episode_ended, episodes_of
 from ganglion.run.plan import PhasePlan
 from ganglion.run.setup import EVALUATE, Cast, Setup
 from ganglion.sdk.condition import EvaluationView
@@ -194,8 +194,7 @@ class Evaluations(Stateful):
         found = []
         for worker in sorted(self._reports):
             for report in self._counted(worker):
-                whole = {name: getattr(report, name) for name in _OF_EPISODES} | {"agents": report.agents}
-                for one in [whole] if report.closed is None else report.closed:
+                for one in episodes_of(report):
                     if report.closed is not None and agent not in one["agents"]:
                         continue  # it has no body there
                     seen = one["agents"].get(agent, {})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from ganglion.errors import AuthorError
 from ganglion.limits import PAUSE_ANSWER_S, WAIT_REPORT_S
@@ -197,6 +197,10 @@ def order_record(wish: FlowSignal, reason: str, phase: int, position: int = 0, i
     return Record([*row, wish.data, position, inner], order=True)
 
 
+Issued: TypeAlias = tuple[int | None, Signal, str, str]
+"""Worker, signal, issuer and reason of what a condition says."""
+
+
 @dataclass(slots=True)
 class Judgement:
     """What the conditions say: one signal for the phase, one for each worker, and the signals to record.
@@ -210,7 +214,7 @@ class Judgement:
     issuer: str = ""
     place: int = -1  # of who said it: the number of the condition, -1 for all others
     workers: dict[int, tuple[Signal, str, str]] = field(default_factory=dict)  # signal, issuer, reason
-    issued: list[tuple[int | None, Signal, str, str]] = field(default_factory=list)  # worker, signal, issuer, reason
+    issued: list[Issued] = field(default_factory=list)
     said: list[tuple[int | None, Signal, str, int]] = field(default_factory=list)  # worker, signal, issuer, place
 
     def say(self, worker: int | None, signal: Signal, issuer: str, reason: str, place: int = -1) -> None:
@@ -238,14 +242,8 @@ class Tally(Stateful):
         self.evaluations: list[EvaluationView] = []
         self._whole = 0  # episodes that ended and were not cut by the end of the phase
 
-    def count(self, report: EpisodeEnded, cut: bool) -> None:
-        """Take in a finished episode."""
-        means = {name: a["mean"] for name, a in report.agents.items() if a.get("mean") is not None}
-        self._finished[report.worker].append(EpisodeMeans(report.episode, report.steps, means, cut))
-        self._whole += not cut
-
-    def count_timelines(self, worker: int, ended: Sequence[Mapping[str, Any]]) -> None:
-        """Take in finished episodes of environments, or of bodies."""
+    def count(self, worker: int, ended: Sequence[Mapping[str, Any]]) -> None:
+        """Take in finished episodes of a worker, as `episodes_of` has them."""
         for one in ended:
             means = {name: a["mean"] for name, a in one["agents"].items() if a.get("mean") is not None}
             whose, cut = (one["environment"], one["body"] or ""), _is_cut(one)
@@ -272,7 +270,8 @@ class Tally(Stateful):
                     judgement.say(worker, signal, str(cause["issuer"]), str(cause["reason"]))
         judgement.issued.clear()  # they are recorded with their episodes
         if self._plan.bodies is None:
-            self.ask(self._view(reports, active), judgement)
+            fired = {worker: _fired(report) for worker, report in reports.items()}
+            self._ask({worker: report.ended for worker, report in reports.items()}, active, judgement, fired)
             return
         closed = {worker: report.closed or () for worker, report in reports.items()}
         # Of all others is known already; without any it is about an evaluation.
@@ -283,48 +282,42 @@ class Tally(Stateful):
         self, ended: Mapping[int, Sequence[Mapping[str, Any]]], active: Collection[int], judgement: Judgement
     ) -> None:
         """Ask the conditions about a boundary where episodes of environments or bodies ended, by worker."""
-        workers = [
-            WorkerView(worker, tuple(finished), worker in active, {}, self._own(ended.get(worker, ())))
-            for worker, finished in enumerate(self._finished)
-        ]
-        plan, own = self._plan, {uid for worker in workers for uid in worker.ended}
-        whole = {environment.uid: environment.uid in own for environment in plan.environments}
-        found = tuple(sorted(ended)), whole, tuple(self.evaluations)
-        self.ask(PhaseView(Mode(plan.mode), workers, *found, plan.episodes), judgement)
+        self._ask({worker: self._own(found) for worker, found in ended.items()}, active, judgement, {})
 
-    def _own(self, ended: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    def _own(self, ended: Sequence[Mapping[str, Any]]) -> list[str]:
         """Return the environments whose episodes ended by themselves, or those of their bodies, in document order."""
         found = {one["environment"] for one in ended if one["reason"] in ("terminated", "truncated: environment")}
-        return tuple(environment.uid for environment in self._plan.environments if environment.uid in found)
+        return [environment.uid for environment in self._plan.environments if environment.uid in found]
 
-    def ask(self, view: PhaseView, judgement: Judgement) -> None:
-        """Add to a judgement what the conditions say of a view."""
+    def _ask(
+        self,
+        ended: Mapping[int, Sequence[str]],
+        active: Collection[int],
+        judgement: Judgement,
+        fired: Mapping[int, Mapping[str, str]],
+    ) -> None:
+        """Add what the conditions say to a judgement, where these environments of workers have ended by themselves."""
+        workers = [
+            WorkerView(worker, tuple(finished), worker in active, fired.get(worker, {}), tuple(ended.get(worker, ())))
+            for worker, finished in enumerate(self._finished)
+        ]
+        plan, own = self._plan, {*chain(*ended.values())}
+        whole = {environment.uid: environment.uid in own for environment in plan.environments}
+        asked, evaluations = tuple(sorted(ended)), tuple(self.evaluations)
+        view = PhaseView(Mode(plan.mode), workers, asked, whole, evaluations, plan.episodes)
         for place, (name, condition) in enumerate(self._conditions):
             result = condition.phase(view)
             word = condition.issuer or name
-            reason = condition.reason or word
-            if isinstance(result, Mapping):
-                for worker, signal in sorted(result.items()):
-                    judgement.say(worker, Signal(signal), f"condition:{word}", reason, place)
-            else:
-                judgement.say(None, Signal(result), f"condition:{word}", reason, place)
+            for who, signal in sorted(result.items()) if isinstance(result, Mapping) else [(None, result)]:
+                judgement.say(who, Signal(signal), f"condition:{word}", condition.reason or word, place)
 
-    def _view(self, reports: Mapping[int, EpisodeEnded], active: Collection[int]) -> PhaseView:
-        ended = {environment.uid: False for environment in self._plan.environments}
-        ended |= {uid: True for report in reports.values() for uid in report.ended}
-        workers = [
-            WorkerView(
-                worker,
-                tuple(finished),
-                worker in active,
-                _fired(reports.get(worker)),
-                tuple(reports[worker].ended) if worker in reports else (),
-            )
-            for worker, finished in enumerate(self._finished)
-        ]
-        return PhaseView(
-            Mode(self._plan.mode), workers, tuple(sorted(reports)), ended, tuple(self.evaluations), self._plan.episodes
-        )
+
+def episodes_of(report: EpisodeEnded) -> list[dict[str, Any]]:
+    """Return the episodes that ended with a worker's part: its own, or those of environments or bodies."""
+    if report.closed is not None:
+        return report.closed
+    names = ("episode", "steps", "terminated", "truncated", "reason", "agents")
+    return [{"environment": "", "body": None, **{name: getattr(report, name) for name in names}}]
 
 
 def _is_cut(ended: Mapping[str, Any]) -> bool:
@@ -332,9 +325,8 @@ def _is_cut(ended: Mapping[str, Any]) -> bool:
     return bool(ended["reason"] == f"truncated: {_PHASE_END}")
 
 
-def _fired(report: EpisodeEnded | None) -> dict[str, str]:
-    causes = [] if report is None else report.causes
-    said = [(*str(cause["issuer"]).partition(":")[::2], str(cause["reason"])) for cause in reversed(causes)]
+def _fired(report: EpisodeEnded) -> dict[str, str]:
+    said = [(*str(cause["issuer"]).partition(":")[::2], str(cause["reason"])) for cause in reversed(report.causes)]
     return {name: reason for kind, name, reason in said if kind == "condition"}  # the first reason of each
 
 
@@ -577,7 +569,7 @@ class Flow(Stateful):
     def _take_ends(self, report: Boundary) -> list[Effect]:
         """Take episodes that ended in a worker that waits for nobody; what conditions say of them reaches it later."""
         ended = {report.worker: report.ended or ()}
-        self.tally.count_timelines(report.worker, ended[report.worker])
+        self.tally.count(report.worker, ended[report.worker])
         self._last_round[report.worker] = report.round
         if self._stopping:
             return []
@@ -587,7 +579,7 @@ class Flow(Stateful):
         issued = [one for one in judged.issued if one[0] is None or one[0] in self.active]
         judged.said = [one for one in judged.said if one[1].effect.stops]
         judged.workers = {w: one for w, one in judged.workers.items() if one[0].effect.stops}
-        effects: list[Effect] = [self._record_signal(*one, report.round) for one in issued]
+        effects = self._records(issued, report.round)
         effects += [
             self._steer(worker, FlowSignal(signal.name, _PHASE_END if signal.effect.stops else issuer, reason))
             for worker, signal, issuer, reason in issued
@@ -600,15 +592,11 @@ class Flow(Stateful):
         reports = {w: report for w, (_, report) in sorted(self._stood.items()) if report.ended}
         ended = {w: report.ended or () for w, report in reports.items()}
         for worker, found in ended.items():
-            self.tally.count_timelines(worker, found)
+            self.tally.count(worker, found)
         if not ended or self._stopping:
             return []
         self.tally.judge_timelines(ended, self.active, judgement)
-        position = max(report.round for report in reports.values())
-        return [
-            self._record_signal(worker, signal, issuer, reason, position)
-            for worker, signal, issuer, reason in judgement.issued
-        ]
+        return self._records(judgement.issued, max(report.round for report in reports.values()))
 
     def _stop_of(self, judged: Judgement) -> Go | None:
         """Return what ends the whole phase by what conditions said of a round, None if nothing does."""
@@ -676,10 +664,7 @@ class Flow(Stateful):
         ended = {w: report for w, (_, report) in sorted(self._ended.items()) if not report.lost}
         fresh = {worker: report for worker, report in ended.items() if worker not in self._counted}
         for worker, report in fresh.items():
-            if report.closed is None:
-                self.tally.count(report, report.reason == f"truncated: {_PHASE_END}")
-            else:
-                self.tally.count_timelines(worker, report.closed)
+            self.tally.count(worker, episodes_of(report))
             self._counted.add(worker)
         return fresh
 
@@ -795,12 +780,13 @@ class Flow(Stateful):
         last = max(self._last_round.values())
         _, issuer, reason = self._held[-1]
         held, self._held = self._held, []
-        effects: list[Effect] = [
-            self._record_signal(worker, Signal.STOP_SIMULATION, issuer, reason, round_)
+        rows: list[tuple[int | None, Signal, int]] = [
+            (worker, Signal.STOP_SIMULATION, round_)
             for worker, round_ in sorted(self._last_round.items(), key=lambda pair: (pair[1], pair[0]))
             if round_ < last and any(w in (worker, None) for w, _, _ in held)
         ]
-        return [*effects, self._record_signal(None, Signal.STOP_PHASE, issuer, reason, last)]
+        rows.append((None, Signal.STOP_PHASE, last))
+        return [self._record_signal(worker, signal, issuer, reason, at) for worker, signal, at in rows]
 
     def _signal_for(self, worker: int, report: EpisodeEnded, judgement: Judgement) -> tuple[Signal, str]:
         """Return what comes after an episode, and why the worker stops if it does."""
@@ -834,15 +820,15 @@ class Flow(Stateful):
             self._held += [(worker, issuer, reason) for worker, _, issuer, reason in judgement.issued]
             return []
         position = max((report.round for report in reports.values()), default=self.position)
-        return [
-            self._record_signal(worker, signal, issuer, reason, position, inner)
-            for worker, signal, issuer, reason in judgement.issued
-        ]
+        return self._records(judgement.issued, position, inner)
 
     @property
     def position(self) -> int:
         """Return the round that rows of now belong to: the last in which an episode ended, or the common one."""
         return max([*self._last_round.values(), self.round if self.common else 0])
+
+    def _records(self, issued: Iterable[Issued], position: int, inner: int = 0) -> list[Effect]:
+        return [self._record_signal(*one, position, inner) for one in issued]
 
     def _record_pause(self, signal: Signal, inner: int = 0) -> Record:
         return self._record_signal(None, signal, "governor", self._evaluation_name(), self.position, inner)

@@ -23,6 +23,11 @@ def outline_plugin(plugin: PluginPlan) -> dict[str, Any]:
     return {"name": plugin.name, "params": plugin.params, "on_error": plugin.on_error}
 
 
+def outline_optional(plugin: PluginPlan | None) -> dict[str, Any] | None:
+    """Return a `{name, params, on_error}`, None where there is no plugin."""
+    return None if plugin is None else outline_plugin(plugin)
+
+
 def outline_recovery(recovery: Recovery) -> dict[str, Any]:
     """Return what holds of losses and deadlines."""
     values = {part.name: getattr(recovery, part.name) for part in fields(Recovery)}
@@ -81,7 +86,7 @@ def _policy(policy: PolicyPlan) -> Any:
     if policy.source == "latest":
         return policy.source
     if policy.source == "frozen":
-        return {"source": policy.source, **({} if policy.load is None else {"load": policy.load})}
+        return {"source": policy.source} | ({} if policy.load is None else {"load": policy.load})
     keys = ("source", "window", "latest", "snapshot_every", "swap_every", "rotate_every", "agent")
     rating = {"initial": policy.initial, "k": policy.k}
     return {**{key: getattr(policy, key) for key in keys}, "rating": rating}
@@ -100,19 +105,14 @@ def _timeline(environment: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _entry(environment: EnvironmentPlan, bodies: bool = False) -> dict[str, Any]:
-    definition: dict[str, Any] = {"uid": environment.uid}
-    if environment.plugin is not None:
-        definition["name"] = environment.plugin.name
-    elif environment.program is not None:
-        definition |= environment.program.outline()
-    definition |= {"params": environment.params, "per_worker": environment.per_worker}
-    entry: dict[str, Any] = {"environment": definition}
-    if environment.reward is not None:
-        entry["reward"] = outline_plugin(environment.reward)
-    if environment.transformer is not None:
-        entry["state_transformer"] = outline_plugin(environment.transformer)
-    timeline = _timeline(environment) if bodies else {}
-    return {**entry, **timeline, **_own(environment)}
+    form = {} if environment.plugin is None else {"name": environment.plugin.name}
+    if environment.program is not None:
+        form = environment.program.outline()
+    rest = {"params": environment.params, "per_worker": environment.per_worker}
+    parts = {"reward": environment.reward, "state_transformer": environment.transformer}
+    entry: dict[str, Any] = {"environment": {"uid": environment.uid, **form, **rest}}
+    entry |= {key: outline_plugin(plugin) for key, plugin in parts.items() if plugin is not None}
+    return {**entry, **(_timeline(environment) if bodies else {}), **_own(environment)}
 
 
 def _agent(agent: AgentPlan) -> dict[str, Any]:

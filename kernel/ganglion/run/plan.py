@@ -100,7 +100,7 @@ def _one_s(word: str, deadlines_s: Deadlines) -> float | None:
 class ProgramPlan:
     """Describe a program that is an environment or a muscle; `command` None: somebody else starts it.
 
-    `cwd` is relative to the document. `params` are sent with the set-up. `speaks` is `bus`, or `lines` for
+    `cwd` is relative to the document. `params` are sent with the set-up of a muscle. `speaks` is `bus`, or `lines` for
     JSON on its standard streams.
     """
 
@@ -114,10 +114,8 @@ class ProgramPlan:
         """Return what a document says of it: its form, and what belongs to that form alone."""
         if self.command is None:
             return {"attach": True}
-        definition: dict[str, Any] = {"command": self.command}
-        definition |= {"cwd": self.cwd} if self.cwd is not None else {}
-        definition |= {"speaks": self.speaks} if self.speaks != "bus" else {}
-        return definition | ({"variables": self.variables} if self.variables else {})
+        said = {"command": self.command, "cwd": self.cwd, "speaks": self.speaks, "variables": self.variables}
+        return {key: value for key, value in said.items() if value not in (None, "bus", {})}
 
 
 REPLAY = "recorded"  # the plugin of the group `replay` that carries out the key `replay` of agents
@@ -135,7 +133,7 @@ class PluginPlan:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentPlan:
-    """Describe one environment of a phase; exactly one of `plugin`, `command`, `attach` is set.
+    """Describe one environment of a phase; exactly one of `plugin` and `program` is set.
 
     `recovery` None: that of the phase. `topics` maps `parameters` and `engine` to keys, and these to values or to how
     they are drawn. What follows holds in a phase with bodies: the environment steps at ticks k
@@ -146,15 +144,11 @@ class EnvironmentPlan:
 
     uid: str
     plugin: PluginPlan | None = None
-    command: list[str] | None = None
-    attach: bool = False
+    program: ProgramPlan | None = None
     params: dict[str, Any] = field(default_factory=dict)
     per_worker: list[dict[str, Any]] = field(default_factory=list)
     reward: PluginPlan | None = None
     transformer: PluginPlan | None = None
-    cwd: str | None = None
-    variables: dict[str, str] = field(default_factory=dict)
-    speaks: str = "bus"
     recovery: Recovery | None = None
     topics: dict[str, Any] = field(default_factory=dict)
     period: int = 1
@@ -163,12 +157,6 @@ class EnvironmentPlan:
     budget_episodes: int | None = None
     max_steps: int | None = None
     episode_end: str = "all"
-
-    @property
-    def program(self) -> ProgramPlan | None:
-        """Return the program that it is, None where a plugin is its class."""
-        given = self.command is not None or self.attach
-        return ProgramPlan(self.command, self.cwd, self.variables, speaks=self.speaks) if given else None
 
     def params_of(self, worker: int) -> dict[str, Any]:
         """Return the constructor's arguments in a worker: those of `per_worker` win key by key."""

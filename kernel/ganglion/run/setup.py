@@ -11,7 +11,7 @@ from typing import Any
 from ganglion.run.agents import ResolvedAgent
 from ganglion.run.effect import Services
 from ganglion.run.loss import led
-from ganglion.run.outline import outline_plugin
+from ganglion.run.outline import outline_optional, outline_plugin
 from ganglion.run.plan import (
     FAIL,
     RESTART,
@@ -20,7 +20,6 @@ from ganglion.run.plan import (
     EnvironmentPlan,
     PhasePlan,
     Plan,
-    PluginPlan,
     Source,
     cap_of,
     listens,
@@ -122,7 +121,8 @@ class Setup:
         """Return the message that sets up a brain; `models` is agent -> folder of the model that it begins with."""
         assert agent.plan.brain is not None
         name = agent.plan.name
-        recovery = phase if agent.plan.recovery is None else agent.plan.recovery
+        recovery = agent.plan.recovery or phase
+        bodies = [body for body in phase.seats or () if body.agent == name]
         path = ["phase", phase.name, "agent", name, "brain"]
         return BrainSetup(
             run=self._run,
@@ -143,8 +143,8 @@ class Setup:
             static_models={uid: static[uid] for uid in agent.environments if uid in static} or None,
             checkpoint_s=None if recovery.on_loss == FAIL else recovery.checkpoint_s,
             filters=self._filters(agent.plan, path),
-            bodies=_of_brain(_bodies(phase, name)) if phase.bodies is not None else None,
-            dynamic=_dynamic(_bodies(phase, name)),
+            bodies=None if phase.bodies is None else [[b.environment, b.b, b.learn] for b in bodies if not b.most],
+            dynamic=_dynamic(bodies),
             **self._opponents(phase, name),
             groups=agent.groups,
         )
@@ -211,10 +211,10 @@ class Setup:
             "uid": environment.uid,
             "peer": peer,
             "content": contents.get(peer, "msgpack"),
-            "plugin": _optional(environment.plugin),
+            "plugin": outline_optional(environment.plugin),
             "params": environment.params_of(worker),
-            "reward": _optional(environment.reward),
-            "transformer": _optional(environment.transformer),
+            "reward": outline_optional(environment.reward),
+            "transformer": outline_optional(environment.transformer),
             **self._seeds(phase, environment, worker, mode),
             **{f"episode_{key}": value for key, value in first.items()},
             "mends": led(phase, environment),
@@ -247,7 +247,7 @@ class Setup:
             "content": cast.contents.get(peer, "msgpack"),
             "brain": None if evaluation or not source.learns else brain,
             "policy": whose if evaluation and source.policy.source != "frozen" else None,
-            "muscle": _optional(plan.muscle) or program,
+            "muscle": outline_optional(plan.muscle) or program,
             "program": plan.program is not None,
             "objective": outline_plugin(plan.objective),
             "sensors": agent.sensors,
@@ -270,20 +270,14 @@ class Setup:
         policy, sources = source.policy, sources_of(phase.seats, name)
         if len(sources) == 1 and policy.source == "latest":
             return {}
-        found = {
-            "source": number,
-            "sources": len(sources),
-            "places": source.places,
-            "follows": policy.source == "latest",
-        }
-        if policy.source == "latest" or evaluation:
-            return found
-        found |= {"initial": policy.initial, "k": policy.k}
-        if policy.source == "frozen":
-            return found
-        pool = peer_name(self._run, Role.BRAIN, policy.agent or name)
-        turns = {"swap_every": policy.swap_every, "rotate_every": policy.rotate_every}
-        return {**found, "pool": pool, "team": source.team, **turns}
+        follows = policy.source == "latest"
+        found = {"source": number, "sources": len(sources), "places": source.places, "follows": follows}
+        if not follows and not evaluation:
+            found |= {"initial": policy.initial, "k": policy.k}
+        if policy.source == "pool" and not evaluation:
+            turns = {"swap_every": policy.swap_every, "rotate_every": policy.rotate_every}
+            found |= {"pool": peer_name(self._run, Role.BRAIN, policy.agent or name), "team": source.team, **turns}
+        return found
 
     def _of_bodies(self, agent: ResolvedAgent, path: Sequence[str | int], source: Source) -> dict[str, Any]:
         """Return the bodies of an agent that decide by one source, each with its own stream, and its local ids."""
@@ -302,21 +296,7 @@ def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str,
     return {"restarts": own.on_loss == RESTART, **table}
 
 
-def _optional(plan: PluginPlan | None) -> dict[str, Any] | None:
-    return None if plan is None else outline_plugin(plan)
-
-
 _OF_TIMELINES = ("period", "offset", "budget_steps", "budget_episodes", "max_steps", "episode_end")
-
-
-def _bodies(phase: PhasePlan, agent: str) -> list[BodyPlan]:
-    """Return the bodies of an agent, by environments and numbers, then those that may be spawned."""
-    return [body for body in phase.seats or () if body.agent == agent]
-
-
-def _of_brain(bodies: Sequence[BodyPlan]) -> list[list[Any]]:
-    """Return what a brain is told of its bodies that are there from the begin."""
-    return [[body.environment, body.b, body.learn] for body in bodies if not body.most]
 
 
 def _dynamic(bodies: Sequence[BodyPlan]) -> list[list[Any]] | None:
@@ -329,11 +309,12 @@ def _with_bodies(phase: PhasePlan, used: Used, place: tuple[bool, int]) -> dict[
     if phase.bodies is None:
         return {}
     places = [agent.name for agent in phase.agents]
-    told = [
-        {**asdict(b), "a": places.index(b.agent), "policy": b.policy.source, "reward": _optional(b.reward)}
-        for b in (*phase.bodies, *phase.dynamic)
-    ]
-    bodies, dynamic = told[: len(phase.bodies)], told[len(phase.bodies) :]
+
+    def told(body: BodyPlan) -> dict[str, Any]:
+        own = {"policy": body.policy.source, "reward": outline_optional(body.reward)}
+        return {**asdict(body), "a": places.index(body.agent), **own}
+
+    bodies, dynamic = list(map(told, phase.bodies)), list(map(told, phase.dynamic))
     for body in bodies:
         del body["most"]
     least = Counter((b.agent, b.environment) for b in phase.bodies)

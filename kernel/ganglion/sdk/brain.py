@@ -41,6 +41,9 @@ def carries_update(result: Any) -> bool:
     """Tell whether what `thinking` returned is an update: not None, and nothing that `bool` calls false.
 
     An array always is one, also an array of one zero.
+
+    >>> carries_update({}), carries_update(np.zeros(1)), carries_update(Update({"epsilon": 0.1}, only=["ada/0"]))
+    (False, True, True)
     """
     if isinstance(result, Update):
         result = result.data
@@ -90,6 +93,16 @@ class Evaluation:
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
     """Give the metrics of an evaluation.
+
+    >>> class Judged(Brain):
+    ...     def thinking(self, muscle_id, data_from_muscle):
+    ...         return None
+    ...
+    ...     def evaluate(self, evaluation):
+    ...         return EvaluationResult({"ended": sum(episode.terminated for episode in evaluation.episodes)})
+    >>> episode = EpisodeSummary(0, 0, 9, objective_mean=0.5, objective_sum=4.5, terminated=True, truncated=False)
+    >>> Judged().evaluate(Evaluation(0, [episode])).metrics
+    {'ended': 1}
 
     Args:
         metrics: Name -> number; they overlay `objective`, `return` and `steps`.

@@ -150,7 +150,13 @@ class ActuatorInformation(Information):
 
 
 class RewardInformation(Information):
-    """Hold one reward; a value out of its space raises `OutOfRewardSpaceError`."""
+    """Hold one reward; a value out of its space raises `OutOfRewardSpaceError`.
+
+    >>> from ganglion.sdk import Box
+    >>> RewardInformation(2.0, Box(0, 1), "gain")
+    Traceback (most recent call last):
+    ganglion.errors.OutOfRewardSpaceError: reward gain: expected a value of Box(low=0.0, ...), found 2.0
+    """
 
     __slots__ = ()
     what = "reward"
@@ -255,6 +261,9 @@ def bootstrap_mask(done: Any, terminated: Any = None, truncated: Any = None) -> 
         A float for scalars, for arrays a float64 array of the shape that they have together: 1.0 where not done;
         0.0 where terminated; 1.0 where truncated; 0.0 where done and neither is known.
 
+    >>> bootstrap_mask([False, True, True], terminated=[False, True, False], truncated=[False, False, True])
+    array([1., 0., 1.])
+
     Source: Pardo et al. (2018), Time limits in reinforcement learning, section 3.
     """
     if not any(isinstance(flag, np.ndarray | list | tuple) for flag in (done, terminated, truncated)):
@@ -273,6 +282,10 @@ _PLAIN_FLAGS = {bool, NoneType}
 class Group:
     """Name the bodies of an agent whose sensors and actuators have equal local ids and spaces, in one order.
 
+    >>> group = Group(sensors=[], actuators=[], bodies=[("ada", "arena", 0), ("ada", "arena", 1)])
+    >>> [number for agent, environment, number in group.bodies]
+    [0, 1]
+
     Args:
         sensors: Of each of them, without values.
         actuators: Likewise; each carries its no-op.
@@ -288,6 +301,9 @@ def resolve_flags(done: bool | None, terminated: bool | None, truncated: bool | 
     """Return `(terminated, truncated)` from what an environment gave of the three flags.
 
     `done` alone means terminated. With one of the others known to be False it means the remaining one.
+
+    >>> resolve_flags(True, None, None), resolve_flags(True, False, None), resolve_flags(None, False, False)
+    ((True, False), (False, True), (False, False))
 
     Raises:
         AuthorError: Both are true; `done` is true and both others are false; `done` is false and one of them true; one

@@ -95,6 +95,29 @@ class Launcher(ABC):
     machine: only then do they keep journals, and can losses be made good. `changes_users` says that it starts processes
     as other users of this machine. `processors` are those on which `Launched.keep` can keep a process, none if it
     cannot. What a document needs and a launcher has not is refused before anything is started.
+
+    >>> class Ended(Launched):
+    ...     def signal(self, signum):
+    ...         return None
+    >>> class Dry(Launcher):  # shows what would be started
+    ...     async def start(self, spec, watch):
+    ...         print(spec.name, *spec.command)
+    ...         watch.exited(0)
+    ...         return Ended()
+    ...
+    ...     async def close(self):
+    ...         return []
+    >>> class Told:  # a LaunchWatch
+    ...     def exited(self, code, why=""):
+    ...         print("exit status", code)
+    >>> started = Dry().start(LaunchSpec("arena", {}, argv=["./arena", "--fast"]), Told())
+    >>> try:
+    ...     started.send(None)
+    ... except StopIteration as end:
+    ...     print(end.value.usage())
+    arena ./arena --fast
+    exit status 0
+    (0.0, 0)
     """
 
     shares_files: ClassVar[bool] = False

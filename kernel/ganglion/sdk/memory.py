@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from operator import methodcaller
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -20,11 +18,7 @@ from ganglion.sdk.table import NOTHING, Layout, Table, is_composite, read_only
 
 Array = NDArray[Any]
 Values = Sequence[Any]
-Cell = tuple[Layout, Values]
 
-# Rows that wait in Python objects before they are written into blocks together: writing one by one costs ten times
-# as much, and what is asked of the newest few is answered from them.
-PENDING_ROWS = 256
 FIRST_BLOCK_ROWS = 256
 
 # The fields of a row, in their order, and what holds each. A plain column has a dtype of its own and a value that
@@ -49,178 +43,108 @@ _KINDS: dict[str, tuple[type, Any] | None] = {
 }
 FIELDS = tuple(_KINDS)
 FLAT = ("observations", "actions")  # columns of one flat array per row: tables whose only id is their own name
-_OBJECTIVE = FIELDS.index("objective")
-_TABLES = {name: FIELDS.index(name) for name, kind in _KINDS.items() if kind is None and name not in FLAT}
-_NO_FLAT = Table(NOTHING, read_only(np.empty((1, 0))))  # a flat column of one row that has none
+_TABLES = tuple(name for name, kind in _KINDS.items() if kind is None)
+_PLAIN = tuple(name for name, kind in _KINDS.items() if kind is not None)
 AMENDED = ("objective", "additional_data", "dones", "terminated", "truncated")
 """Columns in which a memory changes its newest row after it was appended."""
+_MISSING = np.dtype(np.float16)  # what the dtype of integers is joined with where one is missing: they have no NaN
 
 
 class _Column:
-    """Keep one kind of value; a cell is a value or None, which is missing.
+    """Keep one kind of value in an array with an entry per row, None until a first value is given.
 
-    `array` has one entry per row of the memory's capacity and is None until a first value is given. But for the newest
-    row of what is amended, rows that have been written are never written again, so that a shard may keep a slice.
+    Entries behind the newest row are blank: what is not given stays missing. But for the newest row of what is amended
+    no row is written twice, so that a shard may keep a slice.
     """
 
-    __slots__ = ("array", "dtype", "missing")
+    __slots__ = ("array", "dtype", "layout", "missing")
 
-    def __init__(self, dtype: Any, missing: Any) -> None:
+    def __init__(self, dtype: Any = np.float64, missing: Any = np.nan, layout: Layout | None = None) -> None:
         self.array: Array | None = None
         self.dtype = np.dtype(dtype)
         self.missing = missing
-
-    def store(self, cells: Sequence[Any], gap: bool = False) -> Array:
-        """Return cells in the form of storage; may change the dtype of what follows.
-
-        `gap` says that rows before them are missing, for which the dtype needs a sign.
-        """
-        if self.dtype != object:
-            return np.array([self.missing if cell is None else cell for cell in cells], dtype=self.dtype)
-        found: Array = np.empty(len(cells), dtype=object)
-        for i, cell in enumerate(cells):  # not by np.array, which would unpack lists and arrays
-            found[i] = cell
-        return found
+        self.layout = layout  # of a table; None of a plain column
 
     def blank(self, rows: int) -> Array:
-        """Return storage for so many rows, all missing."""
-        return np.full(rows, self.missing, dtype=self.dtype)
+        """Return storage for so many rows, all missing; integers of a table are zeros, since they never are."""
+        shape = rows if self.layout is None else (rows, self.layout.width)
+        if self.layout is None or self.dtype.kind == "f":
+            return np.full(shape, self.missing, self.dtype)
+        # Pages of zeros are only there once they are written: 256 rows of pictures take a second otherwise.
+        return np.zeros(shape, self.dtype)
 
-    def show(self, stored: Array | None, rows: int) -> Any:
-        """Return what an author sees of stored rows; None stands for `rows` missing ones.
+    def moved(self, kept: slice | Array, capacity: int) -> _Column:
+        """Return a column that begins with some of the rows; shards still show this one."""
+        found = _Column(self.dtype, self.missing, self.layout)
+        if self.array is not None:
+            rows, found.array = self.array[kept], found.blank(capacity)
+            found.array[: len(rows)] = rows
+        return found
+
+    def put(self, begin: int, values: Sequence[Any] | Array) -> None:
+        """Write values from row `begin` on."""
+        assert self.array is not None
+        if self.dtype != object:
+            self.array[begin : begin + len(values)] = values
+        else:
+            for row, value in enumerate(values, begin):  # not at once: lists and arrays would be unpacked
+                self.array[row] = value
+
+    def show(self, stored: Array) -> Array:
+        """Return what an author sees of the stored rows of a plain column.
 
         Where an integer is missing all are shown as floats with NaN, where a flag is missing all as objects with None.
         """
-        found = self.blank(rows) if stored is None else stored
         if self.dtype == np.int64:
-            missing = found == self.missing
-            return np.where(missing, np.nan, found) if bool(missing.any()) else found
+            missing = stored == self.missing
+            return np.where(missing, np.nan, stored) if bool(missing.any()) else stored
         if self.dtype == np.int8:
-            missing, found = found < 0, found.astype(bool)
+            missing, stored = stored < 0, stored.astype(bool)
             if bool(missing.any()):
-                found = found.astype(object)
-                found[missing] = None
-        return found
+                stored = stored.astype(object)
+                stored[missing] = None
+        return stored
 
-    def write(self, begin: int, cells: Sequence[Any], capacity: int, gap: bool) -> None:
-        """Write cells from row `begin` on; `gap` says that rows came before them."""
-        if self.array is None and set(map(type, cells)) == {NoneType}:
-            return
-        stored = self.store(cells, gap and self.array is None)
-        self.array = self.fitted(capacity)
-        self.array[begin : begin + len(cells)] = stored
+    def fit(self, dtype: np.dtype[Any], rows: int, capacity: int) -> Array:
+        """Return the array, with room for values of this dtype; `rows` are written."""
+        if self.layout is not None and dtype.kind == "f" != self.dtype.kind:
+            self.widen(dtype, rows)
+        if self.array is None:
+            self.array = self.blank(capacity)
+        return self.array
 
-    def write_rows(self, begin: int, rows: Array, capacity: int, gap: bool) -> None:
-        """Write as `write`, of what is an array and has no gaps itself."""
-        self.array = self.fitted(capacity)
-        self.array[begin : begin + len(rows)] = rows
+    # -- tables -------------------------------------------------------------------------------------------------------
+    def widen(self, dtype: np.dtype[Any], rows: int) -> None:
+        """Make room for values of another dtype, or for missing ones; `rows` are written."""
+        wider = np.result_type(self.dtype, dtype)
+        if wider != self.dtype:
+            self.dtype = wider
+            if self.array is not None:
+                old, self.array = self.array, self.blank(len(self.array))
+                self.array[:rows] = old[:rows]
 
-    def fitted(self, capacity: int) -> Array:
-        """Return the array in today's layout and dtype, with all that was written before."""
-        return self.blank(capacity) if self.array is None else self.array
-
-    def put(self, rows: Array, capacity: int) -> None:
-        """Take over rows into new storage, from its row 0 on."""
-        self.array = self.blank(capacity)
-        self.array[: len(rows)] = rows
-
-
-class _TableColumn(_Column):
-    """Keep rows of values by id, flat; an id that turns up later gets columns behind the others."""
-
-    __slots__ = ("layout",)
-
-    def __init__(self, layout: Layout = NOTHING, dtype: Any = np.float64) -> None:
-        super().__init__(dtype, np.nan)
-        self.layout = layout
-
-    def learn(self, layout: Layout) -> None:
-        """Give the ids of a layout columns, if they have none yet.
+    def learn(self, layout: Layout, rows: int) -> None:
+        """Give the ids of a layout columns behind the others, if they have none yet; `rows` have been written.
 
         Raises:
             AuthorError: An id comes back with another shape.
         """
-        dtype = np.result_type(self.dtype, layout.dtype) if self.layout.uids else layout.dtype
-        self.layout = self.layout.join(layout, dtype)
-        self.dtype = dtype
-
-    def store(self, cells: Sequence[Cell | None], gap: bool = False) -> Array:
-        layout = self.layout
-        full = not gap and None not in cells
-        given, values = zip(*cells, strict=True) if full else ((), ())
-        full = full and all(one.uids == layout.uids for one in set(given))
-        if full and layout.scalar:
-            found = np.array(values)
-            if found.dtype.kind in "biuf" and found.shape == (len(cells), layout.width):
-                self._widen(found.dtype)
-                return found
-        rows = [[] if cell is None else _vectors(*cell) for cell in cells]
-        self._widen(*(vector.dtype for row in rows for _, vector in row if vector is not None))
-        if not full or any(vector is None for row in rows for _, vector in row):
-            self._widen(np.dtype(np.float16))
-        found = self.blank(len(cells))
-        for r, row in enumerate(rows):
-            for uid, vector in row:
-                if vector is not None:
-                    found[r, layout.span(layout.index(uid))] = vector
-        return found
-
-    def write_rows(self, begin: int, rows: Array, capacity: int, gap: bool) -> None:
-        if rows.dtype != self.dtype:
-            self._widen(rows.dtype)
-        if gap and self.array is None:
-            self._widen(np.dtype(np.float16))
-        super().write_rows(begin, rows, capacity, gap)
-
-    def spread(self, rows: Array, layout: Layout) -> Array:
-        """Return rows of the ids of a layout as rows of all ids; those of others are missing."""
-        if layout.uids == self.layout.uids:
-            return rows
-        self._widen(rows.dtype, np.dtype(np.float16))
-        found = self.blank(len(rows))
-        found[:, self.layout.columns(layout.uids)] = rows
-        return found
-
-    def _widen(self, *dtypes: np.dtype[Any]) -> None:
-        """Widen the dtype where values need it: a float among integers, NaN among integers."""
-        if any(dtype.kind == "f" for dtype in dtypes) and self.dtype.kind != "f":
-            self.dtype = np.result_type(self.dtype, np.float16)
-        elif any(not np.can_cast(dtype, self.dtype, "same_kind") for dtype in dtypes):
-            self.dtype = np.result_type(self.dtype, *dtypes)
-
-    def blank(self, rows: int) -> Array:
-        # Integers have no sign for missing; rows that are not written in full are never stored as integers.
-        shape = (rows, self.layout.width)
-        # Pages of zeros are only there once they are written: 256 rows of pictures take a second otherwise.
-        return np.full(shape, np.nan, self.dtype) if self.dtype.kind == "f" else np.zeros(shape, self.dtype)
-
-    def fitted(self, capacity: int) -> Array:
-        array = super().fitted(capacity)
-        known = array.shape[1]
-        if known < self.layout.width:
-            if self.dtype.kind != "f":
-                self.dtype = np.result_type(self.dtype, np.float16)  # rows of before lack the new ids
-            array, narrow = self.blank(len(array)), array
-            array[:, :known] = narrow  # known ids keep their columns
-        return array.astype(self.dtype, copy=False)
-
-    def show(self, stored: Array | None, rows: int) -> Table:
-        width = self.layout.width
-        if stored is None or stored.shape[1] < width:
-            wide = np.full((rows, width), np.nan)
-            if stored is not None:
-                wide[:, : stored.shape[1]] = stored
-            stored = wide
-        return Table(self.layout, read_only(stored.view()))
-
-
-def _vectors(layout: Layout, values: Values) -> list[tuple[str, Array | None]]:
-    """Return each id of a cell with the vector of its value, None where that is missing."""
-    rows = zip(layout.uids, layout.spaces, values, layout.shapes, strict=True)
-    return [(uid, None if value is None else _vector(space, value, shape)) for uid, space, value, shape in rows]
+        known = self.layout
+        assert known is not None
+        dtype = np.result_type(self.dtype, layout.dtype) if known.uids else layout.dtype
+        joined = known.join(layout, dtype)
+        if rows and joined.width > known.width:
+            dtype = np.result_type(dtype, _MISSING)  # earlier rows lack the new ids
+        self.layout, self.dtype = joined, dtype
+        if self.array is not None and (joined.width > known.width or dtype != self.array.dtype):
+            old, self.array = self.array, self.blank(len(self.array))
+            self.array[:rows, : known.width] = old[:rows]  # known ids keep their columns
 
 
 def _vector(space: Space | None, value: Any, shape: tuple[int, ...]) -> Array:
+    """Return the vector of a value, NaN where it is missing."""
+    if value is None:
+        return np.full(shape, np.nan).reshape(-1)
     if space is not None and is_composite(space):
         return space.to_vector(value)
     array = np.asarray(value)
@@ -236,7 +160,7 @@ class MemoryShard:
     `shard[a:b]` are shards of some of the rows, `MemoryShard.concat(...)` joins several.
     """
 
-    __slots__ = ("_count", "_known", "_read")
+    __slots__ = ("_columns", "_copies", "_count", "_known", "_rows", "_tags")
 
     tag: Array  # whose rows these are: the uids of the muscles, (n,) texts
     sensor_readings: Table  # the readings that were decided on
@@ -254,10 +178,20 @@ class MemoryShard:
     additional_data: Array  # what the muscle added, (n,) objects
     body: Array  # places of the bodies among `bodies` of the agent, (n,) int32; -1 in phases without bodies
 
-    def __init__(self, count: int, read: Callable[[str], Any]) -> None:
-        self._count = count
-        self._read = read
+    def __init__(self, columns: Mapping[str, _Column], tags: Iterable[str], rows: slice | Array, newest: int) -> None:
+        # Later rows change nothing here, nor does what takes new blocks: that takes new columns, too.
+        self._columns, self._tags, self._rows = columns, tags, rows
+        self._count: int
         self._known: dict[str, Any] = {}
+        self._copies: dict[str, Array] = {}
+        if isinstance(rows, slice):
+            self._count = rows.stop - rows.start
+            has_newest = rows.start <= newest < rows.stop
+        else:
+            self._count, has_newest = len(rows), bool((rows == newest).any())
+        for name in AMENDED if has_newest else ():
+            array = columns[name].array
+            self._copies[name] = columns[name].blank(self._count) if array is None else array[rows].copy()
 
     @property
     def observations(self) -> Array:
@@ -275,10 +209,16 @@ class MemoryShard:
         """Return a column by name, observations and actions as tables of one id; KeyError if there is none."""
         found = self._known.get(name)
         if found is None:
-            found = self._read(name)
-            if isinstance(found, np.ndarray):
-                found = read_only(found.view())
-            self._known[name] = found
+            column = self._columns[name]
+            stored = self._copies.get(name)
+            if stored is None:
+                stored = column.blank(self._count) if column.array is None else column.array[self._rows]
+            if column.layout is None:
+                stored = column.show(stored)
+                if name == "tag":
+                    stored = np.array([*self._tags, ""], dtype=object)[stored]
+            stored.flags.writeable = False
+            found = self._known[name] = stored if column.layout is None else Table(column.layout, stored)
         return found
 
     def __len__(self) -> int:
@@ -294,7 +234,7 @@ class MemoryShard:
             column = self.column(name)
             return column.iloc[rows] if isinstance(column, Table) else column[rows]
 
-        return MemoryShard(len(range(self._count)[rows]), read)
+        return _Derived(len(range(self._count)[rows]), read)
 
     @staticmethod
     def concat(*shards: MemoryShard | Iterable[MemoryShard]) -> MemoryShard:
@@ -309,9 +249,9 @@ class MemoryShard:
 
         def read(name: str) -> Any:
             parts = [shard.column(name) for shard in flat]
-            return Table.join(parts) if isinstance(parts[0], Table) else np.concatenate(parts)
+            return Table.join(parts) if isinstance(parts[0], Table) else read_only(np.concatenate(parts))
 
-        return MemoryShard(sum(map(len, flat)), read)
+        return _Derived(sum(map(len, flat)), read)
 
     def __repr__(self) -> str:
         return f"MemoryShard({len(self)} rows)"
@@ -321,8 +261,32 @@ for _name in _KINDS.keys() - set(FLAT):
     setattr(MemoryShard, _name, property(methodcaller("column", _name)))
 
 
+class _Derived(MemoryShard):
+    """Show rows whose columns are made from those of other shards, when they are asked for."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, count: int, read: Callable[[str], Any]) -> None:
+        super().__init__({}, (), slice(0, count), -1)
+        self._read = read
+
+    def column(self, name: str) -> Any:
+        if name not in self._known:
+            self._known[name] = self._read(name)
+        return self._known[name]
+
+
 class Memory:
     """Keep whole decisions as rows; every column is aligned with them, whatever was given.
+
+    >>> from ganglion.sdk import Box, SensorInformation
+    >>> memory = Memory(size_limit=1000)
+    >>> for number in range(3):
+    ...     memory.append("ada/0", [SensorInformation(number, Box(0, 9), "arena.level")], objective=0.5 * number)
+    >>> memory.tail(2).objective
+    array([0.5, 1. ])
+    >>> memory.tail(2).sensor_readings.iloc[-1]
+    TableRow({'arena.level': 2.0})
 
     A value that was not given is missing in its own row (None or NaN) and shifts nothing. Rows are kept in blocks
     that grow by doubling: appending is O(1), a tail is a slice.
@@ -340,15 +304,16 @@ class Memory:
 
     def clear(self) -> None:
         """Forget all rows; declarations and limit stay."""
-        self._columns: dict[str, _Column] = {
-            name: _TableColumn() if kind is None else _Column(*kind) for name, kind in _KINDS.items()
-        }
+        self._use({name: _Column(*kind) if kind else _Column(layout=NOTHING) for name, kind in _KINDS.items()}, 0)
         self._tags: dict[str, int] = {}  # the number of each
-        self._pending: list[list[Any]] = []
-        self._start = self._end = self._capacity = 0
-        self._layouts: dict[str, Layout] = {}
+        self._start = self._end = 0
+        self._seen: dict[str, Layout] = {}  # the last of each table of informations, or of flat arrays
         for name, layout in self._declared.items():
-            self._learn(name, layout)
+            self._columns[name].learn(layout, 0)
+
+    def _use(self, columns: dict[str, _Column], capacity: int) -> None:
+        self._columns, self._capacity = columns, capacity
+        self._tables, self._plain = [columns[name] for name in _TABLES], [columns[name] for name in _PLAIN]
 
     def declare(
         self,
@@ -372,7 +337,7 @@ class Memory:
         for name, given in columns.items():
             if given:
                 self._declared[name] = Layout([it.uid for it in given], [it.space for it in given])
-                self._learn(name, self._declared[name])
+                self._columns[name].learn(self._declared[name], self._end)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -422,38 +387,44 @@ class Memory:
         """
         if self._limit == 0:
             return
-        row = [
-            muscle_uid,
-            sensor_readings,
-            actuator_setpoints,
-            rewards,
-            objective,
-            next_readings,
-            done if dones is None else dones,
-            terminated,
-            truncated,
-            decision_index,
-            episode,
-            applied_setpoints,
-            None if observations is None else self._flat_cell("observations", observations),
-            None if actions is None else self._flat_cell("actions", actions),
-            additional_data,
-            body,
-        ]
-        for name, place in _TABLES.items():
-            values = row[place]
-            if values is None:
+        lists = (sensor_readings, actuator_setpoints, rewards, next_readings, applied_setpoints, observations, actions)
+        vectors: list[Array | None] = []
+        for name, values in zip(_TABLES, lists, strict=True):
+            vector = None
+            if values is not None:
+                layout = self._declared.get(name)
+                # The usual case without a call: a list of numbers in declared order.
+                plain = type(values) is list and layout is not None and layout.scalar and len(values) == layout.width
+                if plain and type(values[0]) in (float, int):
+                    vector = np.array(values)
+                if vector is None or vector.dtype.kind not in "if":
+                    vector = self._vector(name, values)
+            vectors.append(vector)
+        if self._end == self._capacity:
+            self._make_room(1)
+        row = self._end
+        for column, vector in zip(self._tables, vectors, strict=True):
+            if vector is None:
+                if column.dtype.kind != "f":
+                    column.widen(_MISSING, row)
                 continue
-            layout = self._declared.get(name)
-            # The usual case without a call: a list of numbers in declared order.
-            plain = type(values) is list and layout is not None and layout.scalar and len(values) == layout.width
-            if plain and not isinstance(values[0], Information):
-                row[place] = (layout, values.copy())
-            else:
-                row[place] = self._cell(name, values)
-        self._pending.append(row)
-        if len(self._pending) >= min(PENDING_ROWS, self._limit):
-            self._flush()
+            if column.array is None or (column.dtype.kind != "f" and vector.dtype.kind == "f"):
+                column.fit(vector.dtype, row, self._capacity)
+            column.array[row] = vector  # type: ignore[index]
+        number = self._tags.get(muscle_uid)
+        if number is None:
+            number = self._tags[muscle_uid] = len(self._tags)
+        ends = (done if dones is None else dones, terminated, truncated)
+        for column, cell in zip(
+            self._plain, (number, objective, *ends, decision_index, episode, additional_data, body), strict=True
+        ):
+            if cell is not None:
+                if column.array is None:
+                    column.fit(column.dtype, row, self._capacity)
+                column.array[row] = cell  # type: ignore[index]
+        self._end += 1
+        if self._end - self._start > self._limit:
+            self._start += 1
 
     def extend(self, muscle_uids: Sequence[str], **columns: Array | Sequence[Any]) -> None:
         """Add completed decisions in their order; costs a few operations on arrays, however many they are.
@@ -470,8 +441,9 @@ class Memory:
         kept: dict[str, Any] = {}
         newest = slice(max(0, count - self._limit), count)
         for name, values in columns.items():
-            layout = self._declared.get(name, NOTHING if name in _TABLES else None)
-            if layout is None and (_KINDS.get(name) is None or name == "tag"):
+            table = name in _TABLES and name not in FLAT
+            layout = self._declared.get(name, NOTHING) if table else None
+            if not table and (name not in _PLAIN or name == "tag"):
                 raise AuthorError(f"memory: {name}: expected the name of a column, and no flat one")
             rows: Any = values if name == "additional_data" else np.asarray(values)
             shape = (count,) if layout is None else (count, layout.width)
@@ -479,30 +451,35 @@ class Memory:
             if found != shape:
                 raise AuthorError(f"memory: {name}: expected rows of shape {shape}, found {found}")
             kept[name] = rows[newest]
-        self._flush()
         count = newest.stop - newest.start
         if not count:
             return
         self._make_room(count)
         kept["tag"] = [self._tags.setdefault(tag, len(self._tags)) for tag in muscle_uids[newest]]
-        begin, gap = self._end, self._end > self._start
+        begin = self._end
         for name, column in self._columns.items():
             given = kept.get(name)
-            if given is None or name == "additional_data":
-                column.write(begin, given or [None] * count, self._capacity, gap)
-            else:
-                if isinstance(column, _TableColumn):
-                    given = column.spread(given, self._declared.get(name, NOTHING))
-                column.write_rows(begin, given, self._capacity, gap)
-        self._grow(count)
+            if column.layout is not None:
+                uids = self._declared.get(name, NOTHING).uids
+                whole = uids == column.layout.uids
+                if given is None or not whole:
+                    column.widen(_MISSING, begin)
+                if given is not None:
+                    places = slice(None) if whole else column.layout.columns(uids)
+                    column.fit(given.dtype, begin, self._capacity)[begin : begin + count, places] = given
+            elif given is not None:
+                column.fit(column.dtype, begin, self._capacity)
+                column.put(begin, given)
+        self._end += count
+        self._start = max(self._start, self._end - self._limit)
 
     def complete(self, objective: float | None) -> None:
         """Give the newest row its objective, which is computed when the row is there."""
-        if self._pending:
-            row = self._pending[-1] = self._pending[-1].copy()  # as in `_amend`, for each decision
-            row[_OBJECTIVE] = objective
-        else:
+        column = self._columns["objective"]
+        if column.array is None:
             self._amend("objective", objective)
+        elif self._end > self._start:  # without another call, as for each decision
+            column.array[self._end - 1] = np.nan if objective is None else objective
 
     def annotate(self, data: Any) -> None:
         """Give the newest row other additional data, which are known when the row is there."""
@@ -514,60 +491,46 @@ class Memory:
             self._amend(name, flag)
 
     def _amend(self, name: str, value: Any) -> None:
-        if self._pending:
-            row = self._pending[-1] = list(self._pending[-1])  # another list: shards that have the row stay as they are
-            row[FIELDS.index(name)] = value
-        elif self._end > self._start:
-            last = self._end - 1
-            self._columns[name].write(last, [value], self._capacity, last > self._start)
+        if self._end > self._start:
+            column = self._columns[name]
+            array = column.fit(column.dtype, self._end, self._capacity) if column.array is None else column.array
+            array[self._end - 1] = column.missing if value is None else value
 
-    def _cell(self, name: str, values: Values) -> Cell:
-        """Return values with their layout, in a list of our own: what the author changes later changes no row."""
-        if values and isinstance(values[0], Information):
-            layout = self._layouts.get(name)
+    def _vector(self, name: str, values: Any) -> Array:
+        """Return a row of a table: the vectors of all its ids side by side, NaN where one is missing."""
+        column, layout = self._columns[name], self._seen.get(name)
+        if name in FLAT:
+            array = np.array(values)
+            if array.dtype.kind not in "biuf":
+                raise AuthorError(f"memory: {name}: expected numbers, found {array.dtype}")
+            values = [array.reshape(-1)]
+            if layout is None or layout.shapes != (values[0].shape,) or layout.dtype != array.dtype:
+                layout = self._see(name, Layout((name,), (None,), (values[0].shape,), array.dtype))
+        elif len(values) and isinstance(values[0], Information):
             uids = tuple([it.uid for it in values])
             if layout is None or layout.uids != uids:
-                layout = Layout(uids, [it.space for it in values])
-                self._learn(name, layout)
+                layout = self._see(name, Layout(uids, [it.space for it in values]))
             values = [it.value for it in values]
         else:
-            found = self._declared.get(name, None if values else NOTHING)
-            if found is None or len(found.uids) != len(values):
-                expected = "informations" if found is None else f"{len(found.uids)} values in declared order"
+            layout = self._declared.get(name, None if len(values) else NOTHING)
+            if layout is None or len(layout.uids) != len(values):
+                expected = "informations" if layout is None else f"{len(layout.uids)} values in declared order"
                 raise AuthorError(f"memory: {name}: expected {expected}, found {len(values)} values")
-            layout, values = found, list(values)
-        if not layout.scalar:
-            values = [_kept(value) for value in values]
-        return layout, values
+        parts = [_vector(*part) for part in zip(layout.spaces, values, layout.shapes, strict=True)]
+        vector = np.concatenate(parts) if parts else np.zeros(0)
+        whole = column.layout
+        assert whole is not None
+        if layout.uids == whole.uids:
+            return vector
+        row = np.full(whole.width, np.nan)
+        row[whole.columns(layout.uids)] = vector
+        return row
 
-    def _flat_cell(self, name: str, values: Any) -> Cell:
-        """Return a copy of a flat array, as the only value of a table."""
-        array = np.array(values)
-        if array.dtype.kind not in "biuf":
-            raise AuthorError(f"memory: {name}: expected numbers, found {array.dtype}")
-        layout = self._layouts.get(name)
-        if layout is None or layout.shapes != ((array.size,),) or layout.dtype != array.dtype:
-            layout = Layout((name,), (None,), ((array.size,),), array.dtype)
-            self._learn(name, layout)
-        return layout, [array.reshape(-1)]
-
-    def _learn(self, name: str, layout: Layout) -> None:
-        column = self._columns[name]
-        assert isinstance(column, _TableColumn)
-        column.learn(layout)
-        self._layouts[name] = layout
-
-    def _flush(self) -> None:
-        """Write what waits into the blocks, and drop what is beyond the limit."""
-        rows, self._pending = self._pending, []
-        if not rows:
-            return
-        self._make_room(len(rows))
-        tags, *others = zip(*rows, strict=True)
-        numbers = [self._tags.setdefault(tag, len(self._tags)) for tag in tags]
-        for column, cells in zip(self._columns.values(), (numbers, *others), strict=True):
-            column.write(self._end, cells, self._capacity, self._end > self._start)
-        self._grow(len(rows))
+    def _see(self, name: str, layout: Layout) -> Layout:
+        """Return a layout whose ids a table is about to have."""
+        self._columns[name].learn(layout, self._end)
+        self._seen[name] = layout
+        return layout
 
     def _make_room(self, count: int) -> None:
         """Take new blocks if so many rows do not fit; old ones are left to the shards that still show them."""
@@ -575,17 +538,10 @@ class Memory:
             first = max(self._start, min(self._end, self._end + count - self._limit))
             self._move(slice(first, self._end), self._end - first, count)
 
-    def _grow(self, count: int) -> None:
-        """Count rows that were written, and drop what is beyond the limit."""
-        self._end += count
-        self._start = max(self._start, self._end - self._limit)
-
     def _move(self, kept: slice | Array, count: int, more: int = 0) -> None:
         """Take `count` rows over into new blocks with room for `more`."""
-        self._capacity = max(min(FIRST_BLOCK_ROWS, 2 * self._limit), 2 * (count + more))
-        for column in self._columns.values():
-            if column.array is not None:
-                column.put(column.fitted(0)[kept], self._capacity)
+        capacity = max(min(FIRST_BLOCK_ROWS, 2 * self._limit), 2 * (count + more))
+        self._use({name: column.moved(kept, capacity) for name, column in self._columns.items()}, capacity)
         self._start, self._end = 0, count
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
@@ -595,13 +551,12 @@ class Memory:
         Raises:
             AuthorError: There are rows with ids that were not declared.
         """
-        self._flush()
         columns: dict[str, Any] = {}
         for name, column in self._columns.items():
-            if isinstance(column, _TableColumn) and name not in FLAT:
+            if column.layout is not None and name not in FLAT:
                 if column.layout.uids != self._declared.get(name, NOTHING).uids:
                     raise AuthorError(f"memory: {name}: rows with ids that were not declared cannot be exported")
-            rows = None if column.array is None else column.fitted(0)[self._start : self._end]
+            rows = None if column.array is None else column.array[self._start : self._end]
             columns[name] = list(rows) if rows is not None and rows.dtype == object else rows
         return {"rows": self._end - self._start, "tags": list(self._tags), "columns": columns}
 
@@ -613,18 +568,21 @@ class Memory:
         self._capacity = max(FIRST_BLOCK_ROWS, 2 * self._end)
         for name, rows in state["columns"].items():
             column = self._columns[name]
+            if column.layout is not None and rows is None:
+                column.widen(_MISSING, 0)
             if rows is None:
                 continue
             if name in FLAT:
-                self._learn(name, Layout((name,), (None,), (rows.shape[1:],), rows.dtype))
-            if isinstance(column, _TableColumn):
+                self._see(name, Layout((name,), (None,), (rows.shape[1:],), rows.dtype))
+            if column.layout is not None:
                 column.dtype = rows.dtype
-            column.put(column.store(rows) if column.dtype == object else rows, self._capacity)
+            column.fit(column.dtype, 0, self._capacity)
+            column.put(0, rows)
 
     # -- bounds -------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return min(self._end - self._start + len(self._pending), self._limit)
+        return self._end - self._start
 
     @property
     def size_limit(self) -> int:
@@ -635,7 +593,6 @@ class Memory:
     def size_limit(self, rows: int) -> None:
         if rows < 0:
             raise AuthorError(f"memory: size_limit is at least 0, found {rows}")
-        self._flush()
         self._limit = int(rows)
         self._start = max(self._start, self._end - self._limit)
 
@@ -657,8 +614,7 @@ class Memory:
         self._move(rows + self._start, len(rows))
 
     def _numbers(self) -> Array:
-        """Return the number of the tag of each row, all of which are in the blocks then."""
-        self._flush()
+        """Return the number of the tag of each row."""
         array = self._columns["tag"].array
         return np.zeros(0, dtype=np.int32) if array is None else array[self._start : self._end]
 
@@ -673,15 +629,11 @@ class Memory:
         """
         n = max(0, int(n))
         tags = None if include_only is None else _tags(include_only)
-        rows = self._pending[len(self._pending) - n :] if n <= len(self._pending) else []
-        if rows and (tags is None or all(row[0] in tags for row in rows)):  # what every objective asks for
-            return MemoryShard(n, partial(_waiting, self._columns, rows))
-        n = min(n, len(self))
-        self._flush()
-        if tags is None or tags.issuperset(self._tags):  # as nearly always, where there is one muscle
-            return self._shard(slice(self._end - n, self._end))
-        places = self._places(tags)
-        return self._shard(places[len(places) - min(n, len(places)) :])
+        rows: slice | Array = slice(max(self._start, self._end - n), self._end)
+        if tags is not None and not tags.issuperset(self._tags):  # as rarely, where there is one muscle
+            places = self._places(tags)
+            rows = places[len(places) - min(n, len(places)) :]
+        return MemoryShard(self._columns, self._tags, rows, self._end - 1)
 
     def sample(
         self,
@@ -704,99 +656,27 @@ class Memory:
         rng = rng if rng is not None else self.rng
         if rng is None:
             raise AuthorError("memory: sample needs a generator; give rng, or set the memory's")
-        self._flush()
         places = None if include_only is None else self._places(_tags(include_only))
         count = self._end - self._start if places is None else len(places)
         n = max(0, int(n)) if replace and count else min(max(0, int(n)), count)
         drawn: Any = rng.integers(count, size=n) if replace and n else rng.choice(count, n, replace=False) if n else []
         rows = np.sort(np.asarray(drawn, dtype=np.int64))
-        return self._shard(rows + self._start if places is None else places[rows])
+        rows = rows + self._start if places is None else places[rows]
+        return MemoryShard(self._columns, self._tags, rows, self._end - 1)
 
     def __getitem__(self, key: int | slice) -> MemoryShard:
         """Return rows by position, the oldest first."""
-        self._flush()
         rows = range(self._start, self._end)[key]
         if isinstance(rows, int):
-            return self._shard(slice(rows, rows + 1))
-        return self._shard(slice(rows.start, rows.stop) if rows.step == 1 and len(rows) else np.array(rows, dtype=int))
+            rows = range(rows, rows + 1)
+        places = slice(rows.start, rows.stop) if rows.step == 1 and len(rows) else np.array(rows, dtype=int)
+        return MemoryShard(self._columns, self._tags, places, self._end - 1)
 
     def _places(self, tags: frozenset[str]) -> Array:
-        numbers = self._numbers()
         wanted = [number for tag, number in self._tags.items() if tag in tags]
-        found: Array = np.flatnonzero(np.isin(numbers, wanted)) + self._start
+        found: Array = np.flatnonzero(np.isin(self._numbers(), wanted)) + self._start
         return found
-
-    def _shard(self, rows: slice | Array) -> MemoryShard:
-        """Return rows of the blocks: a slice without copying, or places by number."""
-        # The arrays are taken now: but for what is amended rows are never written twice, so they stay as they are.
-        columns, tags = self._columns, self._tags
-        arrays = {name: column.array for name, column in columns.items()}
-        if isinstance(rows, slice):
-            count, has_newest = rows.stop - rows.start, rows.start < rows.stop == self._end
-        else:
-            count, has_newest = len(rows), bool((rows == self._end - 1).any())
-        copies = {name: array[rows].copy() for name in AMENDED if has_newest and (array := arrays[name]) is not None}
-
-        def read(name: str) -> Any:
-            array = arrays[name]
-            stored = copies[name] if name in copies else None if array is None else array[rows]
-            shown = columns[name].show(stored, count)
-            return np.array([*tags, ""], dtype=object)[shown] if name == "tag" else shown
-
-        return MemoryShard(count, read)
-
-
-def _waiting(columns: Mapping[str, _Column], rows: list[list[Any]], name: str) -> Any:
-    """Return a column of rows that still wait in Python objects, made from the rows alone."""
-    place = FIELDS.index(name)
-    column = columns[name]
-    if len(rows) == 1 and name != "tag":  # the newest row, which objectives and learners ask for at each decision
-        cell = rows[0][place]
-        # Without another call; what is unknown has no place in an integer column.
-        if cell is not None and name in _TABLES and cell[0].scalar and None not in cell[1]:
-            only = np.array([cell[1]], dtype=cell[0].dtype)
-            only.flags.writeable = False
-            return Table(cell[0], only)
-        found = _newest(column, cell, name)
-        if found is not None:
-            return found
-    cells = [row[place] for row in rows]
-    if name == "tag":
-        return np.array([*cells, ""], dtype=object)[:-1]
-    if isinstance(column, _TableColumn):
-        # These rows alone decide upon its dtype; and upon its width where no declaration does.
-        column = _TableColumn() if name in FLAT else _TableColumn(column.layout, column.dtype)
-        for layout in {cell[0] for cell in cells if cell is not None} if name in FLAT else ():
-            column.learn(layout)
-    stored = column.store(cells) if any(cell is not None for cell in cells) else None
-    return column.show(stored, len(cells))
-
-
-def _newest(column: _Column, cell: Any, name: str) -> Any:
-    """Return a column of one row that waits, at a part of the cost; None where its form is not a usual one."""
-    if cell is None:
-        return _NO_FLAT if name in FLAT else None
-    if name in _TABLES:
-        layout, values = cell
-        only = values[0] if len(values) == 1 else None
-        if isinstance(only, np.ndarray) and only.dtype == column.dtype and only.shape == layout.shapes[0]:
-            return Table(layout, read_only(only.reshape(1, -1)))
-        return None
-    if name not in FLAT and column.dtype.kind in "if":
-        return np.array([cell], bool if column.dtype == np.int8 else column.dtype)
-    return None
 
 
 def _tags(include_only: str | Iterable[str]) -> frozenset[str]:
     return frozenset([include_only]) if isinstance(include_only, str) else frozenset(include_only)
-
-
-def _kept(value: Any) -> Any:
-    """Return a value that cannot change: read-only arrays are the bus's own, all else is copied."""
-    if isinstance(value, np.ndarray):
-        return value if not value.flags.writeable else value.copy()
-    if isinstance(value, list):
-        return [_kept(part) for part in value]
-    if isinstance(value, tuple):
-        return tuple(_kept(part) for part in value)
-    return {name: _kept(part) for name, part in value.items()} if isinstance(value, dict) else value

@@ -223,6 +223,17 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
 class Models:
     """Keep the models of one agent in a folder, one file per tag; the empty tag is the model itself.
 
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> models = Models(folder.name)
+    >>> digest = models.save({"weights": np.ones(2)}, meta={"steps": 7})
+    >>> models.load()["weights"], models.meta(), load_meta(Path(folder.name, "model.npz"))["meta"]
+    (array([1., 1.]), {'steps': 7}, {'steps': 7})
+    >>> models.save({str(number): 0 for number in range(5000)})
+    Traceback (most recent call last):
+    ganglion.errors.LimitExceeded: model model.npz: expected at most 4096 arrays (model_members) ...
+    >>> folder.cleanup()
+
     Args:
         folder: Made when something is saved.
         read_from: Where `load` looks; None is the same folder.

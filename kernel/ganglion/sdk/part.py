@@ -67,6 +67,15 @@ OFFERED = ("uid", "seed", "broker_uri")
 def construct(cls: type[T], params: Mapping[str, Any], offered: Mapping[str, Any], attributes: Mapping[str, Any]) -> T:
     """Return a new object whose attributes are there before its constructor runs.
 
+    >>> class Heater(Part):
+    ...     def __init__(self, power, seed):
+    ...         self.label = f"{self.uid}: {power} W, {seed}"
+    >>> construct(Heater, {"power": 60}, {"seed": 7}, {"uid": "tank"}).label
+    'tank: 60 W, 7'
+    >>> check_parameters(Heater, {"force": 60})
+    Traceback (most recent call last):
+    ganglion.errors.PluginInvalid: ...Heater: parameter 'force' is not taken; expected power
+
     Args:
         cls: The plugin's class.
         params: Of the document; given by keyword.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information, mask_columns
 from ganglion.sdk.spaces import Space
+from ganglion.sdk.table import Layout
 
 Array = NDArray[Any]
 
@@ -106,12 +106,12 @@ class Session:
     @cached_property
     def readings(self) -> Mapping[str, Array]:
         """Map each sensor's id to its part of `observations`, `[rows, *shape]` of its space's dtype."""
-        return _Parts(self.sensors, self.observations)
+        return _parts(self.sensors, self.observations)
 
     @cached_property
     def setpoints(self) -> Mapping[str, Array]:
         """Map each actuator's id to its part of `actions`, `[T, *shape]` of its space's dtype."""
-        return _Parts(self.actuators, self.actions)
+        return _parts(self.actuators, self.actions)
 
     def transitions(self, start: int = 0, stop: int | None = None, muscle: str | None = None) -> Transitions:
         """Return decisions in the form that `Brain.learn` takes.
@@ -157,21 +157,11 @@ class Session:
 _PER_STEP = ("rewards", "objectives", "terminated", "truncated", "ticks", "actions")
 
 
-class _Parts(Mapping[str, Array]):
-    """Map ids to their columns of a matrix, which are cut out on access."""
-
-    def __init__(self, declared: Sequence[Information], matrix: Array) -> None:
-        ends = np.cumsum([0, *(it.space.size for it in declared)]).tolist()
-        self._places = {it.uid: (it.space, *place) for it, place in zip(declared, pairwise(ends), strict=True)}
-        self._matrix = matrix
-
-    def __getitem__(self, uid: str) -> Array:
-        space, begin, end = self._places[uid]
-        shape = () if space.scalar else getattr(space, "shape", (space.size,))
-        return self._matrix[:, begin:end].reshape(-1, *shape).astype(space.dtype, copy=False)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+def _parts(declared: Sequence[Information], matrix: Array) -> dict[str, Array]:
+    """Return the columns of a matrix by the ids that they belong to."""
+    layout = Layout([it.uid for it in declared], [it.space for it in declared])
+    rows = len(matrix)
+    return {
+        it.uid: matrix[:, layout.span(i)].reshape(rows, *layout.shapes[i]).astype(it.space.dtype, copy=False)
+        for i, it in enumerate(declared)
+    }

@@ -1164,6 +1164,12 @@ _QUOTED_NAME = re.compile(r'("(?:[^"\\\x00-\x1f]|\\.)*")\s*=')  # of a Dict: the
 def parse_space(text: str) -> Space:
     """Return the space that `text` describes; nothing in it is evaluated.
 
+    >>> space = parse_space("Dict(gear=Discrete(3), place=Box(-1, 1, (2,)))")
+    >>> space.contains({"gear": 2, "place": [0.5, 1]}), space.to_vector({"gear": 2, "place": [0.5, 1]})
+    (True, array([2. , 0.5, 1. ]))
+    >>> parse_space("MultiDiscrete([2, 3])") == MultiDiscrete([2, 3]), parse_space("MultiBinary(2)").default()
+    (True, array([0, 0], dtype=int8))
+
     Raises:
         SpaceError: The text describes no space; the message names what was expected and the column, from 1.
     """

@@ -256,7 +256,15 @@ _KINDS: dict[str, type[Topic]] = {**dict.fromkeys(SETTINGS, Settings), "stats": 
 
 
 class Topics:
-    """Hold the topics of one environment or muscle by name: `self.topics["stats"].add("height", 1.5)`.
+    """Hold the topics of one environment or muscle by name.
+
+    >>> topics = Topics(["weather"])
+    >>> topics["stats"].add("height", [1.0, 2.0])
+    >>> topics["parameters"].get("gravity", 9.8)
+    9.8
+    >>> topics["weather"].send("rain", True, to="ada")
+    >>> topics.pop()
+    [['weather', 'rain', True, 'ada'], ['stats', 'height', [2, 3.0, 2.0, {}], 'mean']]
 
     `parameters` and `engine` are `Settings`, `stats` gathers numbers, `log` takes text; a topic that the class
     attribute `TOPICS` names is a `Channel`. What is said travels with the answer that the object gives next, and is

@@ -14,7 +14,7 @@ from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S, DEADLINES_S, LE
 from ganglion.run.loss import awaited, mended
 from ganglion.run.plan import FAIL
 from ganglion.supervisor import event
-from ganglion.supervisor.launch.process import within
+from ganglion.supervisor.launch.process import look_on, within
 from ganglion.supervisor.launch.system import liveness
 from ganglion.supervisor.life import Death, State, Verdict
 from ganglion.supervisor.resume import journal_age_s, journal_place, journal_position, rewind
@@ -324,8 +324,7 @@ def _reason_given(member: Member) -> str:
     return f": {text}" if name == member.name and (member.child.code or 0) > 0 else ""
 
 
-_LOOK_S = 0.5
-_LATE_S = 0.5  # a supervisor that wakes so late has slept itself, and blames no process
+_SILENT_S = 0.25  # from then on a broker is asked whether it is there
 
 
 class Watchdog:
@@ -338,26 +337,17 @@ class Watchdog:
 
     def start(self) -> None:
         """Begin to look."""
-        self._task = asyncio.create_task(self._watch())
+        self._task = asyncio.create_task(look_on(self.look))
 
     def stop(self) -> None:
         """Look no more."""
         if self._task is not None:
             self._task.cancel()
 
-    async def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
-        due_s = loop.time()
-        while True:
-            due_s += _LOOK_S
-            await asyncio.sleep(max(0.0, due_s - loop.time()))
-            now_s = loop.time()
-            if now_s - due_s > _LATE_S:
-                self._supervisor.bus.heard_s = due_s = now_s
-            self.look(now_s)
-
-    def look(self, now_s: float) -> None:
-        """Look once."""
+    def look(self, now_s: float | None) -> None:
+        """Look once; without a time we have slept ourselves, and the broker is given another one."""
+        if now_s is None:
+            now_s = self._supervisor.bus.heard_s = asyncio.get_running_loop().time()
         supervisor = self._supervisor
         for run in supervisor.runs.values():
             if run.over.is_set():
@@ -375,5 +365,5 @@ class Watchdog:
         silent_s = now_s - bus.heard_s
         if self._kills and silent_s > BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S:
             broker.kill(f"it was silent for {silent_s:.1f} s")
-        elif silent_s > _LOOK_S / 2:
+        elif silent_s > _SILENT_S:
             bus.beat()

@@ -809,11 +809,6 @@ def _leaves(given: Any) -> list[Any]:
 
 
 # -- filters ----------------------------------------------------------------------------------------------------------
-_FILTER_SENSORS = (
-    SensorInformation(None, Box(-1.0, 1.0, ()), "world.level"),
-    SensorInformation(None, Box(0.0, 2.0, (2,)), "world.place"),
-    SensorInformation(None, Discrete(5, start=-2), "world.gear"),
-)
 _FILTER_ACTUATORS = (ActuatorInformation(0.5, Box(-1.0, 1.0, ()), "world.push"),)
 
 
@@ -846,31 +841,20 @@ class _Hearer(CheckpointableBrain):
         """Take nothing."""
 
 
-def check_filter(
-    cls: type[Filter],
-    params: Params = None,
-    *,
-    sensors: Sensors = _FILTER_SENSORS,
-    actuators: Actuators = _FILTER_ACTUATORS,
-    seed: int = 1,
-    episodes: int = 3,
-    steps: int = 20,
-) -> None:
+def check_filter(cls: type[Filter], params: Params = None, **drawn: Unpack[Drawn]) -> None:
     """Check whether a filter keeps its contract, with drawn readings and setpoints.
 
     Args:
         cls: The class.
         params: Of the document.
-        sensors: What lies before it; full ids, values are not looked at.
-        actuators: Likewise; values are their no-ops.
-        seed: Of the run.
-        episodes: How many episodes.
-        steps: How many decisions each has.
+        drawn: What lies before it; see `Drawn`.
 
     Raises:
         ContractBroken: Names the class, the clause and what was found; the author's own exception is its cause.
     """
-    trial = _Trial(sensors, actuators, seed, episodes, steps)
+    drawn.setdefault("sensors", _FORM_SENSORS)
+    drawn.setdefault("actuators", _FILTER_ACTUATORS)
+    trial = _Trial(**drawn)
     with tempfile.TemporaryDirectory() as folder:
         made = count()
 

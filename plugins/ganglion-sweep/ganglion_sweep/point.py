@@ -14,6 +14,7 @@ from ganglion.cli.extension import (
     Fault,
     Node,
     Plan,
+    Tree,
     UsageError,
     is_name,
     load_tree,
@@ -77,9 +78,8 @@ class Point:
 
     def plan(self) -> tuple[Plan, list[Fault]]:
         """Return the plan of the run, and its warnings; DocumentError with its faults."""
-        return load_tree(
-            self.root, plugins=registry, source=self.experiment.source, folder=self.experiment.folder, text=self.text
-        )
+        tree = Tree(self.root, [], self.experiment.source, self.experiment.folder, self.text)
+        return load_tree(tree, plugins=registry)
 
     def record(self) -> dict[str, Any]:
         """Return the point as the store keeps it."""

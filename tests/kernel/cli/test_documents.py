@@ -16,7 +16,7 @@ from ganglion import registry
 from ganglion.cli.main import main
 from ganglion.cli.settings import KEYS
 from ganglion.document import load_document
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.supervisor.folder import RunFolder
 from ganglion_graph.command import Graph, drawn, phases_graph, process_graph
 
@@ -79,8 +79,8 @@ def test_deep(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
 DUMMY, ENDS = PluginPlan("dummy"), PluginPlan("max_episodes")
 ENVIRONMENTS = [
     EnvironmentPlan("a", DUMMY),
-    EnvironmentPlan("a.b", command=["sim", "{connection}"]),
-    EnvironmentPlan("far", attach=True),
+    EnvironmentPlan("a.b", program=ProgramPlan(["sim", "{connection}"])),
+    EnvironmentPlan("far", program=ProgramPlan()),
 ]
 AGENTS = [
     AgentPlan("ada", PluginPlan("sarsa"), PluginPlan("learner"), DUMMY, ["a.0", "a.b.0", "a.b.1"], ["a.*"]),

@@ -31,8 +31,8 @@ def test_status_and_processes_of_the_daemon(daemon: Path, capsys: pytest.Capture
     assert ("broker", "running", True) == (process["name"], process["state"], process["memory_bytes"] > 0)
     assert 0 == main(["ps", *where])
     header, line = capsys.readouterr().out.splitlines()
-    assert ["RUN", "NAME", "ROLE", "WORKER", "PID", "STATE", "HEARD", "WAITING"] == header.split()[:8]
-    assert ["-", "broker", "broker", "-", str(process["pid"]), "running"] == line.split()[:6]
+    assert ["RUN", "NAME", "ROLE", "WORKER", "HOST", "PID", "STATE", "HEARD"] == header.split()[:8]
+    assert ["-", "broker", "broker", "-", "-", str(process["pid"]), "running"] == line.split()[:7]
 
 
 def test_a_lock_of_a_dead_kernel_holds_nobody(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from ganglion.peer.check import advise, inspect, main
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
 
 HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
 CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"
@@ -159,7 +159,7 @@ def test_environments_that_answer_nonsense_are_told(tmp_path: Path, body: str, m
 def test_an_unknown_program_has_unknown_episodes(tmp_path: Path) -> None:
     """An attached environment says nothing; beside it the first that ends still ends the episode."""
     told = _echo(tmp_path)
-    attached = EnvironmentPlan("wind", attach=True)
+    attached = EnvironmentPlan("wind", program=ProgramPlan())
     hill = EnvironmentPlan("hill", PluginPlan("dummy"), params={"max_iter": 6})
 
     assert [("warning", 5, "longest None")] == _said(advise(_plan(tmp_path, told, [attached])))

@@ -8,7 +8,7 @@ import pytest
 from ganglion.peer.models import ModelStore
 from ganglion.peer.records import Ordinals, Records
 from ganglion.peer.renewal import GovernorRenewal
-from ganglion.run.flow import Flow
+from ganglion.run.flow import Flow, episodes_of
 from ganglion.run.governor import Governor
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan
 from ganglion.run.setup import Setup
@@ -53,7 +53,7 @@ class Stood:
 def test_a_governor_goes_on_where_another_one_stood(tmp_path: Path, standing: Any) -> None:
     """What it has counted, numbered, sent and recorded is what its successor knows."""
     first = Stood(standing("r/governor"), tmp_path)
-    first.flow.tally.count(EpisodeEnded(1, 0, 7, True, False, "", {"ada": {"mean": 0.5}}, [], [], []), False)
+    first.flow.tally.count(1, episodes_of(EpisodeEnded(1, 0, 7, True, False, "", {"ada": {"mean": 0.5}}, [], [], [])))
     first.flow.round, first.flow._last_round = 8, {1: 8}
     first.governor._joined["r/muscle/ada/1"] = "msgpack"
     first.condition.asked.append(3)

@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage, Steer
-from ganglion.run.plan import EnvironmentPlan, Recovery
+from ganglion.run.plan import EnvironmentPlan, ProgramPlan, Recovery
 from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled
 
 
@@ -218,7 +218,7 @@ def test_waits_are_told_and_end(kit: Any) -> None:
 
 def test_who_attaches_is_awaited_by_name_for_ever(kit: Any) -> None:
     """A program that somebody else starts is awaited without a deadline; the wait says what to do."""
-    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", attach=True)])))
+    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", program=ProgramPlan())])))
     farm.silent.add("farm-1/environment/hill/0")
     farm.begin().run()
     for _ in range(100):
@@ -277,10 +277,10 @@ def test_who_is_lost_while_the_phase_is_set_up_is_awaited(kit: Any) -> None:
     assert Answer("token", Rebuilt(True)) in back
 
 
-@pytest.mark.parametrize("form", [{"attach": True}, {"command": ["hill"]}])
-def test_a_program_that_a_new_broker_has_not_met_is_awaited(kit: Any, form: dict[str, Any]) -> None:
+@pytest.mark.parametrize("command", [None, ["hill"]])
+def test_a_program_that_a_new_broker_has_not_met_is_awaited(kit: Any, command: list[str] | None) -> None:
     """The broker is asked to tell when the program joins it; what the lost broker told of it does not count."""
-    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", **form)])))
+    farm = kit.Farm(kit.plan(kit.phase(environments=[EnvironmentPlan("hill", program=ProgramPlan(command))])))
     farm.begin().run(until=lambda: running(farm))
     known = farm.governor.rebuild("known", Rebuild(0, HUT), farm.now_s)
     asked = farm.governor.rebuild("token", Rebuild(0, HUT, unreachable=True), farm.now_s)

@@ -165,13 +165,17 @@ def test_controllers_are_told_of_clocks_and_bodies(kit: Any) -> None:
     assert ("moor", False) == (message.end, message.mends)
 
 
-def test_controllers_of_other_phases_hear_of_no_bodies(kit: Any) -> None:
-    """Neither their message nor their environments have keys of timelines."""
-    phase = kit.phase()
-    message = Setup("farm-1", kit.plan(phase), None, "/results", Given()).controller(phase, 0, [], {})
+def test_other_phases_hear_of_no_bodies(kit: Any) -> None:
+    """Neither their messages nor what these hold of environments and agents have keys of bodies and timelines."""
+    phase = kit.phase(agents=[kit.agent(brain="dummy")], mode="train")
+    setup = Setup("farm-1", kit.plan(phase), None, "/results", Given())
+    message = setup.controller(phase, 0, [], {})
+    agents = resolve(phase, {"hill": kit.declared})
+    [ada] = setup.start(phase, 0, Cast([], {}, agents, {}, {}, False), Verdict("RESET")).agents
 
-    assert (None, None) == (message.bodies, message.end)
+    assert (None, None, None) == (message.bodies, message.end, setup.brain(phase, agents[0], {}, {}).bodies)
     assert not {"period", "episode_end", "max_steps"} & message.environments[0].keys()
+    assert not {"bodies", "locals"} & ada.keys()
 
 
 @pytest.mark.parametrize(
@@ -208,14 +212,3 @@ def test_bodies_have_streams_by_their_coordinates(kit: Any) -> None:
     assert [None, None] == [ada["groups"], bob["groups"]]
     assert [["lake", 0, True], ["lake", 1, False], ["moor", 0, True]] == setup.brain(phase, agents[0], {}, {}).bodies
     assert ["ada/0", "ada/1"] == setup.brain(phase, agents[0], {}, {}).muscles
-
-
-def test_agents_of_other_phases_have_no_bodies(kit: Any) -> None:
-    """Their messages are what they were."""
-    phase = kit.phase(agents=[kit.agent(brain="dummy")], mode="train")
-    setup = Setup("farm-1", kit.plan(phase), None, "/results", Given())
-    agents = resolve(phase, {"hill": kit.declared})
-    [ada] = setup.start(phase, 0, Cast([], {}, agents, {}, {}, False), Verdict("RESET")).agents
-
-    assert not {"bodies", "locals"} & ada.keys()
-    assert setup.brain(phase, agents[0], {}, {}).bodies is None

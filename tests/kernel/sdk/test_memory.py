@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ganglion.errors import AuthorError
 from ganglion.sdk.information import ActuatorInformation, RewardInformation, SensorInformation
-from ganglion.sdk.memory import PENDING_ROWS, Memory, MemoryShard
+from ganglion.sdk.memory import FIRST_BLOCK_ROWS, Memory, MemoryShard
 from ganglion.sdk.spaces import Box, Discrete
 
 SENSORS = [SensorInformation(None, Discrete(100), "e.0"), SensorInformation(None, Box(0, 1, (2,)), "e.1")]
@@ -83,7 +83,7 @@ class Mirror(RuleBasedStateMachine):
                 "data": st.one_of(st.text(), st.lists(st.integers())),
             },
         ),
-        times=st.sampled_from([1, 1, 1, 40, PENDING_ROWS + 3]),
+        times=st.sampled_from([1, 1, 1, 40, FIRST_BLOCK_ROWS + 3]),
     )
     def append(self, given: dict[str, Any], times: int) -> None:
         for _ in range(times):
@@ -267,7 +267,7 @@ def test_integers_of_many_rows_have_missing_ones_before_and_behind_them() -> Non
     """What is missing is NaN, whichever of the rows came at once."""
     memory = Memory()
     memory.declare(actuators=[ActuatorInformation(None, Discrete(3), "e.a")])
-    memory.append("a/0")
+    memory.extend(["a/0"])
     memory.extend(["a/0", "a/0"], actuator_setpoints=np.array([[1], [2]]))
     memory.extend(["a/0"])
 
@@ -300,16 +300,6 @@ def test_sampling_is_uniform_and_reproducible() -> None:
     assert np.abs(counts - 300).max() < 5 * math.sqrt(300 * 0.7)
     first, second = (memory.sample(4, rng=np.random.default_rng(1)).decision_index for _ in range(2))
     assert first.tolist() == second.tolist()
-
-
-def test_rows_of_one_muscle_are_found_wherever_they_wait() -> None:
-    """Rows that have just been appended count, of a muscle that is new too."""
-    memory = _memory()
-    _fill(memory, 2)
-    _fill(memory, 1, tag="a/1", first=2)
-    _fill(memory, 1, first=3)
-
-    assert [[2.0], [0.0, 1.0, 3.0]] == [memory.tail(9, tag).objective.tolist() for tag in ("a/1", "a/0")]
 
 
 def test_positions_count_from_the_oldest() -> None:

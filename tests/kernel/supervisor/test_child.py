@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ganglion.limits import EXIT_DIFFERS, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMINATE_S
-from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process
+from ganglion.run.plan import EnvironmentPlan, PluginPlan, Process, ProgramPlan
 from ganglion.supervisor.life import TRANSITIONS, Child, Death, Effect, Event, Restarts, State, Verdict, exit_text
 from ganglion.supervisor.runs import Member
 from ganglion.wire.name import Role
@@ -106,7 +106,7 @@ async def test_who_has_not_been_started_need_not_leave() -> None:
 
 async def test_who_attached_is_asked_and_not_waited_for() -> None:
     """A program of somebody else is asked to leave if it is there; its process is not our business."""
-    member, said = _member(EnvironmentPlan("grid", attach=True))
+    member, said = _member(EnvironmentPlan("grid", program=ProgramPlan()))
     member.joined = True
     assert member.stays
     member.leave()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.life import State
@@ -23,7 +23,7 @@ def plan(own: str, agent: str | None = None, attach: bool = False) -> Plan:
     """Return a plan of one worker whose phase, and agent, say what a loss means."""
     recovery = None if agent is None else Recovery(on_loss=agent)
     agents = [AgentPlan("ada", NOTHING, None, NOTHING, ["grid.a"], ["grid.b"], recovery=recovery)]
-    environment = EnvironmentPlan("grid", None, attach="grid") if attach else EnvironmentPlan("grid", NOTHING)
+    environment = EnvironmentPlan("grid", None, program=ProgramPlan()) if attach else EnvironmentPlan("grid", NOTHING)
     phase = PhasePlan(0, "train", [environment], agents, NOTHING, [], [], on_loss=own)
     return Plan("r", "x", "42", [phase], document="uid: r\n")
 

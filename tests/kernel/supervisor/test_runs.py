@@ -10,7 +10,7 @@ import pytest
 
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, WAIT_REPORT_S
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, Recovery
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan, Recovery
 from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec, LaunchWatch
 from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
@@ -24,7 +24,7 @@ DUMMY = PluginPlan("dummy")
 PHASE = PhasePlan(
     0,
     "train",
-    [EnvironmentPlan("grid", DUMMY), EnvironmentPlan("sim", attach=True)],
+    [EnvironmentPlan("grid", DUMMY), EnvironmentPlan("sim", program=ProgramPlan())],
     [AgentPlan("ada", DUMMY, DUMMY, DUMMY, ["grid.*"], ["grid.*"])],
     DUMMY,
     [],
@@ -141,7 +141,7 @@ async def test_excuses_are_counted_and_not_shown() -> None:
 
 def test_a_program_may_be_told_by_a_file(tmp_path: Path) -> None:
     """`{connection}` in an argument becomes the path of a file that only we may read, with what the variables say."""
-    mill = EnvironmentPlan("mill", command=["./mill", "--at={connection}", "x"])
+    mill = EnvironmentPlan("mill", program=ProgramPlan(["./mill", "--at={connection}", "x"]))
     plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, environments=[mill])])
     connection = Connection(1, 1, "ipc:///socket", "tcp://127.0.0.1:5", "o", "w", "a")
     home = Home(connection, tmp_path, tmp_path / "results", (), Local(), Local())

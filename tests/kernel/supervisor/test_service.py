@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import DocumentError, UsageError
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, Process
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, Process, ProgramPlan
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.placement import Placer
 from ganglion.supervisor.runs import FINISHED, Run
@@ -144,7 +144,7 @@ async def test_a_program_that_attaches_is_awaited_by_the_governor() -> None:
     """The list of processes says so of the place, and names it among those for which the governor waits."""
     service, supervisor = _served()
     run = supervisor.runs["demo-1"]
-    tank, run.journaled = EnvironmentPlan("tank", attach=True), False
+    tank, run.journaled = EnvironmentPlan("tank", program=ProgramPlan()), False
     for role, environment in ((Role.GOVERNOR, None), (Role.ENVIRONMENT, tank)):
         place = Process(f"demo-1/{role.value}", role, environment=environment)
         run.members[place.name] = run.member(place, lambda one: None, lambda one: None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import LaunchError, RemoteProtocolError
-from ganglion.run.plan import EnvironmentPlan
+from ganglion.run.plan import EnvironmentPlan, ProgramPlan
 from ganglion.supervisor.runs import Run
 from ganglion.wire.messages import Overdue
 
@@ -98,7 +98,7 @@ def test_too_many_processes_start_nothing(make_farm: Any) -> None:
 def test_all_processes_are_gone_when_one_cannot_be_started(make_farm: Any) -> None:
     """A program that cannot be started ends the run; processes that are being started are awaited, not forgotten."""
     farm = make_farm(on_loss="fail")
-    first_phase(farm, environments=[EnvironmentPlan("hut", None, command=["./program"], cwd="/nowhere")])
+    first_phase(farm, environments=[EnvironmentPlan("hut", None, program=ProgramPlan(["./program"], cwd="/nowhere"))])
     outcome = farm.carry_out()
 
     assert "failed" == outcome.status

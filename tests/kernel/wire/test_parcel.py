@@ -33,6 +33,7 @@ def test_every_part_is_a_field() -> None:
     for call, names in PARTS.items():
         fields = {field.name for field in dataclasses.fields(messages[call])}
         assert {"parcels", *names} <= fields
+    assert {"record.batch"} == set(PARTS) - set(CALL_BY_NAME)
 
 
 VALUES = st.recursive(
@@ -94,38 +95,24 @@ def test_wrong_parcels_are_refused(parcels: dict[str, Any], blobs: list[bytes], 
         attach("environment.start", start(plugin=SMALL, parcels=parcels), blobs)
 
 
-def test_calls_with_parcels_are_calls() -> None:
-    """Only calls that there are, and the tell of rows, have parts."""
-    assert set(PARTS) - set(CALL_BY_NAME) == {"record.batch"}
-
-
 VALUES = st.one_of(
     st.floats(allow_nan=False), st.integers(0, 9), st.binary(max_size=9), st.just(bytes(PARCEL_BYTES + 1))
 )
 
 
-@given(
-    st.lists(st.lists(VALUES, max_size=3), max_size=3), st.none() | st.lists(st.lists(VALUES, max_size=2), max_size=2)
-)
-def test_large_values_of_rows_travel_beside_the_body(readings: list[Any], rewards: list[Any] | None) -> None:
-    """Rows come back as they were, and the body has nothing that is larger than a parcel."""
+ROWS = st.lists(st.lists(VALUES, max_size=3), max_size=3)
+BLOCKS = st.lists(st.sampled_from([b"", bytes(8), bytes(PARCEL_BYTES), bytes(PARCEL_BYTES + 1)]), max_size=4)
+
+
+@given(ROWS | BLOCKS, st.none() | ROWS | BLOCKS)
+def test_large_values_and_blocks_travel_beside_the_body(readings: list[Any], rewards: list[Any] | None) -> None:
+    """They come back in their places; where the body would be large, each that is larger than a parcel is a blob."""
     message = Act(readings, rewards)
     body, blobs = encoded(codec_of(Act), message)
-    large = [v for row in [*readings, *(rewards or [])] for v in row if isinstance(v, bytes) and len(v) > PARCEL_BYTES]
+    parts = [one for row in (*readings, *(rewards or [])) for one in (row if isinstance(row, list) else [row])]
+    large = [one for one in parts if isinstance(one, bytes) and len(one) > PARCEL_BYTES]
 
     assert large == list(blobs)
-    assert len(body) < PARCEL_BYTES
-    assert message == lower(codec_of(Act).decode(body), blobs)
-
-
-@given(st.lists(st.sampled_from([b"", bytes(8), bytes(PARCEL_BYTES), bytes(PARCEL_BYTES + 1)]), max_size=4))
-def test_large_blocks_travel_beside_the_body(readings: list[bytes]) -> None:
-    """Blocks of a step come back in their places; each that is larger than a parcel is a blob of its own."""
-    message = Act(readings, [bytes(8)])
-    body, blobs = encoded(codec_of(Act), message)
-    large = [block for block in readings if len(block) > PARCEL_BYTES]
-
-    assert not large or large == list(blobs)
     assert message == lower(codec_of(Act).decode(body), blobs)
 
 

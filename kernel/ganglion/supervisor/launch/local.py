@@ -19,7 +19,7 @@ import msgpack
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S
 from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec, LaunchWatch
-from ganglion.supervisor.launch.process import Process, within
+from ganglion.supervisor.launch.process import Process, look_on, within
 from ganglion.supervisor.launch.system import (
     LINUX,
     SINGLE_THREAD,
@@ -71,9 +71,7 @@ _LAST_BREATH_S = 0.5  # between the end of its output and that of a process
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_MAX = 16  # of output in one go; then the loop has other things to do
 _POLL_S = 0.05  # where the system cannot wake us when a process ends
-_LOOK_S = 0.5
 _STOPPED_S = 0.9  # two looks apart: a debugger or a shell stops a process for a moment, too
-_LATE_S = 0.5  # whoever wakes so late has slept, and blames no process
 
 
 class _Child(Launched):
@@ -273,7 +271,7 @@ class Local(Launcher):
         self._spared = set(children_of(os.getpid())) - ({self._warm.pid} if self._warm is not None else set())
         self._lifeline = os.pipe()
         self._take_warm()
-        self._looking = asyncio.create_task(self._look_on())
+        self._looking = asyncio.create_task(look_on(self._look))
 
     async def close(self) -> list[str]:
         """End the warm parent and whatever is left, also what was adopted; return what should not have been there."""
@@ -423,16 +421,15 @@ class Local(Launcher):
         """Stop processes for a moment."""
         return quiesced([process.pid for process in processes if process.pid is not None])
 
-    async def _look_on(self) -> None:
-        loop = asyncio.get_running_loop()
-        due_s = loop.time()
-        while True:
-            due_s += _LOOK_S
-            await asyncio.sleep(max(0.0, due_s - loop.time()))
-            late, due_s = loop.time() - due_s > _LATE_S, max(due_s, loop.time() - _LATE_S)
-            for child in list(self.children.values()):
-                self._look_at(child, None if late else loop.time())
-            self._reap()
+    def _look(self, now_s: float | None) -> None:
+        for child in list(self.children.values()):
+            self._look_at(child, now_s)
+        # Adopted processes that have ended are reaped; a new one may be a participant that is not known yet.
+        strangers = set(children_of(os.getpid())) - set(self.children) - self._spared
+        for pid in strangers & self._strangers:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        self._strangers = strangers
 
     def _look_at(self, child: _Child, now_s: float | None) -> None:
         """Kill a process that has been stopped for too long; without a time no wait counts that was before."""
@@ -443,14 +440,6 @@ class Local(Launcher):
         elif now_s - child.stopped_s > _STOPPED_S and liveness():
             child.why = f"it was stopped for {now_s - child.stopped_s:.1f} s"
             child.signal(signal.SIGKILL)
-
-    def _reap(self) -> None:
-        """Reap adopted processes that have ended; a new one may be a participant that is not known yet."""
-        strangers = set(children_of(os.getpid())) - set(self.children) - self._spared
-        for pid in strangers & self._strangers:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        self._strangers = strangers
 
 
 def _popen(

@@ -94,6 +94,22 @@ async def within(event: asyncio.Event, span_s: float | None) -> bool:
     return event.is_set()
 
 
+_LOOK_S = 0.5
+_LATE_S = 0.5  # whoever wakes so late has slept, and blames no process
+
+
+async def look_on(look: Callable[[float | None], None]) -> None:
+    """Call `look` twice a second with the loop's time; with None after a sleep of ours, as no wait counts then."""
+    loop = asyncio.get_running_loop()
+    due_s = loop.time()
+    while True:
+        due_s += _LOOK_S
+        await asyncio.sleep(max(0.0, due_s - loop.time()))
+        late = loop.time() - due_s > _LATE_S
+        due_s = loop.time() if late else due_s
+        look(None if late else loop.time())
+
+
 async def end(process: Process) -> None:
     """End a process that has been asked to leave already: wait, SIGTERM, wait, SIGKILL."""
     if not await within(process.ended, LEAVE_TERMINATE_S):

@@ -1,0 +1,70 @@
+"""A learner that has only seen recordings acts as well as who was recorded: from the store, and from each format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from system.command import ganglion
+from system.results import table
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+TEACHER = """
+from ganglion.sdk import Muscle
+
+
+class Balance(Muscle):
+    def propose_actions(self, sensors, actuators):
+        position, speed, angle, turning = sensors[0].value.tolist()
+        actuators[0].value = int(angle + 0.5 * turning + 0.05 * position + 0.1 * speed > 0)
+        return actuators
+"""
+DOCUMENT = """
+uid: {uid}
+seed: 1
+version: "0.1"
+run_config: {{condition: vanilla}}
+schedule:
+  - one:
+      environments: [{{environment: {{uid: field, name: gymnasium, params: {{id: CartPole-v1}}}}}}]
+      agents:
+        - name: scout
+          brain: {brain}
+          muscle: {muscle}
+          objective: aggregate_rewards
+          sensors: [field.observation]
+          actuators: [field.action]
+          replay: {replay}
+      simulation: {{name: vanilla, conditions: [{{name: max_steps, params: {{steps: {steps}}}}}]}}
+      phase_config: {{mode: {mode}, episodes: {episodes}}}
+"""
+LIVE = """
+  - live:
+      simulation: {name: vanilla, conditions: []}
+      phase_config: {mode: test, episodes: 10}
+"""
+SOURCES = ["", "minari", "minari-parquet", "parquet", "arrow"]
+
+
+@pytest.mark.parametrize("form", SOURCES, ids=lambda form: form or "store")
+def test_a_learner_learns_from_recordings_alone(tmp_path: Path, form: str) -> None:
+    """PPO, which clones what was done, reaches 80 % of the teacher's return after one step of its own."""
+    pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
+    (tmp_path / "teacher.py").write_text(TEACHER)
+    seen = {"brain": "none", "muscle": "'teacher:Balance'", "replay": "[]", "steps": 500, "mode": "test"}
+    (tmp_path / "teach.yml").write_text(DOCUMENT.format(uid="teach", episodes=12, **seen))
+    assert 0 == ganglion(tmp_path, "run", "-q", "teach.yml").returncode
+    replay = "[{experiment_run: teach}]"
+    if form:
+        assert 0 == ganglion(tmp_path, "export", "teach", "--to", "tapes", "--format", form).returncode
+        replay = "[{path: tapes}]"
+    own = {"brain": "ppo", "muscle": "ppo", "replay": replay, "steps": 1, "mode": "train"}
+    (tmp_path / "learn.yml").write_text(DOCUMENT.format(uid="learn", episodes=1, **own) + LIVE)
+    done = ganglion(tmp_path, "run", "-q", "learn.yml")
+    assert 0 == done.returncode, done.stderr
+
+    taught = [row["return"] for row in table(tmp_path, "returns", "teach")]
+    live = [row["return"] for row in table(tmp_path, "returns", "learn", "phase = 1")]
+    assert 400 <= sum(taught) / len(taught)
+    assert 0.8 * sum(taught) / len(taught) <= sum(live) / len(live)
