@@ -741,6 +741,11 @@ class Mask(MultiBinary):
         given = _numbers(value)
         return None if given is None or given.dtype.kind == "f" else super()._array(given)
 
+    def from_vector(self, vector: Any) -> Any:
+        array = _numbers(vector)  # columns may be floats beside others, as in a Tuple
+        cast = None if array is None else _cast(array, self.dtype)
+        return super().from_vector(vector if cast is None else cast)
+
     def _within(self, array: Array) -> bool:
         return super()._within(array) and bool(array.any())
 
