@@ -244,6 +244,11 @@ def _like(name: str, names: Iterable[str]) -> str:
     return f"; did you mean `{like[0]}`?" if like else ""
 
 
+def plays(environment: str) -> bool:
+    """Say whether an environment plays recorded episodes: a plugin of the group `replay` has its name."""
+    return bool(_offered("environment", environment)) and bool(_offered("replay", environment))
+
+
 def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), local: bool = True) -> Entry:
     """Return the plugin that a document's name means, a short name or an import path; nothing is imported.
 

@@ -433,8 +433,10 @@ def check_mode(params: Node | None, sync: Node | None, tell: Tell) -> None:
         tell(lead, "`lead` needs `mode: free`: in one tick for all nobody is ahead")
 
 
-def ends(entries: Mapping[str, Node], end: Any, episodes: int | None) -> bool:
-    """Say whether spent budgets end a phase."""
+def ends(entries: Mapping[str, Node], end: Any, episodes: int | None, playing: Callable[[str], bool]) -> bool:
+    """Say whether spent budgets end a phase; what is `playing` recorded episodes has one of these."""
     own = {uid: entry.get("budget") for uid, entry in entries.items()}
     budgets = {uid: episodes is not None or (budget is not None and bool(budget.map)) for uid, budget in own.items()}
+    names = {uid: entry.map["environment"].text("name") for uid, entry in entries.items()}
+    budgets |= {uid: True for uid, name in names.items() if name and playing(name)}
     return budgets_end(budgets, str(end.get("environment")) if isinstance(end, dict) else end)

@@ -242,7 +242,7 @@ class _Phase:
         episodes = phase.setting("episodes")
         known = episodes.value if episodes is not None and isinstance(episodes.value, int) else None
         whole = conditions_of(self.root, phase)[1]
-        if not ends(phase.environments, asked, known) and not whole:
+        if not ends(phase.environments, asked, known, lambda name: self.lookup("replay", name) is None) and not whole:
             text = f"nothing can end phase `{phase.name}`: neither budgets, `episodes` nor a condition"
             self._wrong(phase.mark, text)
 

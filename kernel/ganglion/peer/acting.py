@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated, naming
-from ganglion.peer.filters import BodyFilters
+from ganglion.peer.filters import UNKNOWN, BodyFilters
 from ganglion.peer.step.arrays import Readings, batch_field, takes_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, Masks, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
@@ -181,12 +181,29 @@ class Acting:
             readings, rewards = [run[ends] for run in readings], [run[ends] for run in rewards]
             applied = None if applied is None else [run[ends] for run in applied]
             ticks = None if ticks is None else ticks[ends]
+        if act.forced is not None:
+            self._force(places, [run[ends] for run in self._matrices(self._actuators, act.forced, count, "forced")])
         if not self._open[places].all():
             name = self._names[int(places[~self._open[places]][0])]
             raise RemoteProtocolError(f"act.rows: body {name} has no open decision, expected the flag FIRST")
         self._open[places] = False
         objectives = self._judge(places, flags, readings, rewards, applied)
         return objectives, self._told(places, flags, readings, rewards, applied, objectives, ticks)
+
+    def _force(self, places: Array, forced: list[Array]) -> None:
+        """Take what was put in the place of decisions for what was set.
+
+        Raises:
+            DocumentError: Filters change what the agent sets: what it would have proposed itself is not known.
+        """
+        if self._filters is not None:
+            pairs = zip(self._own, self._set, strict=False)
+            same = all(np.array_equal(own[places], behind[places]) for own, behind in pairs)
+            if not same or len(self._own) != len(self._set):
+                raise DocumentError(UNKNOWN.format(self._setup.agent))
+        for whole in (self._set,) if self._own is self._set else (self._set, self._own):
+            for kept, run in zip(whole, forced, strict=True):
+                kept[places] = run
 
     def credit(self, late: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return what the brain is told of what fell due after ends, with what the objective makes of each."""
@@ -804,6 +821,9 @@ class ActingGroups:
             group = int(self._of[place])
             told = [*(found[group].spawned or ()), [int(self._local[place]), b, episode]]
             found[group] = replace(found[group], spawned=told)
+        if act.forced is not None:
+            forced = self._actuators.fields(act.forced, places, "act.forced")
+            found = [replace(one, forced=field) for one, field in zip(found, forced, strict=True)]
         if act.applied is None:
             return found
         applied = self._actuators.fields(act.applied, places, "act.applied")

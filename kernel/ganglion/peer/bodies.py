@@ -39,7 +39,7 @@ _MOST = 2**62
 
 
 class Stepped(NamedTuple):
-    """A step of some bodies: their readings, rewards, flags; its time and own flags, wants, group rewards."""
+    """A step of some bodies: readings, rewards, flags; time and own flags, wants, group rewards, what was applied."""
 
     readings: Field
     earned: Field
@@ -49,6 +49,8 @@ class Stepped(NamedTuple):
     world_state: Any = None
     wants: bytes | None = None
     shared: dict[str, float] | None = None
+    applied: Field | None = None
+    policies: list[list[Any]] | None = None
 
 
 class JudgedBodies:
@@ -419,7 +421,11 @@ class Bodies:
         shared = hooks("update_batch", self._shared, batch.group_rewards) if batch.group_rewards else None
         flags, own = self._ended(batch, rows, flags, own)
         capped, ends = self._capped(rows, flags), (own[0], own[1])
-        return Stepped(readings, earned, capped, batch.simtime, ends, wants=wants, shared=shared)
+        made = Stepped(readings, earned, capped, batch.simtime, ends, wants=wants, shared=shared)
+        if batch.applied is None:
+            return made
+        applied = hooks("update_batch", batch_field, "setpoint", self._actuators, batch.applied, names)
+        return made._replace(applied=applied, policies=[list(one) for one in batch.policies or ()] or None)
 
     def _shared(self, given: Any) -> dict[str, float]:
         """Return what groups get as it travels."""

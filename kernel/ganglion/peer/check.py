@@ -13,9 +13,12 @@ import msgpack
 
 from ganglion import registry
 from ganglion.errors import PluginInvalid
+from ganglion.run.agents import replaying
 from ganglion.run.outline import outline
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
+from ganglion.run.plan import REPLAY, EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
 from ganglion.synced import write_synced
+
+STORE = "store"  # key beside those of a plan: the URI of the store, where it may be read
 
 _Advice = tuple[str, str, str]  # place, message, severity
 
@@ -25,7 +28,18 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Imports authors' modules and makes their conditions: to be called in a child process.
     """
-    return [*registry.deep_check(tree), *advise(tree)]
+    plan = {key: value for key, value in tree.items() if key != STORE}
+    found = [*registry.deep_check(plan), *advise(plan)]
+    return found if any(row["severity"] == "error" for row in found) else [*found, *_sources(plan, tree)]
+
+
+def _sources(tree: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the faults of recorded episodes that a plan names, where the store of the run is known."""
+    plan = Plan.from_map(dict(tree))
+    if STORE not in given or not any(replaying(phase) or any(map(_plays, phase.environments)) for phase in plan.phases):
+        return []
+    found = registry.load("replay", REPLAY).faults(plan, given[STORE])
+    return [registry.fault(at, text) for at, text in found]
 
 
 def advise(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -71,7 +85,9 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
     if phase.bodies is not None:
         seen = {body.environment for body in phase.bodies}
         budgets = {
-            e.uid: (e.budget_steps or e.budget_episodes) is not None for e in phase.environments if e.uid in seen
+            e.uid: (e.budget_steps or e.budget_episodes) is not None or _plays(e)
+            for e in phase.environments
+            if e.uid in seen
         }
         conditions = [(plugin.name, condition, part) for part, plugin, condition, _ in made if condition is not None]
         if not budgets_end(budgets, phase.end) and not conditions_of(phase, conditions):
@@ -81,10 +97,17 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
             )
             yield at, text, "error"
         return
+    if any(_plays(environment) for environment in phase.environments):
+        return
     if phase.episodes is None and all("episodes" in condition.reads for condition in enders):
         yield at, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition", "warning"
     elif phase.episodes is not None and not limits:
         yield at, f"no condition of phase `{phase.name}` reads `episodes`", "warning"
+
+
+def _plays(environment: EnvironmentPlan) -> bool:
+    """Say whether an environment plays recorded episodes: all of them once is its budget."""
+    return environment.plugin is not None and registry.plays(environment.plugin.name)
 
 
 def _longest(plan: Plan, environment: EnvironmentPlan, worker: int) -> tuple[int | None, str]:

@@ -175,7 +175,11 @@ class EnvironmentHost(Host):
             flags = state.terminated, state.truncated
         environment.done = flags[0] or flags[1]
         ticks, timestamp = self._pass_time(state.simtime)
-        if type(state) is not StepBatch:
+        applied: Field | None = None
+        if type(state) is StepBatch:
+            if state.applied is not None:
+                applied = hooks("update_batch", field_of, "setpoint", self._setpoint_layout, state.applied)
+        else:
             earned, reward_ids = self._earned(state.rewards)
             readings = self._readings(state.sensor_information)
         return EnvironmentUpdated(
@@ -189,6 +193,7 @@ class EnvironmentHost(Host):
             world_state=None if judgement.transformer is None else self._left(state.world_state),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
             topics=self._topics.pop() if self._topics.due else None,
+            applied=applied,
         )
 
     def reset(self, request: Request, reset: EnvironmentReset) -> EnvironmentUpdated:
@@ -242,13 +247,14 @@ class EnvironmentHost(Host):
         if self._judged is not None:
             self._judged.show_step(self._steps)
         rows = bodies.rows_of(update)
-        readings, earned, flags, simtime, own, left, wants, shared = bodies.step(rows, update.setpoints)
-        ticks, timestamp = self._pass_time(simtime)
+        made = bodies.step(rows, update.setpoints)
+        flags, own, left = made.flags, made.own, made.world_state
+        ticks, timestamp = self._pass_time(made.simtime)
         first_rows, first_readings = bodies.renew(rows, flags)
         spawned, spawned_readings = bodies.spawn()
         return EnvironmentUpdated(
-            readings=readings,
-            rewards=earned,
+            readings=made.readings,
+            rewards=made.earned,
             terminated=own[0],
             truncated=own[1],
             ticks=ticks,
@@ -258,8 +264,10 @@ class EnvironmentHost(Host):
             first_readings=first_readings,
             spawned=spawned,
             spawned_readings=spawned_readings,
-            wants=wants,
-            group_rewards=shared,
+            wants=made.wants,
+            applied=made.applied,
+            policies=made.policies,
+            group_rewards=made.shared,
             world_state=None if left is None or self._judged is None else self._left(left),
             excused=self._tolerated_errors.pop() if self._tolerated_errors.due else None,
             topics=self._topics.pop() if self._topics.due else None,

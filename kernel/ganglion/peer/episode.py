@@ -148,6 +148,8 @@ class Episode:
             message = Act(
                 readings, rewards, round=self.round, workers=workers, ticks=ticks, reward_ids=reward_ids, topics=told
             )
+            if actor.decision is not None and actor.decision.forced is not None:
+                message = replace(message, forced=_told(actor))
             asked.append(participant.ask(actor.peer, "muscle.act", message, actor.act_s, position))
         answers = participant.gather([*asked, *passing.values()])
         if phase.programs:
@@ -215,8 +217,11 @@ class Episode:
             led = None if mend is None else mend.between(world, len(asked))
             asked.append(led or participant.ask(world.peer, "environment.update", message, world.update_s, position))
         declared = False
-        for world, answer in zip(stepped, participant.gather(asked, mend), strict=True):
+        forced = False
+        for i, (world, answer) in enumerate(zip(stepped, participant.gather(asked, mend), strict=True)):
             declared |= world.updated(answer, self.step)
+            if answer.applied is not None:
+                applied[i], forced = answer.applied, True
             if answer.excused:
                 self._note_tolerated(answer.excused)
             if answer.topics is not None:
@@ -228,6 +233,8 @@ class Episode:
         if declared:
             phase.connect_rewards()
         phase.look()
+        if forced:
+            self._force(named, {world.uid: field for world, field in zip(stepped, applied, strict=True)})
         earned = list(map(_EARNED, worlds))
         for actor in named:
             actor.earn(earned)
@@ -254,6 +261,24 @@ class Episode:
     def signal(self, signal: Signal, reason: str = "") -> None:
         """Wish for a signal in the controller's name, at the next boundary."""
         self._wishes.append({"signal": Signal(signal).name, "issuer": "controller", "reason": reason})
+
+    def _force(self, actors: Sequence[Actor], applied: Mapping[str, Field]) -> None:
+        """Put what environments have applied in the place of what these agents set."""
+        worlds = self.phase.worlds
+        given = {
+            world.uid: world.checks.layouts["actuators"].rows(applied[world.uid])[0]
+            for world in worlds
+            if world.uid in applied
+        }
+        for actor in actors:
+            if actor.decision is None:
+                continue
+            own = actor.actuators.rows(actor.decision.setpoints)[0]
+            row = [
+                given[worlds[e].uid][place] if worlds[e].uid in given else value
+                for (e, place), value in zip(actor.targets, own, strict=True)
+            ]
+            actor.decision.force(actor.actuators.checked([row], "applied"))
 
     # -- lines of a step ----------------------------------------------------------------------------------------------
     def _let_pass(self, complete: bool = False) -> dict[str, Any]:
@@ -316,6 +341,8 @@ class Episode:
     def _ask_actor(self, actor: Actor, message: Act, leg: int) -> Any:
         phase = self.phase
         position = (phase.setup.phase, phase.setup.worker, self.number, 0, self.step, leg)
+        if actor.decision is not None and actor.decision.forced is not None:
+            message = replace(message, forced=_told(actor))
         span_s = phase.span_s("muscle.act", actor.peer)
         return phase.participant.ask(actor.peer, "muscle.act", message, span_s, position)
 
@@ -499,3 +526,10 @@ class Episode:
         rows = {a.name: a.row for a in self.phase.actors}
         controller.readings = Values(rows, self.phase.sensor_layouts)
         controller.rewards = {}
+
+
+def _told(actor: Actor) -> Field:
+    """Return what was put in the place of the open decision, in the form that the muscle takes."""
+    assert actor.decision is not None
+    assert actor.decision.forced is not None
+    return actor.decision.forced if actor.blocks else actor.actuators.rows(actor.decision.forced)

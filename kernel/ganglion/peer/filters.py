@@ -28,6 +28,11 @@ def tag_of(number: int) -> str:
     return f"filter-{number}"
 
 
+UNKNOWN = (
+    "filters of agent `{}` change what it sets: what it would have proposed itself is not known of forced setpoints"
+)
+
+
 class FilterStack:
     """The filters of one process, each with the hooks that blame it.
 

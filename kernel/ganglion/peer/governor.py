@@ -26,7 +26,7 @@ from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.records import Cuts, Ordinals, Records, declaration_rows
 from ganglion.peer.renewal import GovernorRenewal
-from ganglion.peer.replay import Recordings, recordings
+from ganglion.peer.replay import Recordings, plays, recordings
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Stage, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, span_s, widest
@@ -327,7 +327,7 @@ class GovernorHost:
         self._keep_index()
 
     def _recall(self, phase: PhasePlan) -> bool:
-        """Fetch what brains are to learn from; say whether the phase goes on."""
+        """Fetch what brains are to learn from, and environments play; say whether the phase goes on."""
         governor = self._governor
         assert governor is not None
         stage = governor.stage
@@ -337,7 +337,7 @@ class GovernorHost:
             return False
         try:
             with self._watched(None):  # reading recordings may take long
-                self._recordings.prepare(phase)
+                governor.recalled(self._recordings.prepare(phase))
         except (DocumentError, StoreError) as error:
             self._carry_out(governor.unprepared(error, self.participant.clock()))
             return False
@@ -422,6 +422,7 @@ class _Services:
         self._made = made  # the conditions of this phase
         self.model, self.second_folder = models.model, models.second_folder
         self.fit, self._recorded = recordings.fit, recordings.request
+        self.plays = plays
 
     def words(self, path: Sequence[str | int]) -> bytes:
         """Return the words of a stream."""

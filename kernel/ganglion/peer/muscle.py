@@ -10,13 +10,13 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from ganglion.errors import GanglionError, NotSetUp, RemoteProtocolError, SpaceError
+from ganglion.errors import DocumentError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
 from ganglion.peer.acting import Acting, ActingGroups
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.filters import ActingFilters, BodyFilters
+from ganglion.peer.filters import UNKNOWN, ActingFilters, BodyFilters
 from ganglion.peer.host import AgentHost
 from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
@@ -446,6 +446,8 @@ class MuscleHost(AgentHost):
         open_decision = self._decision
         objective: list[Any] | None = None
         if open_decision is not None and act.rewards is not None and not open_decision.settled:
+            if act.forced is not None:
+                self._force(open_decision, act.forced)
             objective = [self._complete(open_decision, act, readings)]
         settles_only = not act.decide and not act.closing
         if settles_only:
@@ -572,6 +574,15 @@ class MuscleHost(AgentHost):
         if thought.fresh:
             self._due = thought
         self._learned |= thought.statistics or {}
+
+    def _force(self, decision: Decision, forced: Field) -> None:
+        """Take what an environment has put in the place of a decision for what was set; raises as `Acting`."""
+        if decision.proposed is not None:
+            if not alike(self._own_layout, self._actuator_layout) or decision.proposed != decision.told_setpoints:
+                raise DocumentError(UNKNOWN.format(self._setup.agent))
+            decision.proposed = forced
+        decision.setpoints = self._actuator_layout.values(forced, "act.forced")
+        decision.told_setpoints = forced
 
     def _complete(self, decision: Decision, act: Act, readings: list[Any]) -> float | None:
         """Write the decision's row into the memory and let the objective judge it."""

@@ -18,8 +18,16 @@ from ganglion.wire.messages import BrainPretrain, BrainPretrained, BrainSetup, T
 class Recordings:
     """Hold the recordings of one run, in the governor's process; of a run in which no brain learns from any, none."""
 
-    def prepare(self, phase: PhasePlan) -> None:
-        """Find and keep all that the brains of a phase learn from; DocumentError or StoreError if that cannot be."""
+    def prepare(self, phase: PhasePlan) -> PhasePlan:
+        """Find and keep all that the brains of a phase learn from and its environments play; return the phase.
+
+        Environments that play find their copies in its parameters; budgets that are missing are those of the record.
+
+        Raises:
+            DocumentError: It is nowhere, or not whole.
+            StoreError: It cannot be read or written.
+        """
+        return phase
 
     def request(self, agent: str) -> BrainPretrain | None:
         """Return what tells the brain of an agent to learn; None where there is nothing."""
@@ -62,7 +70,13 @@ class Lesson(Protocol):
 
 
 class Replay(Protocol):
-    """What a plugin of the group `replay` offers."""
+    """What a plugin of the group `replay` offers: `recorded` to agents, others to the environments of their name."""
+
+    def faults(self, plan: Plan, store: str | None) -> list[tuple[str, str]]:
+        """Return place and text of what the sources of a plan lack, before anything is started.
+
+        What earlier phases of the run are to record is left out, and not all of what is long is read.
+        """
 
     def recordings(
         self, plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]
@@ -79,8 +93,13 @@ def provider() -> Replay:
     return found
 
 
+def plays(phase: PhasePlan) -> bool:
+    """Say whether an environment of a phase plays recorded episodes."""
+    return any(one.plugin is not None and registry.plays(one.plugin.name) for one in phase.environments)
+
+
 def recordings(plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> Recordings:
     """Return the recordings of a run; no plugin is needed where no brain learns from any."""
-    if any(replaying(phase) for phase in plan.phases):
+    if any(replaying(phase) or plays(phase) for phase in plan.phases):
         return provider().recordings(plan, run, results, store, warn)
     return Recordings()

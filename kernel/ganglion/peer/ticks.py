@@ -191,6 +191,15 @@ class _Link:
         to = actuators.firsts[group]
         self.applied = _Columns(world.actuators, actuators.layouts[group], places["actuators"], to=to)
 
+    def between(self, seats: Array | None) -> tuple[Array, Array]:
+        """Return which of these bodies of the environment (None: all) are the agent's, and their places there."""
+        if seats is None:
+            return self.seats, self.places
+        source = np.searchsorted(seats, self.seats)
+        found = source < len(seats)
+        found[found] = seats[source[found]] == self.seats[found]
+        return source[found], self.places[found]
+
 
 class _Agent:
     """One agent: the readings, rewards and open decisions of its bodies, in its own order.
@@ -231,6 +240,8 @@ class _Agent:
         self.setpoints = self.actuators.zeros(n)
         self.applied: Runs = []  # what was applied last, where that may be something else than what was set
         self.proposed: Runs = []  # what was proposed itself, where filters stand before what is applied
+        self.forced = False  # whether an environment puts something in the place of what was set
+        self.policies: list[str] | None = None  # by which open decisions were made, where that was told
         self.earned = self.rewards.zeros(n)
         self.number, self.tick = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the open decision
         self.episode, self.decisions = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -285,7 +296,7 @@ class _Agent:
     STATE = (
         *("readings", "seen", "setpoints", "applied", "proposed", "earned", "ends", "decided"),
         *("number", "tick", "episode", "decisions", "given", "counted", "noted", "returns", "version", "versioned"),
-        *("whose", "gone", "dues", "late"),
+        *("whose", "gone", "dues", "late", "forced", "policies"),
     )
 
     @property
@@ -726,6 +737,9 @@ class Ticks:
             late=late or None,
             decided=None if agent.brain is None else agent.tick[places].astype("<i8").tobytes(),
         )
+        if agent.forced:
+            forced = [run[places] for run in agent.setpoints]
+            message = replace(message, forced=agent.actuators.blocks(forced, places, as_rows))
         return Asked(agent, message, places, flags, earned, deciding)
 
     def _complete(self, asked: Asked, answer: Acted, lost: bool) -> None:
@@ -790,7 +804,7 @@ class Ticks:
             values[span].tobytes(),
             (flags[span] & (TERMINATED | TRUNCATED)).tobytes(),
             noted[span] if any(noted[span]) else None,
-            agent.policy,
+            agent.policy if agent.policies is None else [agent.policies[place] for place in places.tolist()],
             agent.version[places].astype("<i8").tobytes() if agent.versioned else None,
             *([None, self._positions(agent.rows[places], agent.whose[places])] if agent.dynamic else []),
         ]
@@ -860,8 +874,9 @@ class Ticks:
         fresh = self.core.fresh[rows]
         for kept, run in zip(agent.setpoints, setpoints, strict=True):
             kept[places] = run
-        if answer.proposed is not None:
-            self._propose(agent, places, answer.proposed)
+        if answer.proposed is not None or agent.forced:
+            own = answer.setpoints if answer.proposed is None else answer.proposed
+            self._propose(agent, places, own or [])
         for kept, run in zip(agent.seen, agent.readings, strict=True):
             kept[places] = run[places]
         for run in agent.earned:
@@ -953,6 +968,8 @@ class Ticks:
             begun, first = self._first(world, answer)
             born = self._born(world, answer, rows[flags != 0], world.rows[begun]) if answer.spawned else None
             wants = _wants(answer, count)
+            if answer.applied is not None:
+                setpoints = self._force(world, places, answer, count)
         except RemoteProtocolError as error:
             raise wrong_answer(told.peer, "environment.update", error) from error
         told.ticks = now if answer.ticks is None else answer.ticks
@@ -1014,6 +1031,31 @@ class Ticks:
         world.size_bytes += count * world.row_bytes
         if world.weight >= _ROWS_OPEN_MAX or world.size_bytes >= _ROWS_OPEN_BYTES:
             self._hand_on_steps(world)
+
+    def _force(self, world: _World, places: Array | None, answer: EnvironmentUpdated, count: int) -> Runs:
+        """Put what an environment has applied in the place of what was set; return it."""
+        layout = world.actuators
+        field = answer.applied or []
+        applied = layout.matrices(field if layout.fits(field, count) else layout.checked(field, "applied"), count)
+        policies = answer.policies or [[None, -1]] * count
+        if len(policies) != count:
+            raise RemoteProtocolError(f"policies: expected one for each of {count} bodies, found {len(policies)}")
+        for link in world.links:
+            agent = link.agent
+            source, to = link.between(places)
+            now = agent.decided[to] & (agent.tick[to] == self.core.tick)
+            source, to = source[now], to[now]
+            if not agent.forced:
+                agent.forced = True
+                agent.proposed = agent.proposed or [run.copy() for run in agent.setpoints]
+                agent.policies = [agent.policy] * agent.count
+            link.applied(applied, source, agent.setpoints, to)
+            told = [policies[place] for place in source.tolist()]
+            assert agent.policies is not None
+            for place, (policy, version) in zip(to.tolist(), told, strict=True):
+                agent.policies[place], agent.version[place] = policy or agent.policy, version
+            agent.versioned = all(version >= 0 for _, version in told)
+        return applied
 
     def _matrices(self, world: _World, what: str, field: Field, count: int) -> Runs:
         found = world.world.checks.field(what, field, "readings" if what == "sensors" else what, count)
@@ -1124,13 +1166,9 @@ class Ticks:
         """Give an agent what bodies of an environment read, and what they earned by what was applied."""
         agent = link.agent
         source: Array | None
-        if seats is None:
-            source, places = (None if link.whole else link.seats), link.places
-        else:
-            source = np.searchsorted(seats, link.seats)
-            found = source < len(seats)
-            found[found] = seats[source[found]] == link.seats[found]
-            source, places = source[found], link.places[found]
+        source, places = link.between(seats)
+        if seats is None and link.whole:
+            source = None
         to = None if len(places) == agent.count else places
         link.sensors(readings, source, agent.readings, to)
         if earned is None:

@@ -255,6 +255,12 @@ class Decision:
     rewards: Field | None = None
     objective: float | None = None
     settled: bool = False
+    forced: Field | None = None  # what an environment put in the place of the setpoints
+
+    def force(self, setpoints: Field) -> None:
+        """Take what was applied for what was set; that was proposed."""
+        self.proposed = self.setpoints if self.proposed is None else self.proposed
+        self.setpoints = self.forced = setpoints
 
 
 @dataclass(slots=True)

@@ -140,7 +140,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Fetch the recorded episodes that brains learn from in a phase; what follows is done if they are there."""
+    """Fetch the recorded episodes of a phase, to learn from or to play; what follows is done if they are there."""
 
     phase: PhasePlan
 
@@ -232,6 +232,9 @@ class Services(Protocol):
 
     def fit(self, agents: Sequence[ResolvedAgent]) -> None:
         """Raise DocumentError where recorded episodes of a strict `replay` differ from what agents see and set."""
+
+    def plays(self, phase: PhasePlan) -> bool:
+        """Say whether an environment of a phase plays recorded episodes, which are fetched before it begins."""
 
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
         """Return what tells a brain to learn from recorded episodes, None where there are none for it."""

@@ -368,7 +368,13 @@ class Governor(Stateful):
             return [record, event, *self.unprepared(error, now_s)]
         cut = Cut(index, self._models.left(), [[*key, b] for key, b in sorted(self._used.items())])
         need = self._ask(("need",), "", "kernel.need", Need(self.run, index), now_s)
-        return [record, event, cut, *([Recall(phase)] if replaying(phase) else []), need]
+        return [record, event, cut, *([Recall(phase)] if replaying(phase) or self._services.plays(phase) else []), need]
+
+    def recalled(self, phase: PhasePlan) -> None:
+        """Take this phase as it is carried out, once copies stand for the sources of its environments."""
+        if phase != self._phase:
+            self._phase = phase
+            self._evaluations = Evaluations(self.run, phase, self._setup, self._ask_of_evaluation, self._cast)
 
     def unprepared(self, error: DocumentError | StoreError, now_s: float) -> list[Effect]:
         """Fail the run because what a phase begins with is missing or damaged."""

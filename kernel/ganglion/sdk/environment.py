@@ -185,6 +185,11 @@ class StepBatch:
         wants: Whether bodies decide before the next step, (bodies,) bool, whatever their `decision` says; None leaves
             it to that.
         group_rewards: As of EnvironmentState.
+        applied: Actuator id -> array `[bodies, *shape]`, what was applied in place of the setpoints that were given:
+            it is stored, and muscles, memories and brains take it for what was set; what a muscle proposed itself is
+            stored beside it. None: what was given.
+        policies: With `applied`, in a phase with bodies: by which policy of which version each was chosen, None and -1
+            where that is not known.
     """
 
     readings: Mapping[str, Array]
@@ -197,6 +202,8 @@ class StepBatch:
     spawned: Sequence[Coordinate] = ()
     wants: Array | None = None
     group_rewards: Mapping[str, float] | None = None
+    applied: Mapping[str, Array] | None = None
+    policies: Sequence[tuple[str | None, int]] | None = None
 
 
 class Reward(Part, ABC):

@@ -212,6 +212,7 @@ class Supervisor:
         process = Process("check", None, lambda process: None)
         try:
             tree = {**await asyncio.to_thread(plan.to_map), "allow": [*plan.allow, *self.settings.allow]}
+            tree |= {} if users else {"store": self.settings.store}  # which others may not read
             # Seconds for a large one: the broker is answered meanwhile.
             await asyncio.to_thread(lambda: write_private(asked, msgpack.packb(tree)))
             if user is not None:

@@ -573,6 +573,9 @@ class EnvironmentUpdated(Message):
     whether it decides before the next step, 1 or 0, or 2 if its clock says so; null means the clocks of all.
     `group_rewards` maps groups of bodies to a number: the reward of the group's name of each of its bodies that took
     part in the step; of one that has ended in this episode before it falls due late, see `muscle.act`.
+
+    `applied` is what was applied in place of the setpoints of the update, null where that is these; `policies` has a
+    list [policy, version] for each body then: who chose it, null and -1 where that is not known.
     """
 
     readings: list[Any]
@@ -593,6 +596,8 @@ class EnvironmentUpdated(Message):
     spawned_readings: list[Any] | None = None
     wants: bytes | None = None
     group_rewards: dict[str, Any] | None = None
+    applied: list[Any] | None = None
+    policies: list[list[Any]] | None = None
 
 
 class EnvironmentReset(Message):
@@ -684,6 +689,8 @@ class Act(Message):
     lists [row, b, episode, decision, reward, credit] of what fell due to bodies after their ends, once their episode is
     over, or their row is given away: for the brain, beside the last decision of each, which stays as it is. `decided`
     are the ticks in which the open decisions of the entries were made, as integers of eight bytes.
+    `forced` is what an environment has put in the place of the decisions that are completed: they count as if that had
+    been set.
     """
 
     readings: list[Any]
@@ -705,6 +712,7 @@ class Act(Message):
     spawned: list[list[int]] | None = None
     late: list[list[Any]] | None = None
     decided: bytes | None = None
+    forced: list[Any] | None = None
 
 
 BY_CLOCK = 2

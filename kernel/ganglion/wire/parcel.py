@@ -28,8 +28,8 @@ PARTS: dict[str, tuple[str, ...]] = {  # call -> fields of its request that may 
 _ROWS: dict[type[Any], tuple[str, ...]] = {  # message -> its fields of values, which may travel as blobs
     EnvironmentDeclared: ("readings",),
     EnvironmentUpdate: ("setpoints",),
-    EnvironmentUpdated: ("readings", "rewards"),
-    Act: ("readings", "rewards"),
+    EnvironmentUpdated: ("readings", "rewards", "applied"),
+    Act: ("readings", "rewards", "applied", "forced"),
     Acted: ("setpoints", "proposed"),
     Think: ("readings", "applied", "rewards", "next_readings", "proposed", "observations", "next_observations"),
 }

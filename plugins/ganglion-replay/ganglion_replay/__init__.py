@@ -68,6 +68,13 @@ class Recorded:
         return Found(plan, run, results, store, warn)
 
     @staticmethod
+    def faults(plan: Plan, store: str | None) -> list[tuple[str, str]]:
+        """Return place and text of what of the sources of a plan is missing, before anything is started."""
+        from ganglion_replay.copies import faults
+
+        return list(faults(plan, store))
+
+    @staticmethod
     def lesson(asked: BrainPretrain, learner: Learner) -> Lesson:
         """Return the episodes of one request, as a brain learns from them, in the brain's process."""
         from ganglion_replay.pretraining import Pretraining

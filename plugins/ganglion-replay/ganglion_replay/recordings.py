@@ -17,6 +17,7 @@ from ganglion.sdk.models import file_name
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.messages import BrainPretrain
+from ganglion_replay.copies import Copies
 from ganglion_replay.sources import Finder
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
 from ganglion_replay.spooled import Pick
@@ -44,16 +45,25 @@ class Recordings(Base):
         self._document = Path(plan.folder or ".")
         self._ready: dict[str, tuple[Path, str, list[Source]]] = {}  # agent -> spool, digest, what is in it
 
-    def prepare(self, phase: PhasePlan) -> None:
-        """Find all episodes that the brains of a phase learn from, before anybody is started for it.
+    def prepare(self, phase: PhasePlan) -> PhasePlan:
+        """Find all episodes that the brains of a phase learn from, or its environments play, before anybody is started.
 
-        What a predecessor or an earlier try of the phase has kept is taken as it is.
+        What a predecessor or an earlier try of the phase has kept is taken as it is. Returns the phase with copies in
+        place of the sources of environments, and with a budget of every recorded episode once where it has none.
 
         Raises:
             DocumentError: What `replay` asks for is nowhere, or not whole; with the places that were looked at.
             StoreError: It cannot be read or written, or what was kept is damaged.
         """
         self._ready = {agent.name: self._spooled(phase, agent) for agent in replaying(phase)}
+        copies = Copies(self._finder(phase.index), self._results / _FOLDER, phase)
+        found = copies.filled()
+        for name, folder, user in copies.handed:
+            self._give(name, folder, user)
+        return found
+
+    def _finder(self, before: int) -> Finder:
+        return Finder(self._plan.uid, self._run, self._document, self._store, before)
 
     def request(self, agent: str) -> BrainPretrain | None:
         """Return what tells the brain of an agent to learn; None where there is nothing."""
@@ -83,12 +93,11 @@ class Recordings(Base):
         for at, entry in zip(agent.replay_at, agent.replay, strict=True):
             self._spool(spool, phase, agent, at, entry)
         digest = spool.close()
-        self._give(phase, agent, folder)
+        self._give(f"agent `{agent.name}`", folder, (agent.recovery or phase).run_as)
         return folder, digest, spool.sources
 
-    def _give(self, phase: PhasePlan, agent: AgentPlan, folder: Path) -> None:
-        """Let a brain that runs under another name read its episodes."""
-        user = (agent.recovery or phase).run_as
+    def _give(self, whose: str, folder: Path, user: str | None) -> None:
+        """Let a brain or an environment that runs under another name read its episodes."""
         if user is None:
             return
         try:
@@ -97,11 +106,10 @@ class Recordings(Base):
             for path in folder.iterdir():
                 path.chmod(0o644)  # in a folder that nobody else enters
         except OSError as error:
-            raise StoreError(f"recorded episodes of agent `{agent.name}`: {folder}: {error}") from error
+            raise StoreError(f"recorded episodes of {whose}: {folder}: {error}") from error
 
     def _spool(self, spool: Spool, phase: PhasePlan, agent: AgentPlan, at: str, entry: Mapping[str, Any]) -> None:
-        finder = Finder(self._plan.uid, self._run, self._document, self._store, phase.index)
-        found, strict = finder.find(at, entry, agent.name), bool(entry.get("strict", True))
+        found, strict = self._finder(phase.index).find(at, entry, agent.name), bool(entry.get("strict", True))
         count = 0
 
         def whole() -> Iterator[Session]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +95,12 @@ class Finder:
         key = next((key for key in ELSEWHERE if source.get(key) is not None), None)
         if key is not None:
             module, _, name = ELSEWHERE[key].partition(":")
-            find: ReadElsewhere = getattr(importlib.import_module(module), name)
+            try:
+                find: ReadElsewhere = getattr(importlib.import_module(module), name)
+            except ModuleNotFoundError as error:
+                raise DocumentError(f"{at}: sources by `{key}` are not built yet") from error
             return find(self, at, source)
-        wish = replay.wish_of(source, agent, self.uid, self.run)
+        wish = self._wish(source, agent)
         place, flaws = self.phase(at, source, wish), list[str]()
         told = replay.told(source, wish), f"run {place.run}, phase `{place.name}`"
         if "environment" in source:  # which is refused before a process is started
@@ -108,12 +111,45 @@ class Finder:
                 raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{source['environment']}` alone")
         return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws)
 
+    def is_elsewhere(self, source: Mapping[str, Any]) -> bool:
+        """Say whether a source is there before this run: it names no earlier phase of it, and no table of its phase."""
+        if source.get("table") is not None:
+            return False
+        return source.get("path") is not None or not self._wish(source, "").here
+
+    def place(self, at: str, source: Mapping[str, Any], uid: str) -> tuple[Place, str]:
+        """Return which phase of which run is meant for an environment to play, and which environment of it.
+
+        Where the source does not say it, it is the one with this uid, or the only one there.
+        """
+        wish, asked = self._wish(source, ""), source.get("environment")
+        where = "environment is not null" if asked is None else f"environment = {quoted(asked)}"
+        place = self.phase(at, source, wish, where)
+        with store_class(place.uri).reader(place.uri) as reader:
+            rows = reader.rows("declarations", [place.run], where=f"phase = {place.index}", columns=["environment"])
+            known = [name for name in dict.fromkeys(row["environment"] for row in rows) if name is not None]
+        chosen = asked or (uid if uid in known else known[0])
+        if asked is None and uid not in known and len(known) > 1:
+            text = f"{at}: expected one of {', '.join(known)} as `environment`, since run {place.run} has several"
+            raise DocumentError(text)
+        return place, str(chosen)
+
+    def _wish(self, source: Mapping[str, Any], agent: str) -> Wish:
+        """Return what a source asks for; `store` is another word for `base`, and `run` is an id or a uid."""
+        asked = dict(source)
+        if asked.get("store") is not None:
+            asked["base"] = asked["store"]
+        if asked.get("run") is not None:
+            asked["experiment_run"] = asked["run"]
+        wish = replay.wish_of(asked, agent, self.uid, self.run)
+        return replace(wish, here=wish.here or asked.get("run") == self.run)
+
     def phase(self, at: str, source: Mapping[str, Any], wish: Wish, having: str | None = None) -> Place:
         """Return which phase of which run in which store is meant; `having`: which declarations it has to have."""
         vain: list[tuple[str, str]] = []
         for place, uri, here in self._places(wish):
             try:
-                found = self._look(uri, wish, self.before if here else None, having)
+                found = self._look(uri, wish, self.before if here else None, having, source.get("run"))
             except GanglionError as error:  # one more place without them
                 found = str(error)
             if isinstance(found, Place):
@@ -150,10 +186,12 @@ class Finder:
             return located(base, self.folder)
         return f"sqlite:///{(self.folder / base).absolute() / _STORE}"
 
-    def _look(self, uri: str, wish: Wish, before: int | None, having: str | None) -> Place | str:
+    def _look(self, uri: str, wish: Wish, before: int | None, having: str | None, run: str | None) -> Place | str:
         """Return which run and phase of a store is meant, or why none; `before`: an earlier phase of this run."""
         with store_class(uri).reader(uri) as reader:
             runs = stored_runs(reader)
+            if run is not None and any(one.run == run for one in runs):
+                wish = replace(wish, run=run, uid=None)
             if before is None:
                 chosen = model.pick_run(wish, runs, self.run)
             else:
@@ -193,7 +231,7 @@ def session_of(episode: Episode, source: Source) -> Session:
         mode=episode.mode,
         sensors=sensors,
         actuators=actuators,
-        observations=episode.observations,
+        observations=episode.seen["observations"],
         rewards=rewards_of(steps.pop("rewards"), source),
         reward_ids=[uid for uid, _ in source.rewards],
         reward_spaces=[parse_space(text) for _, text in source.rewards],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,21 @@ from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import Box
 from ganglion.synced import write_synced
 
-__all__ = ["INDEX", "KEYS", "PER_STEP", "Chunk", "Episode", "Source", "Spool", "read_chunk", "read_index"]
+__all__ = ["INDEX", "KEYS", "NO_TIME", "PER_STEP", "Chunk", "Episode", "Source", "Spool", "read_chunk", "read_index"]
 
 Array = NDArray[Any]
 INDEX = "sessions.json"
-_FORMAT = 2
+_FORMAT = 3
 _MODES = tuple(Mode)
 
-KEYS = ("mode", "worker", "body", "episode", "steps", "observations", "seed", "place")
-"""The columns of `keys`, one row per episode; `seed` -1 is not known.
+KEYS = ("mode", "worker", "body", "episode", "steps", "observations", "seed", "place", "start")
+"""The columns of `keys`, one row per episode; `seed` -1 is not known, `start` is the step before its first row.
 
 `place` is that of the body's environment among those of the source, -1 where it was in all of them.
 """
 PER_STEP = ("actions", "rewards", "objectives", "terminated", "truncated", "ticks")
+NO_TIME = -(2**63)
+"""Stands where no time was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Source:
     """The episodes of one entry of `replay`: where they come from, their columns, their files.
 
     `sensors`, `actuators` and `rewards` are pairs of full id and space, as text, in recorded order; `at` is the place
-    of the entry in its document.
+    of the entry in its document. `policies` are the words behind the numbers `policy` of steps.
     """
 
     at: str
@@ -66,31 +68,43 @@ class Source:
     actuators: list[list[str]]
     rewards: list[list[str]]
     chunks: list[Chunk] = field(default_factory=list)
+    policies: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One recorded episode on its way into a file; arrays as of `Session`, in recorded order of columns."""
+    """One recorded episode on its way into a file; arrays as of `Session`, in recorded order of columns.
+
+    Or as an environment plays it: a map of `observations`, one row more than `steps`, and any names of these.
+    """
 
     mode: Mode
     worker: int
     body: int
     episode: int
     seed: int
-    observations: Array
+    observations: Array | Mapping[str, Array]
     steps: Mapping[str, Array]  # PER_STEP
     place: int = -1
+    start: int = 0
+    policies: Sequence[str] = ()
+
+    @property
+    def seen(self) -> Mapping[str, Array]:
+        """Return the observations by name."""
+        return self.observations if isinstance(self.observations, Mapping) else {"observations": self.observations}
 
     @property
     def size_bytes(self) -> int:
         """Return what it takes in memory."""
-        return int(self.observations.nbytes + sum(array.nbytes for array in self.steps.values()))
+        return sum(array.nbytes for array in (*self.seen.values(), *self.steps.values()))
 
     @property
     def key(self) -> list[int]:
         """Return its row of KEYS."""
-        rows = len(self.steps["actions"]), len(self.observations)
-        return [_MODES.index(self.mode), self.worker, self.body, self.episode, *rows, self.seed, self.place]
+        rows = len(self.steps["terminated"]), len(next(iter(self.seen.values())))
+        whose = _MODES.index(self.mode), self.worker, self.body, self.episode
+        return [*whose, *rows, self.seed, self.place, self.start]
 
 
 class Spool:
@@ -107,7 +121,7 @@ class Spool:
     def __init__(self, folder: Path, asked: Any) -> None:
         self.folder, self._asked = folder, asked
         self.sources: list[Source] = []
-        self._waiting: list[Episode] = []
+        self._waiting: dict[int, list[Episode]] = {}  # by the number of their source
         self._bytes = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -117,19 +131,26 @@ class Spool:
         except OSError as error:
             raise StoreError(f"recorded episodes: {folder} cannot be written: {error}") from error
 
-    def begin(self, source: Source) -> None:
-        """Begin the episodes of an entry."""
-        self._flush()
+    def begin(self, source: Source) -> int:
+        """Begin the episodes of an entry; return its number."""
         self.sources.append(source)
+        return len(self.sources) - 1
 
-    def add(self, episode: Episode) -> None:
-        """Take an episode of the entry that was begun last."""
-        if self._waiting and self._bytes + episode.size_bytes > REPLAY_CHUNK_BYTES:
+    def add(self, episode: Episode, number: int = -1) -> None:
+        """Take an episode of an entry, by default of the one that was begun last."""
+        if self._bytes + episode.size_bytes > REPLAY_CHUNK_BYTES:
             self._flush()
-        self._waiting.append(episode)
+        number %= len(self.sources)
+        if episode.policies:
+            known = self.sources[number].policies
+            known += [word for word in episode.policies if word not in known]
+            places = np.array([known.index(word) for word in episode.policies] + [-1], np.int64)
+            episode = replace(episode, steps={**episode.steps, "policy": places[episode.steps["policy"]]})
+        waiting = self._waiting.setdefault(number, [])
+        waiting.append(episode)
         self._bytes += episode.size_bytes
-        if len(self._waiting) >= REPLAY_CHUNK_SESSIONS:
-            self._flush()
+        if len(waiting) >= REPLAY_CHUNK_SESSIONS:
+            self._write(number)
 
     def take(self, at: str, sessions: Iterable[Session], repeat: int = 1, strict: bool = True) -> int:
         """Take sessions from anywhere as one entry of a document; return how many decisions they have.
@@ -137,8 +158,8 @@ class Spool:
         Those of one agent in one phase of a run that have equal columns lie together in the order in which they come;
         `at` is the place of the entry.
         """
-        environments: list[str] = []
-        source, decisions = None, 0
+        known: list[Any] = []  # what tells sources apart, by their numbers behind the first
+        first, decisions = len(self.sources), 0
         for session in sessions:
             columns = [
                 [[it.uid, it.space.to_string()] for it in declared] for declared in (session.sensors, session.actuators)
@@ -147,16 +168,49 @@ class Spool:
             columns.append([[uid, space.to_string()] for uid, space in zip(session.reward_ids, spaces, strict=True)])
             whole = "," in session.environment  # it was in several at once
             key = (session.run, session.phase, session.agent, columns, session.environment if whole else None)
-            if source != key:
-                source, environments = key, []
-                whose = session.run, session.agent, "", session.phase, session.phase_name
+            if key not in known:
+                known.append(key)
+                whose = session.run, session.agent, session.environment, session.phase, session.phase_name
                 self.begin(Source(at, *whose, repeat, strict, columns[0], columns[1], columns[2]))
-            if session.environment not in environments:
+            number = first + known.index(key)
+            environments = self.sources[number].environment.split(",")
+            if not whole and session.environment not in environments:
                 environments.append(session.environment)
-                self.sources[-1] = replace(self.sources[-1], environment=",".join(environments))
-            self.add(_episode(session, -1 if whole else environments.index(session.environment)))
+                self.sources[number] = replace(self.sources[number], environment=",".join(environments))
+            self.add(_episode(session, -1 if whole else environments.index(session.environment)), number)
             decisions += len(session)
         return decisions
+
+    def play(self, at: str, sessions: Iterable[Session]) -> int:
+        """Take sessions as an environment plays them, an array for each id; return how many they are."""
+        known: list[Any] = []
+        first, count = len(self.sources), 0
+        for session in sessions:
+            if not session.has_final:
+                key = f"run {session.run}, worker {session.worker}, episode {session.episode}"
+                raise StoreError(f"{at}: {key}: its closing readings are missing")
+            columns = [
+                [[it.uid, it.space.to_string()] for it in declared] for declared in (session.sensors, session.actuators)
+            ]
+            spaces = session.reward_spaces or [_ANY] * len(session.reward_ids)
+            columns.append([[uid, space.to_string()] for uid, space in zip(session.reward_ids, spaces, strict=True)])
+            source = (session.run, session.phase, session.agent, session.environment, columns)
+            if source not in known:
+                known.append(source)
+                whose = session.run, session.agent, session.environment, session.phase, session.phase_name
+                self.begin(Source(at, *whose, 1, True, columns[0], columns[1], columns[2]))
+            seen = {f"sensor {i}": part.reshape(len(part), -1) for i, part in enumerate(session.readings.values())}
+            steps = {f"actuator {i}": part.reshape(len(part), -1) for i, part in enumerate(session.setpoints.values())}
+            begin = 0
+            for i, space in enumerate(spaces):
+                steps[f"reward {i}"] = session.rewards[:, begin : begin + space.size].astype(space.dtype)
+                begin += space.size
+            steps |= {"terminated": session.terminated, "truncated": session.truncated}
+            seed = -1 if session.seed is None else session.seed
+            key_of = session.mode, session.worker, session.body, session.episode, seed
+            self.add(Episode(*key_of, seen, steps), first + known.index(source))
+            count += 1
+        return count
 
     def close(self) -> str:
         """Write the index, behind which all else is durable; return its digest."""
@@ -175,19 +229,21 @@ class Spool:
         return hashlib.sha256(data).hexdigest()
 
     def _flush(self) -> None:
-        waiting, self._waiting, self._bytes = self._waiting, [], 0
-        if not waiting:
-            return
-        number = sum(len(source.chunks) for source in self.sources)
-        name = f"{number:05}.npz"
-        arrays: dict[str, Array] = {
-            "keys": np.array([one.key for one in waiting], dtype=np.int64),
-            "observations": np.concatenate([one.observations for one in waiting]),
-        }
-        for part in PER_STEP:
+        for number in list(self._waiting):
+            self._write(number)
+
+    def _write(self, number: int) -> None:
+        """Write what waits of a source into a file."""
+        waiting = self._waiting.pop(number)
+        self._bytes -= sum(one.size_bytes for one in waiting)
+        name = f"{sum(len(source.chunks) for source in self.sources):05}.npz"
+        arrays: dict[str, Array] = {"keys": np.array([one.key for one in waiting], dtype=np.int64)}
+        for part in waiting[0].seen:
+            arrays[part] = np.concatenate([one.seen[part] for one in waiting])
+        for part in waiting[0].steps:
             arrays[part] = np.concatenate([one.steps[part] for one in waiting])
         digest = save_arrays(self.folder / name, arrays)
-        self.sources[-1].chunks.append(Chunk(name, digest, len(waiting), len(arrays["actions"])))
+        self.sources[number].chunks.append(Chunk(name, digest, len(waiting), len(arrays["terminated"])))
 
 
 _ANY = Box(-np.inf, np.inf, ())

@@ -16,7 +16,7 @@ from ganglion.sdk.spaces import Ragged, Space, parse_space
 from ganglion.sdk.store import StoreReader
 from ganglion_replay.spool import Episode
 
-__all__ = ["Transcript", "quoted"]
+__all__ = ["Transcript", "quoted", "vectors"]
 
 Array = NDArray[Any]
 _ROW = ["worker", "episode", "environment", "body", "step", "tick", "sensors", "setpoints", "rewards", "objective"]
@@ -229,7 +229,7 @@ class Transcript:
             values = [row.get(uid) for row in rows]
             if any(value is None for value in values):
                 raise StoreError(f"{place}: no value of `{uid}` was recorded in some decision")
-            found[:, begin : begin + space.size] = _vectors(values, space, uid, place)
+            found[:, begin : begin + space.size] = vectors(values, space, uid, place)
             begin += space.size
         return found
 
@@ -251,7 +251,7 @@ def _policies(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
     return {name: np.array(values) for name, values in found.items() if None not in values}
 
 
-def _vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:
+def vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:
     """Return one value per row as rows of vectors."""
     try:
         if isinstance(space, Ragged):

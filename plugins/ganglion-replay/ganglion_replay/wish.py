@@ -32,19 +32,22 @@ def told(entry: Mapping[str, Any], wish: Wish) -> str:
     """Return what is looked for in words."""
     only = [f"{key} {entry[key]}" for key in ("mode", "environment", "worker") if key in entry]
     source = str(wish).removeprefix("the model of ").replace("that left one", "with that agent")
+    if not wish.agent:
+        source = source.removeprefix("agent `` from ").replace("with that agent", "with that environment")
     return f"recorded episodes of {source}{''.join(f', {part}' for part in only)}"
 
 
 def pick_phase(wish: Wish, names: Mapping[int, str], having: Sequence[int], run: str) -> int | str:
     """Return the phase of a run that is meant, or why there is none; `having` are those with the agent."""
+    whose = f"agent `{wish.agent}`" if wish.agent else "environment that is meant"
     if wish.phase is not None:
         index = next((i for i in sorted(names) if wish.phase in (i, names[i])), None)
         if index is None:
             return f"run {run} has no phase `{wish.phase}` that could be meant"
         if index in having:
             return index
-        return f"phase `{names[index]}` of run {run} has not the agent `{wish.agent}`"
-    return max(having) if having else f"run {run} has no rows of an agent `{wish.agent}`"
+        return f"phase `{names[index]}` of run {run} has not the {whose}"
+    return max(having) if having else f"run {run} has no rows of an {whose}"
 
 
 def missing(at: str, entry: Mapping[str, Any], wish: Wish, places: Sequence[tuple[str, str]]) -> str:

@@ -127,6 +127,10 @@ class FakeServices:
             if any(entry.get("experiment_run") == "other" for entry in agent.plan.replay):
                 raise DocumentError(f"run.yml:3:4: sensors of {agent.plan.name} differ")
 
+    def plays(self, phase: PhasePlan) -> bool:
+        """Say that no environment plays what was recorded."""
+        return False
+
     def pretraining(self, agent: AgentPlan) -> BrainPretrain | None:
         """Return a folder of episodes for whoever has `replay`."""
         return BrainPretrain(f"replay/{agent.name}", "ab") if agent.replay else None

@@ -18,7 +18,7 @@ from ganglion.errors import LaunchError
 from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec, LaunchWatch
 from ganglion.supervisor import output
 from ganglion.supervisor.launch.local import Local
-from ganglion.supervisor.launch.process import Process, end
+from ganglion.supervisor.launch.process import Process, end, within
 from ganglion.supervisor.output import Output
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
@@ -153,7 +153,7 @@ async def test_a_launcher_may_know_little() -> None:
     told: list[str] = []
     quick = await Process("x", None, lambda process: told.append(process.end_text)).start(Hasty(), spec("x"))
     early = list(told)
-    await quick.ended.wait()
+    assert await within(quick.ended, 10.0)
     quick.signal(signal.SIGKILL)
 
     assert ([], ["exit status 5 (its node was lost)"], ["so long"]) == (early, told, list(quick.output.lines))
