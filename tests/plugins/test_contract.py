@@ -26,6 +26,7 @@ PUSH = [ActuatorInformation(0.0, Box(-2.0, 2.0, ()), "world.push")]
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "cartpole": {},
     "counting": {},
+    "doors": {"listed": True},
     "dummy": {},
     "pendulum": {},
     "race": {"length": 3},

@@ -12,7 +12,7 @@ from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Tolerated, naming
 from ganglion.peer.filters import UNKNOWN, BodyFilters
 from ganglion.peer.step.arrays import Readings, batch_field, takes_arrays
-from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, blocks_of, writable_copy
+from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, Masks, blocks_of, writable_copy
 from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
@@ -60,6 +60,7 @@ class Acting:
         self._setup, (self._sensors, self._actuators), self._mode = setup, layouts, Mode(setup.mode)
         self._filters = filters
         self._views, self._moves = layouts if filters is None else (filters.seen, filters.moved)
+        self._masks, self._rules = Masks(self._views, self._moves) or None, Masks(*layouts) or None
         self._readings_of, self._offered = informations[0], Template(informations[1])
         self._declared = list(informations[1])
         self._hooks, self._judging = hooks
@@ -403,6 +404,9 @@ class Acting:
             self._sent[place] = None
         seeing = ~self._blind[places]
         looked, found = places[seeing], [run[places] for run in self._set]  # as before, unless something is applied
+        if self._rules is not None:
+            before = self._rules.allowed([run[places] for run in self._seen], found)
+            found = [run.copy() for run in self._actuators.matrices(before, len(places))]
         if not len(looked):
             return blocks_of(found)
         blocks, excused = self._proposals(looked, fresh[seeing])
@@ -473,6 +477,12 @@ class Acting:
             self._look(self._filters, places, begun)
             blocks, self._deciding = self._filtered(self._filters, places, fresh), places
         matrices = [run.matrix(block, len(places)) for run, block in zip(self._actuators.runs, blocks, strict=True)]
+        if self._rules is not None:
+            hook, names = (
+                "propose_batch" if self.arrays else "propose_actions",
+                [self._names[place] for place in places],
+            )
+            self._hooks(hook, self._rules.check, readings, matrices, names)
         for kept, run in zip(self._set, matrices, strict=True):
             kept[places] = run
         self._number[places] = self._decisions[places]
@@ -502,16 +512,24 @@ class Acting:
             applied=None if self._last is None else self._applied_at(places, fresh),
             group=self._group,
         )
+        if self._masks is not None:
+            batch.masks = self._masks.of([run[places] for run in self._shown])
         try:
             result = self._hooks.tolerate("propose_batch", muscle.propose_batch, batch)
         except Tolerated:
             self._keep(None, places)
-            return blocks_of(self._own, places), [True] * count  # as before
+            return self._as_before(places), [True] * count
         setpoints, data = result if type(result) is tuple and len(result) == 2 else (result, None)
         hooks = self._hooks
         blocks: Field = hooks("propose_batch", self._blocks_of, setpoints, places)
         hooks("propose_batch", self._keep, data, places)
         return blocks, None
+
+    def _as_before(self, places: Array) -> Field:
+        """Return what bodies proposed last, with something allowed in the place of what is forbidden now."""
+        if self._masks is None:
+            return blocks_of(self._own, places)
+        return self._masks.allowed([run[places] for run in self._shown], [run[places] for run in self._own])
 
     def _applied_at(self, places: Array, fresh: Array) -> Array:
         """Return what was applied last to these bodies; to those whose episode begins, the no-op."""
@@ -612,12 +630,14 @@ class Acting:
         ):
             hooks.step = int(self._decisions[place])
             sensors, offered = self._readings_of.hold(values), self._offered.empty()
+            if self._masks is not None:
+                self._masks.offer(offered, [run[[place]] for run in self._shown])
             try:
                 with naming(self._names[place]):
                     result = hooks.tolerate("propose_actions", self.muscles[place].propose_actions, sensors, offered)
                     row, data = hooks("propose_actions", self._read, result)
             except Tolerated:
-                rows.append(layout.values(blocks_of(self._own, np.array([place])), "setpoints"))
+                rows.append(layout.values(self._as_before(np.array([place])), "setpoints"))
                 told.append(None)
                 excused[i] = True
                 continue

@@ -17,7 +17,7 @@ from ganglion.peer.lost import CommandHistory, Replayer, await_successor
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.records import Records
 from ganglion.peer.renewal import WorkerRenewal
-from ganglion.peer.step.layout import Cut, Layout
+from ganglion.peer.step.layout import Cut, Layout, Masks
 from ganglion.peer.ticks import Ticks
 from ganglion.peer.world import Actor, Phase, Places, World
 from ganglion.run.agents import groups_of
@@ -504,7 +504,8 @@ class ControllerHost:
         targets = [actuator_places[str(a["id"])] for a in agent["actuators"]]
         spaces = [phase.worlds[world].checks.layouts["actuators"].spaces[i] for world, i in targets]
         actuators = Layout([str(a["id"]) for a in agent["actuators"]], spaces)
-        return Actor(agent["name"], agent["peer"], agent, sensors, actuators, targets, program=program)
+        masks = (Masks(sensors.layout, actuators) or None) if program else None
+        return Actor(agent["name"], agent["peer"], agent, sensors, actuators, targets, program=program, masks=masks)
 
     def _controller(self, phase: Phase) -> Controller:
         setup = phase.setup

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.errors import AuthorError, OutOfActionSpaceError, RemoteProtocolError
 from ganglion.peer.author import ToleratedErrors, wrong_answer
 from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.values import deserialize
@@ -168,6 +168,9 @@ def _checked(actor: Actor, answer: Acted, count: int | None) -> Acted:
     layout, rows = actor.actuators, 1 if count is None else count
     setpoints, proposed = answer.setpoints, answer.proposed
     try:
+        if setpoints is not None and actor.masks is not None and count is None:
+            setpoints = layout.checked(setpoints, "setpoints", True)
+            actor.masks.check(actor.sensors.layout.matrices(actor.row, 1), layout.matrices(setpoints, 1))
         return replace(
             answer,
             setpoints=None if setpoints is None else layout.checked(setpoints, "setpoints", True, rows),
@@ -176,7 +179,7 @@ def _checked(actor: Actor, answer: Acted, count: int | None) -> Acted:
             signal=_signal(actor, answer.signal),
             excused=_excused(answer.excused),
         )
-    except RemoteProtocolError as error:
+    except (RemoteProtocolError, OutOfActionSpaceError) as error:
         raise wrong_answer(actor.peer, _ACT, error) from error
 
 

@@ -17,7 +17,7 @@ from ganglion.peer.participant import Participant
 from ganglion.peer.renewal import Renewal
 from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
-from ganglion.peer.step.layout import Field, Layout, declaration
+from ganglion.peer.step.layout import Field, Layout, declaration, mask_fault
 from ganglion.peer.values import plain
 from ganglion.sdk.environment import (
     Environment,
@@ -425,6 +425,9 @@ class EnvironmentHost(Host):
         sensors, actuators = baseline.sensors_available, baseline.actuators_available
         self._sensors = self._layout("sensor", sensors)
         self._setpoint_layout = self._layout("actuator", actuators)
+        fault = mask_fault(self._sensors, self._setpoint_layout)
+        if fault is not None:
+            raise self._fault(fault)
         self._actuators = Template(actuators)
         environment.sensors, environment.actuators = tuple(sensors), tuple(actuators)
         for information in (*sensors, *actuators):

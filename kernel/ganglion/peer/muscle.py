@@ -20,7 +20,7 @@ from ganglion.peer.filters import UNKNOWN, ActingFilters, BodyFilters
 from ganglion.peer.host import AgentHost
 from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
-from ganglion.peer.step.layout import Array, Field, is_blocks
+from ganglion.peer.step.layout import Array, Field, Masks, is_blocks
 from ganglion.peer.transitions import joined
 from ganglion.peer.values import SIMPLE, deserialize, serialize
 from ganglion.run.plan import span_s
@@ -115,6 +115,9 @@ class MuscleHost(AgentHost):
             self._seen_layout, self._own_layout = self._filters.seen, self._filters.moved
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
+        # What its muscle may set of what it sees, and what may be applied; None, as nearly always: anything.
+        self._masks = Masks(self._seen_layout, self._own_layout) or None
+        self._rules = Masks(self._sensor_layout, self._actuator_layout) or None
         self._tells_proposals = alike(self._own_layout, self._actuator_layout)
         self._unset = (None,) * len(self._actuators)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
@@ -469,6 +472,11 @@ class MuscleHost(AgentHost):
                 self._update(due)
         try:
             made = self._decide(muscle, readings, act.readings)
+            if self._rules is not None:
+                hook = "propose_batch" if self._takes_arrays else "propose_actions"
+                runs = self._sensor_layout.matrices(act.readings, 1)
+                given = self._actuator_layout.matrices(made.told_setpoints, 1)
+                self._hooks.tolerate(hook, self._rules.check, runs, given)
         except Tolerated:
             made = self._same_again(readings, act.readings)
         finally:
@@ -724,7 +732,12 @@ class MuscleHost(AgentHost):
 
     def _same_again(self, readings: list[Any], told: Field) -> Decision:
         """Return the decision to go on as before: what the code of an author raised is tolerated."""
-        values, setpoints = self._applied or (self._noops, self._actuator_layout.field([self._noops]))
+        layout = self._actuator_layout
+        values, setpoints = self._applied or (self._noops, layout.field([self._noops]))
+        if self._rules is not None:
+            runs = self._sensor_layout.matrices(told, 1)
+            setpoints = self._rules.allowed(runs, layout.matrices(setpoints, 1))
+            values = layout.values(setpoints, "setpoints")
         return Decision(
             index=self._hooks.step or 0,
             readings=readings,
@@ -746,7 +759,10 @@ class MuscleHost(AgentHost):
             seen = self._seen = self._seen or self._look(filters, readings)
         if self._takes_arrays:
             matrix = self._seen_layout.matrix([told if seen is None else seen.told], "act.readings")
-            result = self._hooks.tolerate("propose_batch", muscle.propose_batch, self._batch(matrix, index))
+            batch = self._batch(matrix, index)
+            if self._masks is not None:
+                batch.masks = self._masks.of(self._seen_layout.matrices(told if seen is None else seen.told, 1))
+            result = self._hooks.tolerate("propose_batch", muscle.propose_batch, batch)
             plain = None if filters is not None else self._plain(result)
             if plain is not None:
                 return Decision(index, readings, told, plain, self._own_layout.field([plain]))
@@ -755,6 +771,8 @@ class MuscleHost(AgentHost):
             offered, sensors = self._actuators.hold(self._unset), self._sensors.hold(readings)
         else:
             offered, sensors = seen.available, self._sensors.fill(seen.values)
+        if self._masks is not None:
+            self._masks.offer(offered, self._seen_layout.matrices(told if seen is None else seen.told, 1))
         result = self._hooks.tolerate("propose_actions", muscle.propose_actions, sensors, offered)
         return self._made(index, readings, told, seen, "propose_actions", self._read, result)
 

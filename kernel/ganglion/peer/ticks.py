@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ganglion.errors import DocumentError, GanglionError, RemoteProtocolError
+from ganglion.errors import DocumentError, GanglionError, OutOfActionSpaceError, RemoteProtocolError
 from ganglion.peer.anew import Anew
 from ganglion.peer.author import wrong_answer
 from ganglion.peer.boundary import Boundaries, Ending
@@ -24,6 +24,7 @@ from ganglion.peer.step.layout import (
     Field,
     Groups,
     Layout,
+    Masks,
     blocks_of,
     declaration,
     of_group,
@@ -231,6 +232,8 @@ class _Agent:
             Groups([Layout.of(of_group(actor.setup[what], number)) for number in range(len(rewards))], of)
             for what in ("sensors", "actuators")
         )
+        masks = [Masks(*pair) for pair in zip(self.sensors.layouts, self.actuators.layouts, strict=True)]
+        self._masks = masks if actor.program and any(masks) else None
         self.brain = actor.setup.get("brain")
         n = self.count
         self.readings, self.seen = self.sensors.zeros(n), self.sensors.zeros(n)
@@ -266,6 +269,14 @@ class _Agent:
         self.row_bytes = _ROW_BYTES + sum(
             groups.size_bytes() for groups in (self.sensors, self.actuators, self.rewards)
         )
+
+    def check(self, places: Array, setpoints: Runs) -> None:
+        """Compare what a program sets with what its bodies may set; OutOfActionSpaceError if that is not allowed."""
+        parts = zip(self._masks or (), self.sensors.parts(places), self.actuators.parts(places), strict=False)
+        for masks, (_, seen, span), (_, moved, _) in parts:
+            mine = places[span]
+            names = [f"{self.actor.setup['bodies'][place][0]}/{self.actor.setup['bodies'][place][1]}" for place in mine]
+            masks.check([run[mine] for run in self.readings[seen]], [run[span] for run in setpoints[moved]], names)
 
     def spans(self, places: Array) -> list[slice]:
         """Return which of bodies sorted by groups are those of each group that has any."""
@@ -856,7 +867,8 @@ class Ticks:
         count = len(places)
         try:
             setpoints = agent.actuators.matrices(answer.setpoints or [], places, "setpoints", finite=True)
-        except RemoteProtocolError as error:
+            agent.check(places, setpoints)
+        except (RemoteProtocolError, OutOfActionSpaceError) as error:
             raise wrong_answer(agent.actor.peer, "muscle.act", error) from error
         rows = agent.rows[places]
         fresh = self.core.fresh[rows]

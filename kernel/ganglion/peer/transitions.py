@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout
+from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, Masks
 from ganglion.peer.values import SIMPLE, copied, deserialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.memory import Memory
 from ganglion.wire.messages import TERMINATED, TRUNCATED, Think
+
+_OF_ALL = ("group", "mask_columns")
+"""Fields of transitions that are no columns."""
 
 
 @dataclass(slots=True)
@@ -128,6 +131,7 @@ class Stack:
         self._body, self._group = (agent, 0), group
         self._sensors, self._actuators = sensors, actuators
         self._rewards: Layout | None = None
+        self._mask_columns = Masks(sensors, actuators).columns
 
     def declare(self, rewards: Layout) -> None:
         """Take the layout of the rewards, which may be known only now."""
@@ -153,6 +157,7 @@ class Stack:
             episode=np.array([row.episode for row in rows]),
             step=np.array([row.decision for row in rows]),
             data=[row.data for row in rows],
+            mask_columns=self._mask_columns,
         )
 
     def bodies(self, think: Think, bodies: Sequence[Any], blobs: Sequence[bytes]) -> Transitions:
@@ -201,6 +206,7 @@ class Stack:
             step=decisions,
             data=data,
             group=self._group,
+            mask_columns=self._mask_columns,
             tick=_ticks(think, count),
         )
 
@@ -267,7 +273,7 @@ def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
         name: v[list(rows)]
         if isinstance(v, np.ndarray)
         else v
-        if v is None or name == "group"
+        if v is None or name in _OF_ALL
         else [v[i] for i in rows]
         for name, v in values.items()
     }
@@ -290,7 +296,7 @@ def joined_transitions(chunks: Sequence[Transitions]) -> Transitions:
     found: dict[str, Any] = {}
     for part in fields(Transitions):
         values = [getattr(chunk, part.name) for chunk in chunks]
-        if part.name == "group" or values[0] is None:
+        if part.name in _OF_ALL or values[0] is None:
             found[part.name] = values[0]
         elif all(isinstance(value, np.ndarray) for value in values):
             found[part.name] = np.concatenate(values)

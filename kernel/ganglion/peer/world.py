@@ -17,7 +17,7 @@ from ganglion.peer.contract import Declared, difference
 from ganglion.peer.lost import CommandHistory
 from ganglion.peer.participant import Participant
 from ganglion.peer.records import Records, declaration_rows
-from ganglion.peer.step.layout import Cut, Field, Layout, of_group
+from ganglion.peer.step.layout import Cut, Field, Layout, Masks, mask_fault, of_group
 from ganglion.peer.topics import Board
 from ganglion.run.agents import full_ids, with_groups
 from ganglion.run.plan import span_s
@@ -219,6 +219,9 @@ class World:
             for what in ("sensors", "actuators", "rewards") if declare else ():
                 if getattr(self, what) is not None:
                     self.checks.declare(what, getattr(self, what))
+            fault = mask_fault(self.checks.layouts["sensors"], self.checks.layouts["actuators"]) if declare else None
+            if fault is not None:
+                raise RemoteProtocolError(fault)
             if declare and self.rewards is not None and self.groups:
                 self.rewards = with_groups(self.uid, self.rewards, self.groups)
             self.readings = self.checks.field("sensors", answer.readings, "readings", self.bodies)
@@ -282,6 +285,7 @@ class Actor:
     targets: list[tuple[int, int]]
     rewards: Cut | None = None
     program: bool = False
+    masks: Masks | None = None  # what its setpoints are compared with, if it is a program
     reward_declarations: list[dict[str, Any]] | None = None
     blocks: bool = False
     told_rewards: bool = False

@@ -174,6 +174,7 @@ class _Search:
         wanted = [(i, uid) for i, uid in enumerate(agent.rewards or ()) if uid not in whole]
         places = [agent.rewards_at[i] if i < len(agent.rewards_at) else "" for i, _ in wanted]
         self._pick([uid for _, uid in wanted], places, self._rewards, f"{name}: rewards", self._late)
+        self._check_masks(agent, seen, moved)
         touched = list(dict.fromkeys(environment for environment, _ in (*seen, *moved)))
         return ResolvedAgent(agent, [row for _, row in seen], [row for _, row in moved], touched)
 
@@ -185,12 +186,15 @@ class _Search:
             return ResolvedAgent(agent, [], [], [], [{"sensors": [], "actuators": [], "rewards": None}])
         whole, name = [f"{uid}.*" for uid in uids], f"agent {agent.name}"
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        both: list[list[tuple[str, dict[str, Any]]]] = []
         for what, ids, places, known in (
             ("sensors", agent.sensors, agent.sensors_at, self._sensors),
             ("actuators", agent.actuators, agent.actuators_at, self._actuators),
         ):
             picked = self._pick(ids or whole, places if ids else [], known, f"{name}: {what}", self._unknown)
             found[what] = self._of_bodies(agent, what, uids, picked)
+            both.append(picked)
+        self._check_masks(agent, *both)
         rewards = self._rewards_of_bodies(agent, uids)
         alike: list[tuple[Any, list[str]]] = []
         for uid in uids:
@@ -204,6 +208,9 @@ class _Search:
             else:
                 known_ones.append(uid)
         groups = [members for _, members in alike]
+        if len(groups) > 1 and agent.filters:
+            text = f"{name}: filters of bodies of several groups are not built yet: {'; '.join(map(', '.join, groups))}"
+            self.faults.append((agent.filters[0].at, text))
         sensors: list[dict[str, Any]] = []
         actuators: list[dict[str, Any]] = []
         locals_: list[dict[str, list[str] | None]] = []
@@ -218,6 +225,17 @@ class _Search:
             locals_.append({**local, "rewards": None if agent.rewards is None and chosen == whole else chosen})
         of = {uid: number for number, members in enumerate(groups) for uid in members}
         return ResolvedAgent(agent, sensors, actuators, uids, locals_, of if len(groups) > 1 else None)
+
+    def _check_masks(
+        self, agent: AgentPlan, seen: Sequence[tuple[str, dict[str, Any]]], moved: Sequence[tuple[str, dict[str, Any]]]
+    ) -> None:
+        """Refuse who may set what is masked and does not see the mask: it could not know what is allowed."""
+        sees, moves = ({row["id"] for _, row in picked} for picked in (seen, moved))
+        for uid, row in self._sensors.values():
+            of = f"{uid}.{row['space'].get('of')}"
+            if row["space"].get("type") == "mask" and of in moves and row["id"] not in sees:
+                text = f"sensors: {row['id']!r} is missing, which says what is allowed of its actuator {of!r}"
+                self.faults.append(((agent.sensors_at or [""])[0], f"agent {agent.name}: {text}"))
 
     def _of_bodies(
         self, agent: AgentPlan, what: str, uids: Sequence[str], picked: Sequence[tuple[str, dict[str, Any]]]

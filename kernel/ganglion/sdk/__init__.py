@@ -46,14 +46,15 @@ _HOMES = {
     "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
     "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
     "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "
-    "SensorInformation Statistics Template bootstrap_mask resolve_flags",
+    "SensorInformation Statistics Template bootstrap_mask mask_columns resolve_flags",
     "ganglion.sdk.launcher": "LaunchSpec LaunchWatch Launched Launcher",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",
     "ganglion.sdk.pool": "INSERT Ask Pool",
     "ganglion.sdk.session": "Session",
-    "ganglion.sdk.spaces": "Box Dict Discrete MultiBinary MultiDiscrete Space Tuple parse_space space_from_wire",
+    "ganglion.sdk.spaces": "Box Dict Discrete Mask MultiBinary MultiDiscrete Ragged Space Tuple "
+    "parse_space space_from_wire",
     "ganglion.sdk.store": "Observer Store StoreReader StoreWriter",
     "ganglion.sdk.table": "Table TableRow",
     "ganglion.sdk.topic": "Topics",

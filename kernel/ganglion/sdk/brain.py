@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -135,6 +135,7 @@ class Transitions:
         step: `[k]` int64, the decision's number in its episode.
         data: Per row what the muscle added.
         group: Which of `Brain.groups` the rows are of.
+        mask_columns: Actuator id -> the columns of observations that are its mask, as `mask_columns` returns them.
         tick: `[k]` int64, the tick of each decision; None without bodies.
     """
 
@@ -152,10 +153,21 @@ class Transitions:
     step: Array
     data: Sequence[Any]
     group: int = 0
+    mask_columns: Mapping[str, slice] = field(default_factory=dict)
     tick: Array | None = None
 
     def __len__(self) -> int:
         return len(self.observations)
+
+    @property
+    def masks(self) -> dict[str, Array]:
+        """Return which values of actuators were allowed when the decisions were made, `[k, n]` bool by id."""
+        return {uid: self.observations[:, columns] != 0 for uid, columns in self.mask_columns.items()}
+
+    @property
+    def next_masks(self) -> dict[str, Array]:
+        """Return which were allowed after them, likewise; all, where no decision followed."""
+        return {uid: self.next_observations[:, columns] != 0 for uid, columns in self.mask_columns.items()}
 
 
 @dataclass(frozen=True, slots=True)

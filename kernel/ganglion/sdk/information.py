@@ -18,7 +18,7 @@ from ganglion.errors import (
     OutOfRewardSpaceError,
     SpaceError,
 )
-from ganglion.sdk.spaces import Space
+from ganglion.sdk.spaces import Discrete, Mask, Space
 
 Coordinate = tuple[str, int]
 I = TypeVar("I", bound="Information")  # noqa: E741 - stands for Information
@@ -123,11 +123,30 @@ class SensorInformation(Information):
 
 
 class ActuatorInformation(Information):
-    """Hold one setpoint of an actuator; a value out of its space raises `OutOfActionSpaceError`."""
+    """Hold one setpoint of an actuator; a value out of its space raises `OutOfActionSpaceError`.
 
-    __slots__ = ()
+    Attributes:
+        mask: Which values of a Discrete space the muscle that is offered it may set now, (n,) bool; None: all.
+    """
+
+    __slots__ = ("_mask",)
     what = "setpoint"
     refusal = OutOfActionSpaceError
+    _mask: NDArray[np.bool_]
+
+    @property
+    def mask(self) -> NDArray[np.bool_] | None:  # noqa: D102 - above
+        return getattr(self, "_mask", None)
+
+    @mask.setter
+    def mask(self, mask: NDArray[np.bool_]) -> None:
+        self._mask = mask
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Return a random value of the space, of those that the mask allows."""
+        if self.mask is None:
+            return self.space.sample(rng)
+        return int(self.space._low + rng.choice(np.flatnonzero(self.mask)))  # noqa: SLF001
 
 
 class RewardInformation(Information):
@@ -190,6 +209,31 @@ class Template(Generic[I]):
     def empty(self) -> list[I]:
         """Return new informations whose values are not set."""
         return self.hold(self._nothing)
+
+
+def mask_columns(sensors: Iterable[Information], actuators: Iterable[Information]) -> dict[str, slice]:
+    """Return where in observations the masks of actuators stand: actuator id -> columns, 1 for each allowed value.
+
+    Args:
+        sensors: In the order of the columns; those whose space is a Mask of one of the actuators count.
+        actuators: Discrete ones may have masks.
+    """
+    spaces = {it.uid: it.space for it in actuators}
+    found: dict[str, slice] = {}
+    begin = 0
+    for it in sensors:
+        if isinstance(it.space, Mask):
+            of = it.space.of
+            whose = [
+                uid
+                for uid, space in spaces.items()  # full ids have the uid of the environment before the one it declares
+                if uid == of or (uid.endswith(f".{of}") and it.uid.startswith(uid.removesuffix(of)))
+                if isinstance(space, Discrete) and space.n == it.space.size
+            ]
+            if whose:
+                found[min(whose, key=len)] = slice(begin, begin + it.space.size)
+        begin += it.space.size
+    return found
 
 
 Flag = bool | np.bool_ | None

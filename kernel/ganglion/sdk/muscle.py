@@ -68,7 +68,8 @@ class Batch:
         step: Number of the decision in its episode, (bodies,) int64.
         episode: Number of the episode, (bodies,) int64.
         mode: Of the episode.
-        masks: Actuator id -> which of its values are allowed, `[bodies, n]`; empty where nothing is forbidden.
+        masks: Actuator id -> which of its values are allowed, `[bodies, n]` bool, where a sensor is its Mask; its
+            columns are in `observations`, too. A proposal that is not allowed is an error of the muscle.
         first: Whether this is the first decision of a body in its episode, (bodies,) bool, in a phase with bodies.
         group: Which of `Muscle.groups` the bodies are of.
         applied: What was applied to each body last, `[bodies, m]` in the order of its actuators before filters, at a
@@ -144,7 +145,8 @@ class Muscle(Part, Statistics, ABC):
 
         Args:
             sensors: The readings, in document order, after filters.
-            actuators_available: The actuators, without values; they may be set and returned.
+            actuators_available: The actuators, without values; they may be set and returned. `mask` says what is
+                allowed, where the environment says that; anything else is an error, too.
 
         Returns:
             The actuators, these or new ones, in any order, each with a value; with them, as second element of a tuple,
@@ -164,9 +166,13 @@ class Muscle(Part, Statistics, ABC):
         sensors, actuators = Template(self.sensors), Template(self.actuators)
         rows: list[Array] = []
         data: list[Any] = []
-        for vector in batch.observations:
+        for i, vector in enumerate(batch.observations):
             readings = _row_of_vector(vector, self.sensors)
-            result = self.propose_actions(sensors.fill(readings), actuators.empty())
+            offered = actuators.empty()
+            for it in offered:
+                if it.uid in batch.masks:
+                    it.mask = batch.masks[it.uid][i]
+            result = self.propose_actions(sensors.fill(readings), offered)
             if iscoroutine(result):
                 result.close()
                 raise AuthorError("propose_actions is async: the default propose_batch cannot await it")
@@ -266,7 +272,7 @@ def _rows_of_map(
             found = "none" if given is None else f"{given!r:.100}"
             raise AuthorError(f"propose_batch: actuator {it.uid}: expected {bodies} values, found {found}")
         for row, value in zip(rows, given, strict=True):
-            flat = it.space.kind in ("tuple", "dict") and isinstance(value, np.ndarray)
+            flat = it.space.composite and isinstance(value, np.ndarray)
             row.append(_from_vector(it, value) if flat else _canonical(it, value))
     return rows
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ganglion.errors import AuthorError
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode
-from ganglion.sdk.information import Information
+from ganglion.sdk.information import Information, mask_columns
 from ganglion.sdk.spaces import Space
 from ganglion.sdk.table import Layout
 
@@ -143,6 +143,7 @@ class Session:
             episode=np.full(len(rows), self.episode, dtype=np.int64),
             step=np.arange(rows.start, rows.start + len(rows), dtype=np.int64),
             data=[None] * len(rows),
+            mask_columns=mask_columns(self.sensors, self.actuators),
         )
 
     @cached_property

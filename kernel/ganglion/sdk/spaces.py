@@ -88,6 +88,7 @@ class Space(ABC):
     __slots__ = ("_rng",)
 
     kind: ClassVar[str]
+    composite: ClassVar[bool] = False  # whether its values have no shape: in arrays stands the vector of each
     scalar: bool
     size: int
     dtype: np.dtype[Any]
@@ -151,6 +152,10 @@ class Space(ABC):
         Raises:
             SpaceError: The vector has another length, or its value is not contained.
         """
+
+    @abstractmethod
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the least and the greatest value of each column of `to_vector`; infinite where there is none."""
 
     def reshape_to_space(self, vector: Any) -> Any:
         """Return the value whose vector this is, as `from_vector`."""
@@ -328,6 +333,9 @@ class _Numbers(Space):
         if array is None or array.shape != (self.size,):
             raise self._refuse(vector, f"the vector has shape ({self.size},)")
         return self.canonical(array.reshape(self.shape))
+
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._lows.ravel().astype(np.float64), self._highs.ravel().astype(np.float64)
 
     def _scalar(self, value: Any) -> Any:
         """Return `value` as a contained Python number, or None."""
@@ -703,10 +711,178 @@ class MultiBinary(_Numbers):
         return {"type": self.kind, "shape": list(self.shape)}
 
 
+class Mask(MultiBinary):
+    """Hold what a sensor says of a Discrete actuator of its environment: 1 for each value that is allowed now, else 0.
+
+    At least one is: where no decision follows, all are. Values are int8 arrays of shape (n,); booleans and integers are
+    taken, floats are not.
+
+    Args:
+        n: That of the actuator's space; element i is about the value `start + i`.
+        of: The actuator's id, as the environment declares it.
+
+    Raises:
+        SpaceError: `n` is below 1, or `of` no text.
+    """
+
+    __slots__ = ("of",)
+
+    kind = "mask"
+    of: str
+
+    def __init__(self, n: int, of: str) -> None:
+        uid: Any = of  # of anybody
+        if not isinstance(uid, str) or integer_or_none(n) is None or n < 1:
+            raise SpaceError(f"Mask takes an integer n >= 1 and the id of an actuator, found n={n!r}, of={of!r:.60}")
+        super().__init__(int(n))
+        object.__setattr__(self, "of", of)
+
+    def _array(self, value: Any) -> Array | None:
+        given = _numbers(value)
+        return None if given is None or given.dtype.kind == "f" else super()._array(given)
+
+    def from_vector(self, vector: Any) -> Any:
+        array = _numbers(vector)  # columns may be floats beside others, as in a Tuple
+        cast = None if array is None else _cast(array, self.dtype)
+        return super().from_vector(vector if cast is None else cast)
+
+    def _within(self, array: Array) -> bool:
+        return super()._within(array) and bool(array.any())
+
+    def default(self) -> Any:
+        return self._own(np.ones(self.shape, self.dtype))
+
+    def clip(self, value: Any) -> Any:
+        """Return the nearest mask; one that allows nothing has none."""
+        return self.canonical(super().clip(value))
+
+    def _sample(self, rng: Generator) -> Any:
+        drawn = rng.integers(0, 2, self.size, self.dtype)
+        drawn[rng.integers(self.size)] = 1
+        return self._own(drawn)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.size, self.of)
+
+    def to_string(self) -> str:
+        return f"Mask({self.size}, of={json.dumps(self.of, ensure_ascii=False)})"
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"type": self.kind, "n": self.size, "of": self.of}
+
+
+class Ragged(Space):
+    """Hold arrays whose first axis has another length in each, from 0 to that of a Box.
+
+    The vector of a value is its length, then the array, then the box's default values up to its shape.
+
+    Args:
+        box: Of the greatest shape, with the bounds of each element.
+
+    Raises:
+        SpaceError: It is no Box with an axis, or its dtype does not hold all lengths.
+    """
+
+    __slots__ = ("box", "dtype", "scalar", "size")
+
+    kind = "ragged"
+    composite = True
+    box: Box
+
+    def __init__(self, box: Space) -> None:
+        if not isinstance(box, Box) or not box.shape:
+            raise SpaceError(f"a Ragged is made of a Box with at least one axis, found {_short(box)}")
+        most = np.iinfo(box.dtype).max if box.dtype.kind != "f" else 2 ** (np.finfo(box.dtype).nmant + 1)
+        if box.shape[0] > most:
+            raise SpaceError(f"a Ragged of {box.dtype} has at most {most} on its first axis, found {box.shape[0]}")
+        self._freeze(box=box, size=1 + box.size, dtype=box.dtype, scalar=False)
+
+    def _whole(self, value: Any) -> tuple[Array, int] | None:
+        """Return a contained value as one of the box, and its length; None if it is not contained."""
+        array, box = _numbers(value), self.box
+        if array is not None and array.size == 0 and array.shape[:1] == (0,):
+            array = array.reshape(0, *box.shape[1:])
+        if array is None or not array.ndim or array.shape[1:] != box.shape[1:] or len(array) > box.shape[0]:
+            return None
+        fitting, whole = _cast(array, box.dtype), np.array(box.default())
+        if fitting is None:
+            return None
+        whole[: len(array)] = fitting
+        return (whole, len(array)) if box.contains(whole) else None
+
+    def contains(self, value: Any) -> bool:
+        return self._whole(value) is not None
+
+    def canonical(self, value: Any) -> Any:
+        found = self._whole(value)
+        if found is None:
+            raise self._refuse(value)
+        cut = found[0][: found[1]].copy()
+        cut.flags.writeable = False
+        return cut
+
+    def default(self) -> Any:
+        return self.canonical(np.zeros((0, *self.box.shape[1:])))
+
+    def clip(self, value: Any) -> Any:
+        array, box = _numbers(value), self.box
+        if array is None or not array.ndim or array.shape[1:] != box.shape[1:]:
+            raise self._refuse(value, "the shape must fit behind the first axis")
+        count = min(len(array), box.shape[0])
+        whole = np.array(box.default(), array.dtype if array.dtype.kind == "f" else box.dtype)
+        whole[:count] = array[:count]
+        return self.canonical(box.clip(whole)[:count])
+
+    def to_vector(self, value: Any) -> Array:
+        found = self._whole(value)
+        if found is None:
+            raise self._refuse(value)
+        return np.concatenate([np.array([found[1]], self.dtype), found[0].reshape(-1)])
+
+    def from_vector(self, vector: Any) -> Any:
+        array = _numbers(vector)
+        count = None if array is None or array.shape != (self.size,) else integer_or_none(array[0])
+        if array is None or count is None or not 0 <= count <= self.box.shape[0]:
+            raise self._refuse(vector, f"the vector has shape ({self.size},), and a length first")
+        return self.canonical(array[1:].reshape(self.box.shape)[:count])
+
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        low, high = self.box.column_bounds()
+        return np.append(0.0, low), np.append(float(self.box.shape[0]), high)
+
+    def padded(self, vectors: Any) -> tuple[Array, NDArray[np.int64]]:
+        """Return vectors (k, size) as arrays (k, *shape of the box), and their lengths (k,)."""
+        given = np.asarray(vectors)
+        return given[:, 1:].reshape(-1, *self.box.shape), given[:, 0].astype(np.int64)
+
+    def vectors(self, padded: Any, lengths: Any) -> Array:
+        """Return what `padded` gives back: vectors (k, size) of the dtype; what stands behind a length is replaced."""
+        given = np.asarray(padded)
+        found = np.empty((len(given), self.size), self.dtype)
+        found[:, 0], found[:, 1:] = lengths, given.reshape(len(given), -1)
+        behind = np.arange(self.box.shape[0]) >= np.asarray(lengths)[:, None]
+        found[:, 1:].reshape(given.shape)[behind] = np.broadcast_to(self.box.default(), given.shape)[behind]
+        return found
+
+    def _sample(self, rng: Generator) -> Any:
+        return self.canonical(self.box.sample(rng)[: rng.integers(self.box.shape[0], endpoint=True)])
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.box,)
+
+    def to_string(self) -> str:
+        return f"Ragged({self.box.to_string()})"
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"type": self.kind, "box": self.box.to_wire()}
+
+
 class _Composite(Space):
     """Lay the vectors of several spaces side by side."""
 
     __slots__ = ("_offsets", "_parts", "dtype", "scalar", "size")
+
+    composite = True
 
     _parts: tuple[Space, ...]
     _offsets: tuple[int, ...]
@@ -773,6 +949,10 @@ class _Composite(Space):
             raise self._refuse(vector, f"the vector has shape ({self.size},)")
         spans = zip(self._parts, pairwise(self._offsets), strict=True)
         return self._assemble([space.from_vector(array[begin:end]) for space, (begin, end) in spans])
+
+    def column_bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        ends = [part.column_bounds() for part in self._parts] or [(np.zeros(0), np.zeros(0))]
+        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
 
     def _sample(self, rng: Generator) -> Any:
         return self._assemble([space.sample(rng) for space in self._parts])
@@ -908,6 +1088,10 @@ def _made(form: Mapping[str, Any], path: str, depth: int) -> Space:
             return _multi_discrete(form)
         case "multi_binary":
             return MultiBinary(_form_shape(form))
+        case "mask":
+            return Mask(_integer(form["n"], "n"), form["of"])
+        case "ragged":
+            return Ragged(_read(form["box"], f"{path}.box", depth - 1))
     spaces = form["spaces"]
     if form["type"] == "tuple":
         if not isinstance(spaces, list | tuple):
@@ -973,7 +1157,7 @@ def _multi_discrete(form: Mapping[str, Any]) -> Space:
 
 
 _DTYPES = ("<f8", "<f4", "<f2", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8")
-_KINDS = ("box", "discrete", "multi_discrete", "multi_binary", "tuple", "dict")
+_KINDS = ("box", "discrete", "multi_discrete", "multi_binary", "mask", "ragged", "tuple", "dict")
 
 
 # -- text -------------------------------------------------------------------------------------------------------------
@@ -1056,13 +1240,13 @@ class _Reading:
             raise SpaceError(f"space, column {self.column(node.col_offset)}: {node.func.id}: {error}") from error
 
     def value(self, node: ast.expr, depth: int, rank: int) -> Any:
-        """Return a number, a dtype, a list or a space."""
+        """Return a number, a dtype, an id in quotes, a list or a space."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             number = self.value(node.operand, depth, rank)
             if type(number) not in (int, float):
                 self.fail(node, "a number")
             return -number if isinstance(node.op, ast.USub) else number
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float, str):
             return node.value
         if isinstance(node, ast.Name) and node.id == "inf":
             return math.inf
@@ -1084,6 +1268,8 @@ _MAKERS: dict[str, Callable[..., Space]] = {
     "Discrete": Discrete,
     "MultiDiscrete": _multi_discrete_of,
     "MultiBinary": MultiBinary,
+    "Mask": Mask,
+    "Ragged": Ragged,
     "Tuple": lambda *spaces: Tuple(spaces),
     "Dict": lambda **spaces: Dict(spaces),
 }

@@ -89,8 +89,8 @@ class Layout:
 
 
 def is_composite(space: Space | None) -> bool:
-    """Tell whether the values of a space are tuples or maps, which have no shape."""
-    return space is not None and space.kind in ("tuple", "dict")
+    """Tell whether the values of a space have no shape: tuples, maps, arrays of several lengths."""
+    return space is not None and space.composite
 
 
 def _shape(space: Space | None) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ganglion.errors import PeerLost, RemoteProtocolError
 from ganglion.peer.contract import declared_layout
+from ganglion.peer.step.layout import Masks, mask_fault
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.spaces import Box, Space
 from ganglion.wire.envelope import Head
@@ -50,6 +51,8 @@ class World(Subject):
         self.declared: dict[str, Any] = {}
         self.actuators: list[tuple[str, Space]] = []
         self.sensors: list[str] = []
+        self.masks: Masks | None = None
+        self.seen: list[Any] = []  # the newest readings of one body, by which some setpoints are allowed
         self.rewards: list[str] | None = None
         self.ended = False
         self._rng = np.random.Generator(np.random.PCG64(7))
@@ -98,7 +101,12 @@ class World(Subject):
             self.actuators = layout.pairs()
             if fields.get("rewards") is not None:
                 self._declare_rewards(fields["rewards"])
-            self.checks.field("sensors", fields["readings"], "readings", bodies)
+            seen = self.checks.layouts["sensors"]
+            fault = mask_fault(seen, layout)
+            if fault is not None:
+                raise RemoteProtocolError(fault)
+            self.masks = Masks(seen, layout)
+            self.seen = self.checks.field("sensors", fields["readings"], "readings", bodies)
         except (RemoteProtocolError, KeyError, TypeError, IndexError) as error:
             raise Miss(f"environment.start: {said(error)}") from error
         self.declared = dict(fields)
@@ -211,13 +219,20 @@ class World(Subject):
         ]
 
     def some(self) -> list[Any]:
-        """Return a row of random setpoints, the same ones in each kit."""
-        return [_wire(space, space.sample(self._rng)) for _, space in self.actuators]
+        """Return a row of random setpoints that masks allow, the same ones in each kit."""
+        row = [_wire(space, space.sample(self._rng)) for _, space in self.actuators]
+        if not self.masks:
+            return row
+        layout = self.checks.layouts["actuators"]
+        given = layout.matrices(layout.checked([row], "setpoints"), 1)
+        return layout.rows(self.masks.allowed(self.checks.layouts["sensors"].matrices(self.seen, 1), given))[0]  # type: ignore[no-any-return]
 
     def read(self, answer: Answer) -> Step:
         """Return what an answer means; Miss says what does not fit the declarations."""
         fields = answer.fields
         readings = self.row("sensors", fields, "readings")
+        if self.masks:
+            self.seen = self.checks.field("sensors", fields["readings"], "readings")
         rewards = self.row("rewards", fields, "rewards") if fields.get("rewards") else []
         return Step(
             readings, rewards, fields.get("terminated") is True, fields.get("truncated") is True, fields.get("ticks")

@@ -10,6 +10,7 @@ from typing import Any
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.step.layout import Layout
 from ganglion.sdk.seed import words
+from ganglion.sdk.spaces import Discrete, Mask
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import CALL_BY_NAME, DECIDE, FIRST, TERMINATED, MuscleSetup
 from ganglion_conformance.bench import Bench
@@ -229,6 +230,26 @@ def integers(body: Body) -> None:
     answer = body.ask({"readings": [row]})
     expect(not answer.failed, f"integers for floats: expected setpoints, found {answer.text}")
     body.setpoints(answer)
+
+
+@case("act.masks", SPACES, _ROLE, must=False)
+def masks(bench: Bench) -> None:
+    """What it sets a Discrete actuator to is allowed by the Mask in the same message."""
+    body = Body.begun(bench)
+    discrete, mask = Discrete(3, start=4), Mask(3, of="choice")
+    body.deal["sensors"] = [{"id": "world.allowed", "space": mask.to_wire()}]
+    body.deal["actuators"] = [{"id": "world.choice", "space": discrete.to_wire(), "value": discrete.start}]
+    body.checks.declare("actuators", body.deal["actuators"])
+    if body.try_setup().failed:
+        raise Skip("it acts on no Discrete actuator")
+    for step in range(2 * discrete.n):
+        row = [0] * discrete.n
+        row[step % discrete.n] = 1
+        [found] = body.setpoints(body.act(readings=[[bytes(row)]]))
+        allowed = discrete.start + step % discrete.n
+        expect(
+            found == allowed, f"{body.where}: world.choice: expected {allowed}, which alone is allowed, found {found}"
+        )
 
 
 @case("act.new-process", CALLS, _ROLE, must=False, alone=True)

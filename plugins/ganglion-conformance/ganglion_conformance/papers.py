@@ -219,6 +219,8 @@ def _spaces() -> str:
         spaces.Discrete(4),
         spaces.MultiDiscrete([3, 5]),
         spaces.MultiBinary(3),
+        spaces.Mask(4, of="move"),
+        spaces.Ragged(spaces.Box(0.0, 1.0, (5, 2), "float32")),
         spaces.Tuple([spaces.Discrete(2), spaces.Box(0.0, 1.0, (2,))]),
         spaces.Dict({"a": spaces.Discrete(2), "b": spaces.MultiBinary(2)}),
     ]

@@ -1,4 +1,4 @@
-"""Columns: values of any space as flat arrays of float64, with their bounds."""
+"""Columns: values of any space as flat arrays of float64, and back."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, SensorInformation, Space, Tuple
+from ganglion.sdk import Box, SensorInformation, Space
 
-__all__ = ["bounds", "box_like", "flat", "shaped"]
+__all__ = ["box_like", "flat", "shaped"]
 
 Floats = NDArray[np.float64]
 
@@ -17,30 +17,6 @@ Floats = NDArray[np.float64]
 def flat(reading: SensorInformation) -> Floats:
     """Return a reading as (size,) float64, in C order."""
     return reading.space.to_vector(reading.value).astype(np.float64)
-
-
-def bounds(space: Space) -> tuple[Floats, Floats]:
-    """Return the least and the greatest value of each column, (size,) each; infinite where there is none."""
-    if isinstance(space, Box):
-        return space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
-    if isinstance(space, Discrete):
-        return np.array([float(space.start)]), np.array([float(space.start + space.n - 1)])
-    if isinstance(space, MultiDiscrete):
-        start = space.start.ravel().astype(np.float64)
-        return start, start + space.nvec.ravel() - 1.0
-    if isinstance(space, MultiBinary):
-        return np.zeros(space.size), np.ones(space.size)
-    if isinstance(space, Tuple):
-        parts = list(space.spaces)
-    else:
-        assert isinstance(space, Dict)
-        parts = [space.spaces[name] for name in sorted(space.spaces)]
-    pairs = [bounds(part) for part in parts]
-    return _joined([low for low, _ in pairs]), _joined([high for _, high in pairs])
-
-
-def _joined(columns: list[Floats]) -> Floats:
-    return np.concatenate(columns) if columns else np.zeros(0)
 
 
 def box_like(space: Space, low: Floats, high: Floats) -> Box:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ganglion.sdk import ActuatorInformation, AuthorError, Box, Filter, SensorInformation
-from ganglion_filters.column import Floats, bounds, box_like, flat, shaped
+from ganglion_filters.column import Floats, box_like, flat, shaped
 
 __all__ = ["DeltaObs"]
 
@@ -41,7 +41,7 @@ class DeltaObs(Filter):
             )
         for it in sensors:
             if self.uids is None or it.uid in self.uids:
-                low, high = bounds(it.space)
+                low, high = it.space.column_bounds()
                 self._boxes[it.uid] = box_like(it.space, low - high, high - low)
         deltas = {
             it.uid: SensorInformation(None, self._boxes[it.uid], f"DELTA-{it.uid}", it.value_ids)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.sdk import ActuatorInformation, Box, Filter, SensorInformation
-from ganglion_filters.column import Floats, bounds, box_like, flat, shaped
+from ganglion_filters.column import Floats, box_like, flat, shaped
 
 __all__ = ["AbsoluteDeviation", "QuadraticPenalty"]
 
@@ -30,7 +30,7 @@ class _Deviation(Filter):
         """Return boxes in the place of the sensors' spaces."""
         found = []
         for it in sensors:
-            low, high = bounds(it.space)
+            low, high = it.space.column_bounds()
             ends = np.abs(1.0 - low), np.abs(1.0 - high)
             least = np.where((low <= 1.0) & (high >= 1.0), 0.0, np.minimum(*ends))
             box = self._boxes[it.uid] = box_like(it.space, self.of(least), self.of(np.maximum(*ends)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, AuthorError, Box, Filter, SensorInformation
+from ganglion.sdk import ActuatorInformation, AuthorError, Box, Filter, Mask, SensorInformation
 from ganglion_filters.column import Floats, box_like, flat, shaped
 from ganglion_filters.moments import Moments
 
@@ -22,6 +22,8 @@ _PREFIX = "objective_"
 
 class Norm(Filter):
     """Show each column x of the readings as clip((x - mean) / sqrt(variance + epsilon), -clip_obs, clip_obs).
+
+    Masks stay what they are.
 
     Mean (at first 0) and variance (at first 1) are the agent's: the brain's half keeps them, from what this filter
     was shown by the muscles of all workers, merged after each `batch_size` rows, in training only. They are stored
@@ -66,23 +68,27 @@ class Norm(Filter):
         """Return the sensors with boxes from -clip_obs to clip_obs."""
         found = []
         for it in sensors:
+            if isinstance(it.space, Mask):
+                found.append(it)
+                continue
             bound = np.full(it.space.size, self.clip_obs)
             box = self._boxes[it.uid] = box_like(it.space, -bound, bound)
             found.append(SensorInformation(None, box, it.uid, it.value_ids))
-        self._readings = Moments(sum(it.space.size for it in sensors), self.batch_size)
+        self._readings = Moments(sum(box.size for box in self._boxes.values()), self.batch_size)
         self._objectives = Moments(1, self.batch_size)
         return found, actuators
 
     # -- the muscle's half --------------------------------------------------------------------------------------------
     def muscle_pre_process(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
         """Return the normalised readings."""
-        columns = [flat(it) for it in sensors]
+        columns = [flat(it) for it in sensors if it.uid in self._boxes]
         self._raw = np.concatenate(columns) if columns else np.zeros(0)
         normal = _normal(self._raw, self._readings, self.epsilon, self.clip_obs)
         found, begin = [], 0
-        for it, part in zip(sensors, columns, strict=True):
-            found.append(shaped(normal[begin : begin + part.size], self._boxes[it.uid], it))
-            begin += part.size
+        for it in sensors:
+            box = self._boxes.get(it.uid)
+            found.append(it if box is None else shaped(normal[begin : begin + box.size], box, it))
+            begin += 0 if box is None else box.size
         return found, actuators
 
     def muscle_post_process(self, setpoints: Actuators, data: Any) -> tuple[Actuators, Any]:

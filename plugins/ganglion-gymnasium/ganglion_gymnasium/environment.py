@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from ganglion.sdk import (
     ActuatorInformation,
     Box,
+    Discrete,
     Environment,
     EnvironmentBaseline,
     EnvironmentState,
+    Mask,
     ResetRequest,
     RewardInformation,
     SensorInformation,
@@ -49,16 +51,23 @@ class GymnasiumEnvironment(Environment):
     Params:
         id: What `gymnasium.make` knows, such as `CartPole-v1`. An id of the form `module:id`, which would import any
             module, is refused: let the package register itself by Gymnasium's entry points.
+        action_mask: Whether the `action_mask` of the environment's infos (as of Taxi-v3) is a sensor of this name, a
+            Mask: what it forbids may not be done. At the end of an episode all is allowed. Default false.
         ...: All others are passed to `gymnasium.make`, such as `max_episode_steps` or the environment's own.
     """
 
-    def __init__(self, id: str, **kwargs: Any) -> None:  # noqa: A002 - the name that everybody knows from Gymnasium
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the name that everybody knows from Gymnasium
+        action_mask: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__()
         import gymnasium  # heavy, and only needed where such an environment really runs
 
         _check_id(id)
         self.id = id
-        self.kwargs = kwargs
+        self.kwargs, self.masked = kwargs, action_mask
         self.world: gymnasium.Env[Any, Any] = gymnasium.make(id, **kwargs)
         self.worlds = [self.world]  # one for each body
         self.steps = 0
@@ -86,6 +95,8 @@ class GymnasiumEnvironment(Environment):
 
         self._observation_space = from_gymnasium(self.world.observation_space)
         self._action_space = from_gymnasium(self.world.action_space)
+        if self.masked and not isinstance(self._action_space, Discrete):
+            raise ValueError(f"action_mask: expected an environment with Discrete actions, found {self._action_space}")
         if not self.bodies:
             return self._begin(self.seed)
         import gymnasium
@@ -103,10 +114,10 @@ class GymnasiumEnvironment(Environment):
 
         action = actuators[0].value if actuators else self._action_space.default()
         found = self.world.step(value_to_gymnasium(self._action_space, action))
-        observation, reward, terminated, truncated, _ = found
+        observation, reward, terminated, truncated, info = found
         self.steps += 1
         return EnvironmentState(
-            sensor_information=self._readings(observation),
+            sensor_information=self._readings(observation, info, bool(terminated or truncated)),
             rewards=[RewardInformation(float(reward), REWARD, "reward")],
             terminated=bool(terminated),
             truncated=bool(truncated) and not terminated,
@@ -115,8 +126,8 @@ class GymnasiumEnvironment(Environment):
 
     def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
         """Begin an episode of each of these bodies, by its seed."""
-        begun = zip(rows.tolist(), seeds, strict=True)
-        return {"observation": self._observed(rows, [self.worlds[row].reset(seed=seed)[0] for row, seed in begun])}
+        begun = [self.worlds[row].reset(seed=seed) for row, seed in zip(rows.tolist(), seeds, strict=True)]
+        return self._seen(rows, [one[0] for one in begun], [one[1] for one in begun], np.zeros(len(rows), bool))
 
     def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
         """Carry out an action of each of the bodies that take part."""
@@ -125,10 +136,10 @@ class GymnasiumEnvironment(Environment):
         space, answers = self._action_space, []
         for row, vector in zip(self.rows.tolist(), setpoints["action"].reshape(len(self.rows), -1), strict=True):
             answers.append(self.worlds[row].step(value_to_gymnasium(space, space.from_vector(vector))))
-        observations, rewards, terminated, truncated, _ = zip(*answers, strict=True)
+        observations, rewards, terminated, truncated, infos = zip(*answers, strict=True)
         over = np.array(terminated, bool)
         return StepBatch(
-            readings={"observation": self._observed(self.rows, observations)},
+            readings=self._seen(self.rows, observations, infos, over | np.array(truncated, bool)),
             rewards={"reward": np.array(rewards, np.float64)},
             terminated=over,
             truncated=np.array(truncated, bool) & ~over,
@@ -141,23 +152,44 @@ class GymnasiumEnvironment(Environment):
         return None
 
     def _begin(self, seed: int) -> EnvironmentBaseline:
-        observation, _ = self.world.reset(seed=seed)
+        observation, info = self.world.reset(seed=seed)
         self.steps = 0
-        return self._declare(observation)
+        return self._declare(observation, info)
 
-    def _declare(self, observation: Any) -> EnvironmentBaseline:
+    def _declare(self, observation: Any, info: Mapping[str, Any] | None = None) -> EnvironmentBaseline:
         no_op = ActuatorInformation(self._action_space.default(), self._action_space, "action")
         return EnvironmentBaseline(
-            sensors_available=self._readings(observation),
+            sensors_available=self._readings(observation, info or {}, over=info is None),
             actuators_available=[no_op],
             simtime=SimTime(simtime_ticks=0),
             rewards_available=[RewardInformation(0.0, REWARD, "reward")],
         )
 
-    def _readings(self, observation: Any) -> list[SensorInformation]:
+    def _readings(self, observation: Any, info: Mapping[str, Any], over: bool) -> list[SensorInformation]:
         # A copy: environments may write the next observation into the same array, which the bus freezes.
         value = self._observation_space.canonical(observation)
-        return [SensorInformation(value, self._observation_space, "observation")]
+        found = [SensorInformation(value, self._observation_space, "observation")]
+        if self.masked:
+            mask = self._allowed(info, over)
+            found.append(SensorInformation(mask, Mask(len(mask), of="action"), "action_mask"))
+        return found
+
+    def _allowed(self, info: Mapping[str, Any], over: bool) -> Array:
+        """Return what may be done; all of it where nothing follows and the environment allows nothing."""
+        given = info.get("action_mask")
+        if given is None and not over:
+            raise ValueError(f"action_mask: expected it in the info of {self.id}, found {', '.join(info) or 'nothing'}")
+        space: Any = self._action_space
+        nothing = over and (given is None or not np.any(given))
+        return np.ones(space.n, np.int8) if nothing else np.array(given)
+
+    def _seen(self, rows: Array, observations: Sequence[Any], infos: Sequence[Any], over: Array) -> dict[str, Array]:
+        """Return the readings of these bodies by id."""
+        found = {"observation": self._observed(rows, observations)}
+        if self.masked:
+            each = zip(infos, over.tolist(), strict=True)
+            found["action_mask"] = np.stack([self._allowed(info, ended) for info, ended in each])
+        return found
 
     def _observed(self, rows: Array, observations: Sequence[Any]) -> Array:
         """Return copies of the observations of these bodies as one array; refuses one by its body."""

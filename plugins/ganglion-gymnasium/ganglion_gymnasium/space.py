@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces as theirs
 
-from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, SpaceError, Tuple
+from ganglion.sdk import Box, Dict, Discrete, Mask, MultiBinary, MultiDiscrete, Space, SpaceError, Tuple
 
 __all__ = ["from_gymnasium", "to_gymnasium", "value_to_gymnasium"]
 
@@ -17,7 +17,7 @@ def to_gymnasium(space: Space) -> theirs.Space[Any]:
     """Return Gymnasium's space of the same values.
 
     Raises:
-        TypeError: Not one of the six kinds of space.
+        TypeError: There is none: a Ragged has no fixed shape. A Mask is a MultiBinary.
     """
     if isinstance(space, Box):
         return theirs.Box(space.low, space.high, space.shape, space.dtype.type)
@@ -31,7 +31,7 @@ def to_gymnasium(space: Space) -> theirs.Space[Any]:
         return theirs.Tuple([to_gymnasium(part) for part in space.spaces])
     if isinstance(space, Dict):
         return theirs.Dict({name: to_gymnasium(part) for name, part in space.spaces.items()})
-    raise TypeError(f"expected a space of ganglion.sdk, found {space!r}")
+    raise TypeError(f"expected a space that Gymnasium has too, found {space!r:.200}")
 
 
 def from_gymnasium(space: theirs.Space[Any]) -> Space:
@@ -88,6 +88,7 @@ _CONVERT: dict[type[Space], Callable[[Any, Any], Any]] = {
     Discrete: lambda _, value: np.int64(value),
     MultiDiscrete: _array,
     MultiBinary: _array,
+    Mask: _array,
     Tuple: _parts,
     Dict: _named,
 }

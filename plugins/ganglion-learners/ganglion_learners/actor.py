@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import ActuatorInformation, Batch, Mode, Muscle, SensorInformation
+from ganglion_learners.choice import Legal
 from ganglion_learners.perceptron import Perceptron
 from ganglion_learners.update import refused
 
@@ -42,6 +43,7 @@ class Actor(Muscle):
         """
         self.inputs = sum(it.space.size for it in self.sensors)
         self._explores = self.mode is Mode.TRAIN
+        self._legal = Legal(self.sensors, self.actuators)
         self._prepare()
 
     @abstractmethod
@@ -89,11 +91,11 @@ class Actor(Muscle):
 
         Raises:
             RuntimeError: No update has come and no policy was loaded.
-            ValueError: Some values are forbidden by masks.
+            ValueError: There is a mask of which no sensor says anything: it could not be learned.
             FloatingPointError: The network gives NaN.
         """
-        for name in batch.masks:
-            raise ValueError(f"{self.algorithm} knows no masks, found one of actuator {name}")
+        for name in batch.masks.keys() - self._legal.columns.keys() if batch.masks else ():
+            raise ValueError(f"{self.algorithm} knows masks by their sensors, found one of actuator {name} without")
         return self._checked(np.asarray(batch.observations, dtype=np.float32))
 
     def propose_actions(

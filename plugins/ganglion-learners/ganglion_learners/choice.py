@@ -1,4 +1,4 @@
-"""Choices: the columns of discrete actuators, each a choice among so many."""
+"""Choices: the columns of discrete actuators, each a choice among so many, and which of them masks allow."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, Discrete, MultiBinary, MultiDiscrete
+from ganglion.sdk import ActuatorInformation, Discrete, MultiBinary, MultiDiscrete, SensorInformation, mask_columns
 
-__all__ = ["Choices", "described"]
+__all__ = ["FORBIDDEN", "Choices", "Legal", "described"]
 
+FORBIDDEN = -1e8  # in the place of what a network gives for it: beyond all others, and 0 as a probability
 JOINT_MAX = 4096  # beyond this a network with an output per combination learns nothing, and another learner is due
 
 
@@ -86,6 +87,35 @@ class Choices:
         columns = (np.asarray(setpoints, dtype=np.int64) - self.starts).T
         found: NDArray[np.int64] = np.asarray(np.ravel_multi_index(tuple(columns), self.sizes), dtype=np.int64)
         return found
+
+
+class Legal:
+    """Know where observations say which choices are allowed; false where no sensor is the Mask of an actuator.
+
+    Args:
+        sensors: In the order of the columns of observations.
+        actuators: Those of `Choices`.
+
+    Attributes:
+        columns: Actuator id -> columns of observations.
+    """
+
+    def __init__(self, sensors: Sequence[SensorInformation], actuators: Sequence[ActuatorInformation]) -> None:
+        self.columns = mask_columns(sensors, actuators)
+        known: list[NDArray[np.int64]] = []
+        for it in actuators if self.columns else ():
+            part, size = self.columns.get(it.uid), Choices([it]).total
+            known.append(np.full(size, -1) if part is None else np.arange(part.start, part.stop))
+        self.places = np.concatenate([np.zeros(0, np.int64), *known])
+        self.free = self.places < 0  # choices that nobody masks
+
+    def __bool__(self) -> bool:
+        return bool(self.columns)
+
+    def outputs(self, found: NDArray[np.float32], observations: NDArray[Any]) -> NDArray[np.float32]:
+        """Return what a network gives for choices, (k, choices), of observations (k, n), with `FORBIDDEN` for some."""
+        allowed = (observations[:, self.places] != 0) | self.free
+        return np.where(allowed, found, np.float32(FORBIDDEN))
 
 
 def described(actuators: Sequence[ActuatorInformation]) -> str:

@@ -10,10 +10,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["Adam", "Parameters"]
+from ganglion_learners.choice import FORBIDDEN, Legal
+
+__all__ = ["Adam", "Parameters", "allowed_outputs"]
 
 Array = NDArray[Any]
 Tensor = Any  # torch.Tensor; torch may be absent where types are checked
+
+
+def allowed_outputs(found: Tensor, observations: Tensor, legal: Legal | None) -> Tensor:
+    """Return what a network gives for choices, (k, choices), with `FORBIDDEN` in the place of what masks forbid."""
+    if not legal:
+        return found
+    free = (observations[:, torch.from_numpy(legal.places)] != 0) | torch.from_numpy(legal.free)
+    return found.masked_fill(~free, FORBIDDEN)
 
 
 class Parameters:

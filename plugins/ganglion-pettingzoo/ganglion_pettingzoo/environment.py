@@ -14,6 +14,7 @@ from ganglion.sdk import (
     Environment,
     EnvironmentBaseline,
     EnvironmentState,
+    Mask,
     MultiBinary,
     ResetRequest,
     RewardInformation,
@@ -37,8 +38,10 @@ class PettingZooEnvironment(Environment):
     For each PettingZoo agent, say `player_0`, there are
     - sensor `player_0.observation` of its observation space; at first 0, or what is nearest to it, for who is not in
       the game yet; who is dead keeps its last observation;
-    - sensor `player_0.action_mask`, MultiBinary, if the environment tells masks, in its observations (which then
-      hold it no more) or infos: 1 for legal actions; all 0 for who is dead, and mostly for whose turn it is not;
+    - sensor `player_0.action_mask`, the Mask of its actions if these are Discrete (else MultiBinary), if the
+      environment tells masks, in its observations (which then hold it no more) or infos: 1 for legal actions. Nothing
+      else may be done. Where the environment allows nothing to who does not act (whose turn it is not, who is dead),
+      a Mask allows all;
     - sensor `player_0.alive`, Discrete(2): whether it is in the game;
     - sensor `player_0.turn`, Discrete(2), in AEC environments: whether it acts next;
     - actuator `player_0.action` of its action space; its no-op is the action nearest to zero;
@@ -77,7 +80,7 @@ class PettingZooEnvironment(Environment):
         self.steps = 0
         self._observed: dict[str, Space] = {}
         self._actions: dict[str, Space] = {}
-        self._masks: dict[str, MultiBinary] = {}
+        self._masks: dict[str, MultiBinary] = {}  # a Mask is one, too
 
     def start_environment(self) -> EnvironmentBaseline:
         """Begin the first episode, by the environment's own seed."""
@@ -148,7 +151,8 @@ class PettingZooEnvironment(Environment):
             observed, actions = self.game.spaces_of(name)
             self._observed[name], self._actions[name] = from_gymnasium(observed), from_gymnasium(actions)
             if seat.mask is not None:
-                self._masks[name] = MultiBinary(len(seat.mask))
+                count, discrete = len(seat.mask), isinstance(self._actions[name], Discrete)
+                self._masks[name] = Mask(count, of=f"{name}.action") if discrete else MultiBinary(count)
 
     def _readings(self) -> list[SensorInformation]:
         return [reading for name, seat in self.game.seats.items() for reading in self._readings_of(name, seat)]
@@ -160,8 +164,9 @@ class PettingZooEnvironment(Environment):
         found = [SensorInformation(value, space, f"{name}.observation")]
         if name in self._masks:
             legal = self._masks[name]
-            mask = legal.default() if seat.mask is None else legal.canonical(np.asarray(seat.mask, dtype=np.int8))
-            found.append(SensorInformation(mask, legal, f"{name}.action_mask"))
+            mask = legal.default() if seat.mask is None else np.array(seat.mask, dtype=np.int8)
+            nothing = isinstance(legal, Mask) and not seat.turn and not mask.any()
+            found.append(SensorInformation(legal.default() if nothing else mask, legal, f"{name}.action_mask"))
         found.append(SensorInformation(int(seat.alive), FLAG, f"{name}.alive"))
         if self.game.in_turns:
             found.append(SensorInformation(int(seat.turn), FLAG, f"{name}.turn"))

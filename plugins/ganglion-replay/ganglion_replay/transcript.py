@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ganglion.errors import StoreError
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.seed import words
-from ganglion.sdk.spaces import Space, parse_space
+from ganglion.sdk.spaces import Ragged, Space, parse_space
 from ganglion.sdk.store import StoreReader
 from ganglion_replay.spool import Episode
 
@@ -254,6 +254,8 @@ def _policies(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
 def vectors(values: Sequence[Any], space: Space, uid: str, place: str) -> Array:
     """Return one value per row as rows of vectors."""
     try:
+        if isinstance(space, Ragged):
+            return np.array(list(map(space.to_vector, values))).reshape(len(values), space.size)
         return np.asarray(values, dtype=space.dtype).reshape(len(values), space.size)
     except (ValueError, OverflowError) as error:
         raise StoreError(f"{place}: values of `{uid}` are none of {space.to_string():.100}") from error

@@ -177,7 +177,9 @@ SELECT_POINTS = _select(
     order="point",
 )
 SELECT_MEMBERS = _select(_m, "number phase kind name environment position", *_equal(_m, "run"), order="number")
-SELECT_DECLARATIONS = _select(_d, "phase environment agent kind id dtype shape", *_equal(_d, "run"), order="number")
+SELECT_DECLARATIONS = _select(
+    _d, "phase environment agent kind id dtype shape space", *_equal(_d, "run"), order="number"
+)
 SELECT_CHAINS = _select(_e, "phase mode worker environment episode digest", *_equal(_e, "run"), order="number")
 SELECT_EPISODE = _select(_e, f"digest predecessor number {_OUTCOME}", *_equal(_e, f"{_CHAIN} episode"))
 SELECT_CUT = _select(

@@ -15,11 +15,25 @@ from ganglion_store.records import KINDS
 
 
 class Declared(NamedTuple):
-    """Declare one value of a list: its full id, and for arrays the numpy dtype and the shape of its bytes."""
+    """Declare one value of a list: its full id, and for arrays the numpy dtype and the shape of its bytes.
+
+    Where arrays differ in length the bytes begin with it, and `ragged` is the shape of the longest.
+    """
 
     id: str
     dtype: str | None
     shape: tuple[int, ...]
+    ragged: tuple[int, ...] | None = None
+
+
+def ragged_of(space: str | None) -> tuple[int, ...] | None:
+    """Return the greatest shape of a space whose arrays differ in length; None of any other."""
+    if not space or not space.startswith("Ragged("):
+        return None
+    from ganglion.sdk.spaces import Ragged, parse_space  # late, as below
+
+    found = parse_space(space)
+    return found.box.shape if isinstance(found, Ragged) else None
 
 
 def unpack(blob: bytes) -> list[Any]:
@@ -74,7 +88,10 @@ def _array(declared: Declared, blob: bytes) -> Any:
 
 def _plain(declared: Declared, value: Any) -> Any:
     if type(value) is bytes:
-        value = _array(declared, value).tolist()
+        array = _array(declared, value)
+        if declared.ragged is not None:
+            array = array[1:].reshape(declared.ragged)[: int(array[0])]
+        value = array.tolist()
     elif type(value) is int and declared.dtype in _BOOLEANS:
         value = bool(value)
     if type(value) is float and math.isnan(value):
@@ -263,8 +280,9 @@ def _words(declared: Declared) -> str:
 def declared_lists(rows: Iterable[Sequence[Any]]) -> dict[Key, list[Declared]]:
     """Return the lists that a run has declared, from rows of `SELECT_DECLARATIONS`."""
     lists: dict[Key, list[Declared]] = {}
-    for phase, environment, agent, kind, name, dtype, shape in rows:
-        lists.setdefault((phase, environment, agent, kind), []).append(Declared(name, dtype, shape_of(shape)))
+    for phase, environment, agent, kind, name, dtype, shape, space in rows:
+        declared = Declared(name, dtype, shape_of(shape), ragged_of(space))
+        lists.setdefault((phase, environment, agent, kind), []).append(declared)
     return lists
 
 

@@ -23,7 +23,7 @@ from ganglion_store.segment import (
     run_head,
     sealed_of,
 )
-from ganglion_store.values import Declarations, declared_lists, shape_of
+from ganglion_store.values import Declarations, declared_lists, ragged_of, shape_of
 
 _FETCH = 500  # rows that are held at a time
 _FINDINGS = 20  # of SQLite's own check of the file
@@ -87,10 +87,10 @@ class Verification:
         whole = []
         for row in self._connection.execute(sql.SELECT_DECLARATIONS, (self._run,)):
             try:
-                shape_of(row[-1])
+                shape_of(row[-2]), ragged_of(row[-1])
                 whole.append(row)
             except (TypeError, ValueError, RecursionError):
-                *_, kind, name, _, shape = row
+                *_, kind, name, _, shape, _ = row
                 yield Damage("row", f"declarations, {kind} {name!r:.60}", f"its shape is {shape!r:.40}")
         for owner, found in declared_lists(whole).items():
             self._declarations.add(owner, found)

@@ -41,7 +41,7 @@ from ganglion_store.books import Books, withdraw, withdraw_behind
 from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
 from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.segment import Episode, Seal, Segment
-from ganglion_store.values import Declarations, Declared, checked, declared_lists
+from ganglion_store.values import Declarations, Declared, checked, declared_lists, ragged_of
 from ganglion_store.verify import Verification
 
 _PIECE_BYTES = 1024 * 1024
@@ -314,7 +314,8 @@ class SqlWriter(StoreWriter):
 
     def _on_declare(self, fields: Sequence[Any]) -> None:
         key, rows = checked(fields)
-        if not self._declarations.add(key, [Declared(name, dtype, shape) for name, _, _, dtype, shape in rows]):
+        declared = [Declared(name, dtype, shape, ragged_of(space)) for name, space, _, dtype, shape in rows]
+        if not self._declarations.add(key, declared):
             return
 
         def write(cursor: sqlite3.Cursor, books: Books) -> None:

@@ -1,4 +1,4 @@
-"""Random muscle: setpoints drawn uniformly from their spaces."""
+"""Random muscle: setpoints drawn uniformly from what is allowed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["RandomMuscle"]
 
 
 class RandomMuscle(Muscle):
-    """Sample every actuator's space from the muscle's own stream, whatever the readings are."""
+    """Draw every actuator from its space and what a mask allows, by the muscle's own stream, whatever it reads."""
 
     def propose_actions(
         self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
     ) -> list[ActuatorInformation]:
-        """Set each actuator to a sample of its space, in declared order."""
+        """Set each actuator, in declared order."""
         for actuator in actuators_available:
-            actuator.value = actuator.space.sample(self.rng)
+            actuator.value = actuator.sample(self.rng)
         return actuators_available

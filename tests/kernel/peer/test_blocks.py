@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
 from ganglion.peer.step.layout import Cut, Layout
-from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from ganglion.sdk import Box, Dict, Discrete, Mask, MultiBinary, MultiDiscrete, Ragged, Tuple
 
 SPACES = [
     Box(-1.0, 1.0, ()),
@@ -26,6 +26,8 @@ SPACES = [
     Box(0.0, 1.0, (0,)),
     MultiDiscrete([3, 4]),
     MultiBinary(3),
+    Mask(4, of="a"),
+    Ragged(Box(-2, 9, (3, 2), np.int64)),
     Tuple((Discrete(3), Box(0.0, 1.0, (2,)))),
     Dict(a=Discrete(2), b=MultiBinary(2)),
 ]

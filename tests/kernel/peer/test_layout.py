@@ -25,6 +25,8 @@ ONE = {
     "small": spaces.Box(0, 255, (4,), np.uint8),
     "choices": spaces.MultiDiscrete([3, 4]),
     "bits": spaces.MultiBinary(5),
+    "mask": spaces.Mask(4, of="choice"),
+    "ragged": spaces.Ragged(spaces.Box(-1.0, 1.0, (3, 2), np.float32)),
     "pair": spaces.Tuple((spaces.Discrete(3), spaces.Box(0.0, 1.0, (2,)))),
 }
 

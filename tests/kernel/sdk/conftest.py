@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from ganglion.sdk import Box, Dict, Discrete, Mask, MultiBinary, MultiDiscrete, Ragged, Space, Tuple
 
 # Registered by type, so that test modules, which cannot import each other, write `st.from_type(Box)`.
 
@@ -55,7 +55,9 @@ def multi_discretes(draw: st.DrawFn) -> MultiDiscrete:
 
 
 multi_binaries = st.one_of(st.integers(0, 5), npst.array_shapes(min_dims=0, max_dims=3)).map(MultiBinary)
-leaves = st.one_of(boxes(), discretes(), multi_discretes(), multi_binaries)
+masks = st.builds(Mask, st.integers(1, 5), st.text(max_size=6))
+raggeds = boxes().filter(lambda box: box.shape != ()).map(Ragged)
+leaves = st.one_of(boxes(), discretes(), multi_discretes(), multi_binaries, masks, raggeds)
 spaces = st.recursive(
     leaves,
     lambda parts: st.one_of(
@@ -68,4 +70,6 @@ st.register_type_strategy(Box, boxes())
 st.register_type_strategy(Discrete, discretes())
 st.register_type_strategy(MultiDiscrete, multi_discretes())
 st.register_type_strategy(MultiBinary, multi_binaries)
+st.register_type_strategy(Mask, masks)
+st.register_type_strategy(Ragged, raggeds)
 st.register_type_strategy(Space, spaces)

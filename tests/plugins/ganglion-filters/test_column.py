@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, SensorInformation, Space, Tuple
-from ganglion_filters.column import bounds, flat
+from ganglion.sdk import Box, Dict, Discrete, Mask, MultiBinary, MultiDiscrete, Ragged, SensorInformation, Space, Tuple
+from ganglion_filters.column import flat
 
 SPACES = [
     Box(-1.0, 2.0, ()),
@@ -14,6 +14,8 @@ SPACES = [
     Discrete(4, start=-2),
     MultiDiscrete([[2, 3]], start=[[1, 0]]),
     MultiBinary((2, 2)),
+    Mask(3, of="a"),
+    Ragged(Box(-1.0, 2.0, (3, 2), np.float32)),
     Tuple([Discrete(3), Box(0.0, 1.0, (2,))]),
     Dict({"b": Discrete(2), "a": Box(-5.0, -4.0, ())}),
 ]
@@ -23,7 +25,7 @@ SPACES = [
 @given(seed=st.integers(0, 1000))
 def test_columns_lie_within_their_bounds(space: Space, seed: int) -> None:
     """Whatever a space holds, its columns are floats between their bounds, as many as its vector has."""
-    low, high = bounds(space)
+    low, high = space.column_bounds()
     columns = flat(SensorInformation(space.sample(np.random.default_rng(seed)), space, "a"))
 
     assert (space.size,) == columns.shape == low.shape == high.shape
@@ -33,4 +35,4 @@ def test_columns_lie_within_their_bounds(space: Space, seed: int) -> None:
 
 def test_bounds_of_a_dict_are_in_the_order_of_its_vector() -> None:
     """Parts come by sorted names."""
-    assert ([-5.0, 0.0], [-4.0, 1.0]) == tuple(bound.tolist() for bound in bounds(SPACES[-1]))
+    assert ([-5.0, 0.0], [-4.0, 1.0]) == tuple(bound.tolist() for bound in SPACES[-1].column_bounds())

@@ -95,12 +95,12 @@ def test_updates_that_do_not_fit_are_refused(halves, brain, muscle, spaces) -> N
 
 @pytest.mark.parametrize(("brain", "muscle", "spaces"), LEARNERS)
 def test_says_what_is_missing_or_forbidden(halves, brain, muscle, spaces) -> None:
-    """Without a policy nobody acts by chance; masks are not known; a reading that is NaN is told as such."""
+    """Without a policy nobody acts by chance; a mask needs its sensor; a reading that is NaN is told as such."""
     halves.act_on(*spaces)
     with pytest.raises(RuntimeError, match="has no policy: in test mode"):
         halves.muscle(muscle, mode=Mode.TEST).propose_batch(halves.batch())
     actor = halves.muscle(muscle, _update(halves.brain(brain)))
-    with pytest.raises(ValueError, match=r"knows no masks, found one of actuator e\.a0"):
+    with pytest.raises(ValueError, match=r"knows masks by their sensors, found one of actuator e\.a0 without"):
         actor.propose_batch(halves.batch(masks={"e.a0": np.ones((1, 3), bool)}))
     batch = halves.batch()
     batch.observations[0, 0] = np.nan

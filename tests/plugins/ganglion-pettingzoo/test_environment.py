@@ -6,7 +6,7 @@ import numpy as np
 import pettingzoo
 import pytest
 
-from ganglion.sdk import ActuatorInformation, MultiBinary, ResetRequest
+from ganglion.sdk import ActuatorInformation, Mask, ResetRequest
 from ganglion_pettingzoo.environment import PettingZooEnvironment
 from ganglion_pettingzoo.source import make as make_theirs
 
@@ -121,9 +121,9 @@ def test_an_environment_of_turns_is_what_it_is_bare(make, id, params, legal) -> 
 
 
 def _masked(observation, ours, name, dead):
-    """Return what replaces our readings in the comparison: the dead have no mask of PettingZoo's."""
+    """Return what replaces our readings in the comparison: the dead are not asked, and have no mask of PettingZoo's."""
     if dead and isinstance(observation, dict):
-        assert not ours[f"{name}.action_mask"].any()
+        assert ours[f"{name}.action_mask"].all()
         return {f"{name}.action_mask": observation["action_mask"]}
     return {}
 
@@ -137,20 +137,20 @@ def test_what_is_declared(make) -> None:
     assert [f"player_{i}.{what}" for i in (0, 1) for what in ("observation", "action_mask", "alive", "turn")] == list(
         found
     )
-    assert MultiBinary(7) == found["player_0.action_mask"]
+    assert Mask(7, of="player_0.action") == found["player_0.action_mask"]
     assert ["player_0.action", "player_1.action"] == [it.uid for it in baseline.actuators_available]
     assert ["player_0.reward", "player_1.reward"] == [it.uid for it in baseline.rewards_available]
 
 
 def test_masks_may_come_with_infos(make, monkeypatch, counting) -> None:
-    """An environment that tells masks beside its observations has the sensor too; the dead may do nothing."""
+    """An environment that tells masks beside its observations has the sensor too; who is not asked may do anything."""
     monkeypatch.setattr("ganglion_pettingzoo.source.make", lambda *given: counting(victim=True))
     environment = make(PettingZooEnvironment, id="its own")
     baseline = environment.start_environment()
     assert [1, 0] == _values(baseline.sensors_available)["a.action_mask"].tolist()
     for name in ("a", "b", "a"):
         state = environment.update(_given(baseline, {name: 0}))
-    assert [0, 0] == _values(state.sensor_information)["b.action_mask"].tolist()
+    assert [1, 1] == _values(state.sensor_information)["b.action_mask"].tolist()
 
 
 def test_who_is_in_turn_must_act(make) -> None:

@@ -415,7 +415,7 @@ def test_each_row_has_the_values_of_its_body(spaces: list[Any], parts: list[list
     steps, actions, expected = [], [], []
     for tick, rows in enumerate(parts):
         values = {
-            kind: [[rng.integers(0, 2, shape).astype(dtype) for _, dtype, shape in some] for _ in rows]
+            kind: [[rng.integers(0, 2, shape).astype(dtype) for _, dtype, shape, _ in some] for _ in rows]
             for kind, some in lists.items()
         }
         blocks = {kind: joined(lists[kind], values[kind]) for kind in lists}

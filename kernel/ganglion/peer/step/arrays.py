@@ -133,7 +133,7 @@ def _values(
     shape = (bodies, *shape_of(space))
     if array.shape != shape:
         raise AuthorError(f"{what} {uid!r}: expected an array of shape {shape}, found {array.shape}")
-    if space.kind in ("tuple", "dict"):
+    if space.composite:
         values: list[Any] = [space.from_vector(vector) for vector in array]
     else:
         values = array.tolist() if space.scalar else list(array)

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.errors import RemoteProtocolError, SpaceError
-from ganglion.sdk.information import ActuatorInformation, SensorInformation
-from ganglion.sdk.spaces import Box, Space, space_from_wire
+from ganglion.errors import OutOfActionSpaceError, RemoteProtocolError, SpaceError
+from ganglion.sdk.information import ActuatorInformation, SensorInformation, mask_columns
+from ganglion.sdk.spaces import Box, Discrete, Mask, Space, space_from_wire
 
 Array = NDArray[Any]
 Field = list[Any]
@@ -84,6 +84,7 @@ class Layout:
         self.width = self._offsets[-1]
         self.runs = list(self._runs())
         self.sizes = [run.size_bytes for run in self.runs]
+        self._masks = [self.span(i) for i, space in enumerate(self.spaces) if isinstance(space, Mask)]
         self._bytes, self._firsts = [bytes] * len(self.runs), [run.first for run in self.runs]
         dtypes = [run.dtype for run in self.runs]
         self.dtype: np.dtype[Any] = np.result_type(*set(dtypes)) if dtypes else np.dtype(np.float64)
@@ -119,6 +120,12 @@ class Layout:
         run = self.runs[number]
         begin = (self._offsets[i] - run.columns.start) * run.dtype.itemsize
         return number, begin, begin + self.spaces[i].size * run.dtype.itemsize, run.size_bytes
+
+    def span(self, i: int) -> tuple[int, slice]:
+        """Return where an id lies in `matrices`: which of them, and its columns there."""
+        number = bisect_right([run.first for run in self.runs], i) - 1
+        begin = self._offsets[i] - self.runs[number].columns.start
+        return number, slice(begin, begin + self.spaces[i].size)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -274,7 +281,7 @@ class Layout:
         part = vector[begin : begin + space.size]
         if space.scalar:
             return part.item()
-        if space.kind in ("tuple", "dict"):
+        if space.composite:
             return self._in(i, part, what)
         return part.reshape(shape_of(space))
 
@@ -319,7 +326,7 @@ class Layout:
             # The ufunc itself: `all` of an array passes through two functions of Python before it.
             if not np.logical_and.reduce((bounds[0] <= matrix) & (matrix <= bounds[1]), axis=None):
                 return False
-        return True
+        return all(self.runs[n].matrix(field[n], count)[:, part].any(1).all() for n, part in self._masks)
 
     @cached_property
     def _bounds(self) -> list[list[tuple[Array, Array] | None]]:
@@ -330,7 +337,7 @@ class Layout:
         found: list[list[tuple[Array, Array] | None]] = [[], []]
         for run in self.runs:
             spaces: Any = self.spaces[run.first : run.end]
-            if any(space.kind in ("tuple", "dict") for space in spaces):
+            if any(space.composite for space in spaces):
                 for each in found:
                     each.append(None)
                 continue
@@ -465,6 +472,74 @@ class Cut:
         ]
 
 
+class Masks:
+    """Know which sensors say what is allowed of which actuators; false if none does.
+
+    Attributes:
+        columns: Where in observations these stand, see `mask_columns`.
+    """
+
+    def __init__(self, sensors: Layout, actuators: Layout) -> None:
+        seen = [SensorInformation(None, space, uid) for uid, space in sensors.pairs()]
+        moved = [ActuatorInformation(None, space, uid) for uid, space in actuators.pairs()]
+        self.columns, self._parts = mask_columns(seen, moved), []
+        begins = list(accumulate((it.space.size for it in seen), initial=0))
+        for uid, columns in self.columns.items():
+            mask, i = sensors.span(bisect_right(begins, columns.start) - 1), actuators.index[uid]
+            space: Any = actuators.spaces[i]
+            self._parts.append((uid, mask, actuators.span(i), space.start))
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def of(self, readings: Sequence[Array]) -> dict[str, Array]:
+        """Return which values are allowed by matrices of readings: actuator id -> `[bodies, n]`."""
+        return {uid: readings[number][:, part] != 0 for uid, (number, part), _, _ in self._parts}
+
+    def offer(self, offered: Iterable[ActuatorInformation], readings: Sequence[Array]) -> None:
+        """Show one body what it may set."""
+        masks = self.of(readings)
+        for it in offered:
+            if it.uid in masks:
+                it.mask = masks[it.uid][0]
+
+    def check(self, readings: Sequence[Array], setpoints: Sequence[Array], names: Sequence[str] = ()) -> None:
+        """Compare matrices of setpoints with what is allowed; OutOfActionSpaceError names id, body and values."""
+        for uid, (number, part), (place, column), start in self._parts:
+            allowed, values = readings[number][:, part], setpoints[place][:, column] - start
+            for body in np.flatnonzero(np.take_along_axis(allowed, values, 1)[:, 0] == 0).tolist():
+                free = (np.flatnonzero(allowed[body]) + start).tolist()
+                text = ", ".join(map(str, free[:20])) + (f" or {len(free) - 20} others" if len(free) > 20 else "")
+                of, found = f" of body {names[body]}" if names else "", int(values[body, 0]) + start
+                raise OutOfActionSpaceError(f"setpoint {uid}{of}: only {text} is allowed now, found {found}")
+
+    def allowed(self, readings: Sequence[Array], setpoints: Sequence[Array]) -> Field:
+        """Return matrices of setpoints as blocks, with the first allowed value in the place of forbidden ones."""
+        found = [run.copy() for run in setpoints]
+        for _, (number, part), (place, column), start in self._parts:
+            allowed, values = readings[number][:, part], found[place][:, column]
+            free = np.take_along_axis(allowed, values - start, 1) != 0
+            found[place][:, column] = np.where(free, values, allowed.argmax(1)[:, None] + start)
+        return blocks_of(found)
+
+
+def mask_fault(sensors: Layout, actuators: Layout) -> str | None:
+    """Return what is wrong with the Masks of a declaration: each is of a Discrete actuator of its size."""
+    known: dict[str, str] = {}
+    for uid, space in sensors.pairs():
+        if not isinstance(space, Mask):
+            continue
+        i = actuators.index.get(space.of)
+        moved = None if i is None else actuators.spaces[i]
+        if not isinstance(moved, Discrete) or moved.n != space.size:
+            found = "none" if moved is None else str(moved)
+            expected = f"an actuator {space.of!r} with Discrete({space.size})"
+            return f"sensor {uid!r} is {space}: expected {expected}, found {found}"
+        if known.setdefault(space.of, uid) != uid:
+            return f"actuator {space.of!r} has two masks: sensors {known[space.of]!r} and {uid!r}"
+    return None
+
+
 class Groups:
     """Hold the layouts of many bodies, of which each has one: that of its group.
 
@@ -594,7 +669,7 @@ def _joined(spaces: Sequence[Space], bounds: str) -> Array:
 
 def _is_open(space: Space) -> bool:
     """Say whether a space may contain infinity."""
-    if space.kind in ("tuple", "dict"):
+    if space.composite:
         return space.dtype.kind == "f"
     return isinstance(space, Box) and not bool(np.isfinite([space.low, space.high]).all())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ganglion_learners.choice import Choices
+from ganglion_learners.choice import Choices, Legal
 from ganglion_learners.dqn.config import DqnConfig
 from ganglion_learners.dqn.muscle import one_choice
 from ganglion_learners.off_policy import OffPolicy
@@ -24,7 +24,8 @@ class DqnBrain(OffPolicy):
 
     For agents with one Discrete actuator, or one MultiDiscrete of at most 4096 combinations, and any sensors. Each
     completed decision goes into the replay, whichever worker or body made it; every `train_every` decisions the values
-    are moved `gradient_steps` times, each time by a minibatch drawn from the replay.
+    are moved `gradient_steps` times, each time by a minibatch drawn from the replay. What a sensor that is the Mask of
+    the actuator forbids is neither done nor thought to be worth anything.
 
     The update is a map: `algorithm` and `activation` (texts), `exploration` (the probability of a random action),
     `values.<i>.weight` (inputs, outputs) and `values.<i>.bias` (outputs,), float32. Statistics: `loss`, `exploration`.
@@ -75,7 +76,8 @@ class DqnBrain(OffPolicy):
         from ganglion_learners.tensors import Adam
 
         config = self.config
-        self.networks = Values(self.rng, self.inputs, self._actions.joint, config.hidden, config.activation)
+        legal = Legal(self.sensors, self.actuators)
+        self.networks = Values(self.rng, self.inputs, self._actions.joint, config.hidden, config.activation, legal)
         self._adam = Adam(self.networks.parameters)
         self._stored = [("", self.networks.parameters), ("target.", self.networks.target), ("adam.", self._adam)]
         # observation, next observation, action, objective, bootstrap

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ganglion.sdk import ActuatorInformation
 from ganglion_learners.actor import Actor
-from ganglion_learners.choice import Choices, described
+from ganglion_learners.choice import FORBIDDEN, Choices, described
 from ganglion_learners.perceptron import Perceptron
 
 __all__ = ["DqnMuscle", "one_choice"]
@@ -29,7 +29,8 @@ class DqnMuscle(Actor):
     """Act for `DqnBrain`: one Discrete actuator, or one MultiDiscrete whose combinations are the actions.
 
     It has no parameters of its own. In training any action is taken with the probability that came with the update;
-    in test and evaluation never. Of equal values the first action is taken.
+    in test and evaluation never. Of equal values the first action is taken. What the Mask of its actuator forbids is
+    not done.
     """
 
     algorithm = "dqn"
@@ -49,9 +50,12 @@ class DqnMuscle(Actor):
         self._exploration = exploration
 
     def _decide(self, rows: NDArray[np.float32]) -> tuple[NDArray[Any], list[Any]]:
-        chosen = self._finite(rows).argmax(axis=1)
+        values = self._finite(rows)
+        values = self._legal.outputs(values, rows) if self._legal else values
+        chosen = values.argmax(axis=1)
         if self._explores:
             for body in range(len(chosen)):  # body after body, as if each were asked alone
                 if self.rng.random() < self._exploration:
-                    chosen[body] = self.rng.integers(self._actions)
+                    free = np.flatnonzero(values[body] > FORBIDDEN) if self._legal else np.arange(self._actions)
+                    chosen[body] = free[self.rng.integers(len(free))]
         return self._choices.split(chosen), [None] * len(rows)

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from numpy.random import Generator
 
+from ganglion_learners.choice import Legal
 from ganglion_learners.perceptron import fan_in_layers
-from ganglion_learners.tensors import Parameters
+from ganglion_learners.tensors import Parameters, allowed_outputs
 
 __all__ = ["Values"]
 
@@ -25,10 +26,19 @@ class Values:
         actions: How many there are.
         hidden: Widths of the hidden layers.
         activation: Between layers.
+        legal: What masks allow; None allows all.
     """
 
-    def __init__(self, rng: Generator, inputs: int, actions: int, hidden: Sequence[int], activation: str) -> None:
-        self.activation = activation
+    def __init__(
+        self,
+        rng: Generator,
+        inputs: int,
+        actions: int,
+        hidden: Sequence[int],
+        activation: str,
+        legal: Legal | None = None,
+    ) -> None:
+        self.activation, self.legal = activation, legal
         arrays = fan_in_layers(rng, "values", [inputs, *hidden, actions])
         self.parameters = Parameters(arrays)
         self.target = Parameters(arrays, learned=False)
@@ -41,7 +51,8 @@ class Values:
         Source: van Hasselt, Guez and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4.
         """
         with torch.no_grad():
-            chosen = self.parameters.forward("values", next_observations, self.activation).argmax(1, keepdim=True)
+            found = self.parameters.forward("values", next_observations, self.activation)
+            chosen = allowed_outputs(found, next_observations, self.legal).argmax(1, keepdim=True)
             worth = self.target.forward("values", next_observations, self.activation).gather(1, chosen)[:, 0]
             return objectives + discount * bootstrap * worth
 
@@ -58,5 +69,6 @@ class Values:
         taken = found.gather(1, actions[:, None])[:, 0]
         loss = torch.nn.functional.smooth_l1_loss(taken, targets)
         if caution:
+            found = allowed_outputs(found, observations, self.legal)
             loss = loss + caution * (found.logsumexp(1) - taken).mean()
         return loss

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk import LateCredit, Session, Transitions
-from ganglion_learners.choice import Choices
+from ganglion_learners.choice import Choices, Legal
 from ganglion_learners.learner import Learner
 from ganglion_learners.parameter import configured
 from ganglion_learners.ppo.config import PpoConfig
@@ -28,7 +28,9 @@ class PpoBrain(Learner):
     For agents with any number of discrete actuators, or any number of Box actuators of floats, and any sensors. After
     every `rollout` decisions of all workers and bodies together the advantages are estimated, for each body of each
     worker by itself, and policy and values are improved in `epochs` passes of minibatches. Then, and only then, the
-    policy goes out to the muscles. What a group earns after the end of one of its bodies is added to the objective of
+    policy goes out to the muscles. What a sensor that is the Mask of an actuator forbids has no probability, in acting
+    and in learning.
+    What a group earns after the end of one of its bodies is added to the objective of
     the body's last decision, as long as its rollout has not been learned.
 
     The update is a map: `algorithm` and `activation` (texts), `policy.<i>.weight` (inputs, outputs) and
@@ -71,7 +73,8 @@ class PpoBrain(Learner):
         config = self.config
         sizes = self._actions.sizes if isinstance(self._actions, Choices) else ()
         columns = len(self._actions) if isinstance(self._actions, Ranges) else 0
-        self.networks = ActorCritic(self.rng, self.inputs, sizes, columns, config.hidden, config.activation)
+        legal = Legal(self.sensors, self.actuators)
+        self.networks = ActorCritic(self.rng, self.inputs, sizes, columns, config.hidden, config.activation, legal)
         self._adam = Adam(self.networks.parameters, epsilon=1e-5)
         self._stored = [("", self.networks.parameters), ("adam.", self._adam)]
         n, m = config.rollout, len(sizes) or columns

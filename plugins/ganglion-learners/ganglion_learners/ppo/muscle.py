@@ -29,7 +29,8 @@ def actions_of(actuators: Sequence[ActuatorInformation]) -> Choices | Ranges:
 class PpoMuscle(Actor):
     """Act for `PpoBrain`: any number of discrete actuators, or any number of Box actuators of floats.
 
-    It has no parameters of its own. Each discrete column is drawn by its own probabilities; each continuous one is
+    It has no parameters of its own. Each discrete column is drawn by its own probabilities, which are 0 for what the
+    Mask of its actuator forbids; each continuous one is
     normal about the network's output, in units of half its range where it has both bounds, and clipped. In test and
     evaluation the most likely value is taken, without chance; of equal ones the first.
 
@@ -56,7 +57,8 @@ class PpoMuscle(Actor):
 
     def _decide(self, rows: NDArray[np.float32]) -> tuple[Array, Sequence[Any] | Array]:
         if isinstance(self._actions, Choices):
-            return self._choose(self._actions, self._network(rows), rows)
+            logits = self._network(rows)
+            return self._choose(self._actions, self._legal.outputs(logits, rows) if self._legal else logits, rows)
         found = self._finite(rows)
         if not self._explores:
             return self._actions.scale(found), [None] * len(rows)
@@ -94,6 +96,8 @@ class PpoMuscle(Actor):
             return logits.index(most), -math.log(total)
         left, index = self.rng.random() * total, 0
         last = len(weights) - 1
+        while not weights[last]:  # forbidden by a mask
+            last -= 1
         while index < last and left >= weights[index]:
             left -= weights[index]
             index += 1

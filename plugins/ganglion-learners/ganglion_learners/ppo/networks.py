@@ -11,8 +11,9 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ganglion_learners.choice import Legal
 from ganglion_learners.perceptron import LOG_ROOT, orthogonal_layers
-from ganglion_learners.tensors import Parameters
+from ganglion_learners.tensors import Parameters, allowed_outputs
 
 __all__ = ["ActorCritic", "advantages"]
 
@@ -57,14 +58,22 @@ class ActorCritic:
         columns: Number of continuous columns.
         hidden: Widths of the hidden layers of both.
         activation: Of both.
+        legal: What masks allow; None allows all.
 
     Source: Schulman et al. (2017), Proximal policy optimization algorithms; the network of section 6.1.
     """
 
     def __init__(
-        self, rng: Generator, inputs: int, sizes: Sequence[int], columns: int, hidden: Sequence[int], activation: str
+        self,
+        rng: Generator,
+        inputs: int,
+        sizes: Sequence[int],
+        columns: int,
+        hidden: Sequence[int],
+        activation: str,
+        legal: Legal | None = None,
     ) -> None:
-        self.sizes, self.activation = tuple(sizes), activation
+        self.sizes, self.activation, self.legal = tuple(sizes), activation, legal
         outputs = sum(sizes) or columns
         gain = math.sqrt(2.0)
         arrays: dict[str, Array] = {}
@@ -95,6 +104,7 @@ class ActorCritic:
             deviation = (actions - found) * (-log_std).exp()
             log = (-0.5 * deviation * deviation - log_std).sum(1) - LOG_ROOT * found.shape[1]
             return log, (log_std + (0.5 + LOG_ROOT)).sum().expand(len(found))
+        found = allowed_outputs(found, observations, self.legal)
         if len(self.sizes) == 1:
             return _categorical(found, actions)
         parts = found.split(self.sizes, dim=1)

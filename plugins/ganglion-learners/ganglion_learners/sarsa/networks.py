@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, Box, Dict, Discrete, MultiDiscrete, SensorInformation, Space, Tuple
+from ganglion.sdk import ActuatorInformation, Discrete, SensorInformation
 from ganglion_learners.choice import described
 
 __all__ = ["FourierBasis", "action_space", "observe", "ranges"]
@@ -60,28 +60,13 @@ class FourierBasis:
 
 def ranges(sensors: Sequence[SensorInformation], unbounded: float) -> tuple[Array, Array]:
     """Return the ends of all columns of the sensors' vectors; a side without bound is `unbounded` away from zero."""
-    ends = [_ends(sensor.space) for sensor in sensors]
+    ends = [sensor.space.column_bounds() for sensor in sensors]
     low = np.concatenate([low for low, _ in ends]) if ends else np.zeros(0)
     high = np.concatenate([high for _, high in ends]) if ends else np.zeros(0)
     return (
         np.where(np.isfinite(low), low, np.minimum(-unbounded, high - 1.0)),
         np.where(np.isfinite(high), high, np.maximum(unbounded, low + 1.0)),
     )
-
-
-def _ends(space: Space) -> tuple[Array, Array]:
-    if isinstance(space, Box):
-        return space.low.astype(np.float64).ravel(), space.high.astype(np.float64).ravel()
-    if isinstance(space, Discrete):
-        return np.array([float(space.start)]), np.array([float(space.start + space.n - 1)])
-    if isinstance(space, MultiDiscrete):
-        start = np.broadcast_to(space.start, space.nvec.shape).ravel()
-        return start.astype(np.float64), (start + space.nvec.ravel() - 1).astype(np.float64)
-    if isinstance(space, Tuple | Dict):
-        parts = space.spaces if isinstance(space, Tuple) else [space.spaces[name] for name in sorted(space.spaces)]
-        ends = [_ends(part) for part in parts]
-        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
-    return np.zeros(space.size), np.ones(space.size)  # MultiBinary
 
 
 def observe(sensors: Sequence[SensorInformation]) -> NDArray[Any]:
