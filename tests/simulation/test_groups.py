@@ -129,6 +129,16 @@ def test_who_takes_one_group_is_refused_before_the_first_decision(results: Path,
     assert [] == outcome.tables["actions"]
 
 
+def test_filters_of_several_groups_are_refused_at_their_place(results: Path) -> None:
+    """Before any muscle is set up, with the groups; `check --deep` says the same before anything starts."""
+    outcome = simulate(DOCUMENT.format(**{**FEW, "muscle": "echo, filters: [{name: absolute_deviation}]"}), 1, results)
+
+    assert ("failed", 2) == (outcome.status, outcome.exit_status)
+    assert "ada.filters.0.name: agent ada: filters of bodies of several groups are not built yet: lake, fen; moor" in (
+        outcome.reason
+    )
+
+
 # -- losses -----------------------------------------------------------------------------------------------------------
 SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {

@@ -468,6 +468,7 @@ class Broker:
                     "worker": peer.worker,
                     "heard_ms": int(1000 * (now_s - other.heard_s)),
                     "waiting_for": waits,
+                    "sent": {to.decode(): route.count for to, route in other.routes.items() if route.count},
                     "queued_bytes": other.queued_bytes,
                 }
             )

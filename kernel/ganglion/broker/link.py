@@ -95,11 +95,11 @@ class Route:
     `allowed` has bit `1 << verb` for each verb that may pass, `calls` the names of the calls that may be asked, as
     they stand in a head. `source` is the sender's name as the receiver sees it.
     `open` has the serials of the CALLs that went this way and are not answered, as they stand in a head; `limit` bounds
-    their number. `back` is
-    the route in the other direction: an answer passes only if its serial is in that one's `open`.
+    their number. `back` is the route in the other direction: an answer passes only if its serial is in that one's
+    `open`. `count` is how many messages have passed.
     """
 
-    __slots__ = ("allowed", "back", "calls", "limit", "open", "source", "target")
+    __slots__ = ("allowed", "back", "calls", "count", "limit", "open", "source", "target")
 
     def __init__(
         self, allowed: int, source: bytes, target: Link, limit: int, calls: frozenset[bytes] = frozenset()
@@ -111,6 +111,7 @@ class Route:
         self.limit = limit
         self.open: list[bytes] = []
         self.back: Route | None = None
+        self.count = 0
 
 
 class Link:

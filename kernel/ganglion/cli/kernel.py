@@ -13,7 +13,16 @@ import click
 
 from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import Session, bind_options, check_name, checked_bind, confine, document_file
+from ganglion.cli.session import (
+    Session,
+    bind_options,
+    check_name,
+    checked_bind,
+    confine,
+    document_file,
+    serve_option,
+    served,
+)
 from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import store_of
 from ganglion.cli.table import tell
@@ -27,9 +36,10 @@ from ganglion.wire.messages import Nothing, RunEvent, RunRequest, Submit
 
 @click.group("kernel", invoke_without_command=True)
 @click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]")
+@serve_option
 @bind_options
 @click.pass_context
-def command(context: click.Context, parallel: int, bind: str | None, no_curve: bool) -> int:
+def command(context: click.Context, parallel: int, serve: bool, bind: str | None, no_curve: bool) -> int:
     """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
     if context.invoked_subcommand is not None:
         return 0
@@ -37,7 +47,8 @@ def command(context: click.Context, parallel: int, bind: str | None, no_curve: b
     confine(context.obj)
     from ganglion.transport import loop
 
-    return loop.run(_serve(context.obj, parallel, where))
+    with served(context.obj, serve):
+        return loop.run(_serve(context.obj, parallel, where))
 
 
 async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> int:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ganglion.cli.progress import Progress, make_progress
-from ganglion.cli.session import Session, bind_options, check_name, checked_bind, document_file, warmed
+from ganglion.cli.session import (
+    Session,
+    bind_options,
+    check_name,
+    checked_bind,
+    document_file,
+    serve_option,
+    served,
+    warmed,
+)
 from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import FILE, store_of
 from ganglion.cli.table import counted, tell
@@ -101,10 +110,18 @@ class Options:
 @click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.option("--plan", "only_plan", is_flag=True, help="print processes and seeds; start nothing")
+@serve_option
 @bind_options
 @click.pass_obj
 def command(
-    settings: Settings, /, files: tuple[str, ...], only_plan: bool, bind: str | None, no_curve: bool, **more: Any
+    settings: Settings,
+    /,
+    files: tuple[str, ...],
+    only_plan: bool,
+    serve: bool,
+    bind: str | None,
+    no_curve: bool,
+    **more: Any,
 ) -> int:
     """Run documents one after the other; without a FILE the demo.
 
@@ -121,7 +138,8 @@ def command(
         plans = load(files, options, settings.verbosity > 0)
     from ganglion.transport import loop
 
-    return loop.run(RunSession(settings, options, launcher).carry_out(plans))
+    with served(settings, serve):
+        return loop.run(RunSession(settings, options, launcher).carry_out(plans))
 
 
 def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[Plan]:

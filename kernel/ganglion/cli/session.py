@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,6 +54,42 @@ def check_name(name: str | None, files: Sequence[str]) -> None:
     if name is not None and len(files) > 1:
         raise UsageError(f"--name: expected one document for one name, found {len(files)}")
 
+
+COMMAND = "from ganglion.cli.main import main; raise SystemExit(main())"
+"""The command line, for another interpreter: `python -P -c COMMAND WORD...`."""
+
+_PAGE_END_S = 5.0
+
+
+@contextlib.contextmanager
+def served(settings: Settings, wanted: bool) -> Iterator[None]:
+    """Show the page of the results beside what the block does, if that is wanted; its address comes on standard error.
+
+    UsageError: there is no plugin with the command `serve`.
+    """
+    if not wanted:
+        yield
+        return
+    from ganglion import registry
+
+    if not any(entry.name == "serve" for entry in registry.entries("command")):
+        raise UsageError("--serve: expected a plugin with the command `serve`, found none; it comes with ganglion-web")
+    place = ["--results", str(settings.results), *([] if settings.store is None else ["--store", settings.store])]
+    words = [sys.executable, "-P", "-c", COMMAND, *place, "serve", "--port", "0", "--attached"]
+    page = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), start_new_session=True)
+    try:
+        yield
+    finally:
+        assert page.stdin is not None
+        page.stdin.close()  # it ends with its standard input, also where we are killed
+        try:
+            page.wait(_PAGE_END_S)
+        except subprocess.TimeoutExpired:
+            page.kill()
+            page.wait()
+
+
+serve_option = click.option("--serve", is_flag=True, help="show the page of the results beside (ganglion-web)")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

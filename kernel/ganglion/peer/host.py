@@ -111,10 +111,8 @@ class AgentHost(Host):
         )
 
     def _check_groups(self, takes: bool) -> None:
-        """Refuse what takes one group of bodies where there are several, and filters there."""
+        """Refuse what takes one group of bodies where there are several."""
         groups = self._setup.groups
-        if groups and self._setup.filters:
-            raise DocumentError(f"agent {self._setup.agent}: filters of bodies of several groups are not built yet")
         if groups and not takes:
             each = [", ".join(uid for uid in groups if groups[uid] == n) for n in range(len(self._parts))]
             what = f"{self.kind} {self._setup.plugin['name']}"

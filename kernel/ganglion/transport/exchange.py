@@ -172,6 +172,7 @@ class Served(Sink):
                     dirty.append(sink)
                 out.append(prefix)
                 out.append(data[head:stop])
+                route.count += 1
                 start = stop
             self.tired = True
         except IndexError:  # the chunk ends within a header

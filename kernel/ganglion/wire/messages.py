@@ -126,7 +126,10 @@ class Info(Message):
 
 
 class Peers(Message):
-    """List all joined peers: maps with name, role, run, incarnation, language, heard_ms, open_calls, queued_bytes."""
+    """List all joined peers: maps with name, role, run, incarnation, language, heard_ms, waiting_for, queued_bytes.
+
+    `sent` maps the peers that a peer has sent messages to, to how many passed without a decision of the broker's.
+    """
 
     peers: list[dict[str, Any]]
 

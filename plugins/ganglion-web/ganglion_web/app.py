@@ -1,0 +1,374 @@
+"""App: the routes of the page, each a question to what is known or a wish to a kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ganglion.cli.extension import (
+    COMMAND,
+    DEADLINE_OTHER_S,
+    PAUSE_ANSWER_S,
+    CallFailed,
+    DeadlineExceeded,
+    DocumentError,
+    GanglionError,
+    Operator,
+    PeerLost,
+    RunRequest,
+    RunSignal,
+    Submit,
+    UsageError,
+    find_kernel,
+    is_name,
+    json_text,
+    load_document,
+    registry,
+    schema,
+    write,
+)
+from ganglion.cli.settings import Settings
+from ganglion.sdk import StoreError
+from ganglion_web.kernels import OPEN, Kernels
+from ganglion_web.look import Look, NotThere
+from ganglion_web.news import News
+
+PAGE = Path(__file__).with_name("page")
+"""The files of the page; nothing else is served."""
+
+SUBMIT_S = 65.0
+"""The longest time that a kernel is given to check a document."""
+
+_KINDS = ("environment", "brain", "muscle", "objective", "controller", "condition", "filter", "reward", "observer")
+_RESUMABLE = ("failed", "interrupted", "lost")
+_STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}
+Answer = TypeVar("Answer")
+
+
+class Refused(Exception):
+    """A request cannot be carried out as things are: `status` is that of HTTP, `body` says why."""
+
+    def __init__(self, status: int, text: str, **more: Any) -> None:
+        super().__init__(text)
+        self.status, self.body = status, {"error": text, **more}
+
+
+class Page:
+    """Answer the requests of one server.
+
+    Args:
+        settings: Where results and store are.
+        allow_submit: Whether documents may be handed to the daemon.
+    """
+
+    def __init__(self, settings: Settings, allow_submit: bool = False) -> None:
+        self._settings, self._allow_submit = settings, allow_submit
+        self._news = News()
+        self._kernels = Kernels(settings, self._news)
+        self._look = Look(settings, self._kernels)
+        self._resumed: dict[str, subprocess.Popen[bytes]] = {}
+        self.closing = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        self._kernels.start()
+        yield
+        await run_in_threadpool(self._kernels.close)
+
+    def app(self) -> Starlette:
+        """Return the application, which is to be guarded."""
+        one = "/api/runs/{run}"
+        gets: dict[str, Callable[[Request], Awaitable[Response]]] = {
+            "/": self._index,
+            "/api/runs": self._runs,
+            one: self._told(self._look.run),
+            f"{one}/document": self._told(self._look.document),
+            f"{one}/processes": self._told(self._look.processes),
+            f"{one}/topology": self._told(self._look.topology),
+            f"{one}/curves": self._curves,
+            f"{one}/logs": self._logs,
+            f"{one}/results/{{table}}": self._results,
+            "/api/events": self._events,
+            "/api/schema": self._schema,
+            "/api/plugins": self._plugins,
+            "/api/documents": self._documents,
+        }
+        routes: list[Route | Mount] = [Route(path, _refusing(answer)) for path, answer in gets.items()]
+        for word in ("pause", "continue", "stop", "signal", "resume"):
+            routes.append(Route(f"{one}/{word}", _refusing(partial(self._act, word)), methods=["POST"]))
+        kept = "/api/documents/{name}"
+        routes += [
+            Route(one, _refusing(self._remove), methods=["DELETE"]),
+            Route("/api/runs", _refusing(self._submit), methods=["POST"]),
+            Route("/api/check", _refusing(self._check), methods=["POST"]),
+            Route(kept, _refusing(self._document), methods=["GET", "PUT", "DELETE"]),
+            Mount("/page", StaticFiles(directory=PAGE)),
+        ]
+        return Starlette(routes=routes, lifespan=self._lifespan)
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+    async def _index(self, request: Request) -> Response:
+        return FileResponse(PAGE / "index.html", media_type="text/html")
+
+    def _told(self, question: Callable[[str], Any]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return _json(await run_in_threadpool(question, request.path_params["run"]))
+
+        return answer
+
+    async def _runs(self, request: Request) -> Response:
+        query = request.query_params
+        asked = partial(self._look.runs, query.get("status"), query.get("uid"), _int(query, "limit", 500))
+        return _json(await run_in_threadpool(asked, _int(query, "offset", 0)))
+
+    async def _curves(self, request: Request) -> Response:
+        points = _int(request.query_params, "points", 500)
+        return _json(await run_in_threadpool(self._look.curves, request.path_params["run"], points))
+
+    async def _logs(self, request: Request) -> Response:
+        query = request.query_params
+        asked = partial(
+            self._look.logs,
+            request.path_params["run"],
+            level=query.get("level"),
+            process=query.get("process"),
+            since=query.get("since"),
+            limit=_int(query, "limit", 500),
+            offset=_int(query, "offset", 0),
+        )
+        return _json(await run_in_threadpool(asked))
+
+    async def _results(self, request: Request) -> Response:
+        query, run, table = request.query_params, request.path_params["run"], request.path_params["table"]
+        form = query.get("format", "json")
+        if form not in ("json", "jsonl", "csv"):
+            raise Refused(422, f"format: expected json, jsonl or csv, found {form[:80]!r}")
+        columns = [name.strip() for name in query["columns"].split(",")] if query.get("columns") else None
+        asked = partial(self._look.results, run, table, query.get("where"), columns, _int(query, "limit", 1_000))
+        shown, rows = await run_in_threadpool(asked)
+        text = io.StringIO(newline="")
+        write(text, form, shown, rows, False)
+        kinds = {"json": "application/json", "jsonl": "application/x-ndjson", "csv": "text/csv"}
+        return Response(text.getvalue(), media_type=kinds[form])
+
+    async def _events(self, request: Request) -> Response:
+        last = request.headers.get("last-event-id") or request.query_params.get("last")
+        stream = self._news.read(last, request.query_params.get("run"))
+        return StreamingResponse(self._until_closing(stream), media_type="text/event-stream", headers=_STREAM)
+
+    async def _until_closing(self, stream: AsyncIterator[str]) -> AsyncIterator[str]:
+        """Yield what a stream has until the server ends: it does not wait for pages that go on reading."""
+        closing = asyncio.ensure_future(self.closing.wait())
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(stream))
+                await asyncio.wait({closing, following}, return_when=asyncio.FIRST_COMPLETED)
+                if not following.done():
+                    following.cancel()
+                    return
+                yield following.result()
+        finally:
+            closing.cancel()
+
+    async def _schema(self, request: Request) -> Response:
+        installed = {group: [entry.name for entry in registry.entries(group)] for group in registry.GROUPS}
+        return _json(schema(installed))
+
+    async def _plugins(self, request: Request) -> Response:
+        rows = [
+            {"kind": kind, "name": entry.name, "distribution": entry.distribution}
+            for kind in _KINDS
+            for entry in await run_in_threadpool(registry.entries, kind)
+        ]
+        return _json(rows)
+
+    async def _check(self, request: Request) -> Response:
+        text = (await request.body()).decode(errors="replace")
+        return _json(await run_in_threadpool(checked, text))
+
+    # -- wishes -------------------------------------------------------------------------------------------------------
+    async def _act(self, word: str, request: Request) -> Response:
+        run = request.path_params["run"]
+        row = await run_in_threadpool(self._look.run, run)
+        given = await _given(request)
+        if word == "resume":
+            return await run_in_threadpool(self._resume, run, row["status"])
+        if row["status"] not in OPEN:
+            raise Refused(409, f"run {run} is {row['status']}: it has no process that could {word}")
+        wish = _wish(word, run, given)
+
+        def ask(operator: Operator) -> Any:
+            if isinstance(wish, RunRequest):
+                return operator.ask("kernel.stop", wish)
+            return operator.ask("kernel.signal", wish, PAUSE_ANSWER_S + DEADLINE_OTHER_S)
+
+        answer = await run_in_threadpool(self._kernels.ask, run, ask)
+        if not answer.accepted:
+            raise Refused(409, answer.text)
+        return _json({"accepted": True, "text": answer.text}, 202)
+
+    def _resume(self, run: str, status: str) -> Response:
+        """Start `ganglion resume` as a process of its own, which outlives the page."""
+        known = self._resumed.get(run)
+        if status not in _RESUMABLE or (known is not None and known.poll() is None):
+            raise Refused(409, f"run {run} is {status}: expected one that is {', '.join(_RESUMABLE)}")
+        logs = self._settings.results / run / "logs"
+        logs.mkdir(exist_ok=True)
+        with (logs / "resume.out").open("wb") as out:
+            self._resumed[run] = subprocess.Popen(
+                self._command("resume", run), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            )
+        return _json({"accepted": True, "text": f"run {run} is being resumed"}, 202)
+
+    async def _remove(self, request: Request) -> Response:
+        run = request.path_params["run"]
+        row = await run_in_threadpool(self._look.run, run)
+        if row["status"] in OPEN:
+            raise Refused(409, f"run {run} is {row['status']}: stop it first")
+        done = await run_in_threadpool(
+            subprocess.run, self._command("runs", "rm", "--yes", run), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise Refused(409, done.stderr.strip() or done.stdout.strip() or f"run {run} could not be removed")
+        return Response(status_code=204)
+
+    def _command(self, *words: str) -> list[str]:
+        store = [] if self._settings.store is None else ["--store", self._settings.store]
+        place = ["--results", str(self._settings.results), *store]
+        return [sys.executable, "-P", "-c", COMMAND, *place, *words]
+
+    async def _submit(self, request: Request) -> Response:
+        if not self._allow_submit:
+            raise Refused(403, "expected `ganglion serve --allow-submit`: this page takes no documents")
+        text = (await request.body()).decode(errors="replace")
+        found = await run_in_threadpool(checked, text)
+        if found["faults"]:
+            raise Refused(422, "the document has faults", **found)
+
+        def hand_on() -> str:
+            _, connection = find_kernel(self._settings.results, self._settings.kernel, daemon=True)
+            with Operator(connection) as operator:  # without a folder: plugins by name, nothing that runs a command
+                asked = operator.ask("kernel.submit", Submit(text, "document.yml", ""), SUBMIT_S)
+                return str(asked.run)
+
+        try:
+            return _json({"runs": [await run_in_threadpool(hand_on)]}, 202)
+        except CallFailed as error:
+            raise Refused(422, error.remote_message) from error
+
+    # -- kept documents -----------------------------------------------------------------------------------------------
+    async def _documents(self, request: Request) -> Response:
+        folder = self._settings.results / ".web" / "documents"
+        return _json(sorted(path.stem for path in folder.glob("*.yml")))
+
+    async def _document(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if not is_name(name) or name.startswith("."):
+            raise Refused(422, f"expected a name without `/`, found {name[:80]!r}")
+        path = self._settings.results / ".web" / "documents" / f"{name}.yml"
+        if request.method == "PUT":
+            text = (await request.body()).decode(errors="replace")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with path.open("x", encoding="utf-8") as file:
+                    file.write(text)
+            except FileExistsError:
+                raise Refused(409, f"a document {name!r} is kept already; remove it first") from None
+            return _json({"name": name}, 201)
+        if not path.is_file():
+            raise Refused(404, f"no document {name!r} is kept")
+        if request.method == "DELETE":
+            path.unlink()
+            return Response(status_code=204)
+        return Response(path.read_text(encoding="utf-8"), media_type="application/yaml")
+
+
+def checked(text: str) -> dict[str, Any]:
+    """Return faults and warnings of a document, as from somebody who may name plugins but no code and no command."""
+    try:
+        _, warnings = load_document("document.yml", plugins=registry, text=text, local=False)
+    except DocumentError as error:
+        return {"faults": [_fault(fault) for fault in error.faults], "warnings": []}
+    return {"faults": [], "warnings": [_fault(warning) for warning in warnings]}
+
+
+def _fault(fault: Any) -> dict[str, Any]:
+    found = {key: getattr(fault, key, None) for key in ("line", "column", "path", "message")}
+    return found | {"text": str(fault)}
+
+
+def _wish(word: str, run: str, given: Mapping[str, Any]) -> RunSignal | RunRequest:
+    """Return what a kernel is asked for one of the words of the page."""
+    reason = str(given.get("reason") or "page")
+    if word == "stop":
+        return RunRequest(run, bool(given.get("now")), reason)
+    scope: dict[str, Any] = {"reason": reason}
+    for key, kind in (("phase", str), ("worker", int), ("steps", int)):
+        value = given.get(key)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise Refused(422, f"{key}: expected {kind.__name__}, found {value!r:.80}")
+        if value is not None:
+            scope[key] = value
+    if word == "pause":
+        scope.pop("steps", None)
+    name = {"pause": "PAUSE", "continue": "CONTINUE"}.get(word) or str(given.get("signal") or "")
+    if not name:
+        raise Refused(422, "signal: expected the name of a flow signal, found none")
+    return RunSignal(run, name.upper().replace("-", "_"), **scope)
+
+
+async def _given(request: Request) -> Mapping[str, Any]:
+    body = await request.body()
+    try:
+        found = json.loads(body) if body else {}
+    except ValueError as error:
+        raise Refused(422, f"expected JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Refused(422, f"expected an object, found {type(found).__name__}")
+    return found
+
+
+def _int(query: Mapping[str, str], key: str, default: int) -> int:
+    text = query.get(key)
+    if text is None:
+        return default
+    if not text.isdecimal() or len(text) > 9:
+        raise Refused(422, f"{key}: expected a whole number, found {text[:80]!r}")
+    return int(text)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(json_text(value), status, media_type="application/json")
+
+
+def _refusing(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Turn what goes wrong into a status of HTTP and one sentence."""
+
+    async def carried_out(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except Refused as error:
+            return JSONResponse(error.body, error.status)
+        except NotThere as error:
+            return JSONResponse({"error": str(error)}, 404)
+        except (PeerLost, DeadlineExceeded, CallFailed) as error:
+            return JSONResponse({"error": str(error)}, 409)
+        except (UsageError, StoreError, GanglionError) as error:
+            return JSONResponse({"error": str(error)}, 422)
+
+    return carried_out

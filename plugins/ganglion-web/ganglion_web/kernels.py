@@ -1,0 +1,160 @@
+"""Kernels: the live kernels of a results folder, looked at by threads: their runs, processes and what they tell."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ganglion.cli.extension import (
+    CallFailed,
+    Connection,
+    DeadlineExceeded,
+    GanglionError,
+    Operator,
+    PeerLost,
+    RunEvent,
+    RunRequest,
+    UsageError,
+    find_connections,
+    find_run,
+    read_connection,
+)
+from ganglion.cli.settings import Settings
+from ganglion_web.news import News
+
+LOOK_S = 0.5
+"""The time between two looks at a kernel."""
+
+END_S = 5.0
+"""The longest time that the threads are given to end."""
+
+OPEN = frozenset({"queued", "running", "paused"})
+_LOSSES = (PeerLost, DeadlineExceeded, CallFailed, OSError)
+Answer = TypeVar("Answer")
+
+
+class Kernels:
+    """Know the live runs of all kernels, and hand what they tell to `news`.
+
+    Each kernel has one connection by which it is asked, and one for each of its live runs by which it is listened to.
+    Processes are asked for only while somebody looks: each question costs the kernel a look at all of them.
+    """
+
+    def __init__(self, settings: Settings, news: News) -> None:
+        self._settings, self._news = settings, news
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._runs: dict[str, dict[str, Any]] = {}
+        self._processes: dict[str, list[dict[str, Any]]] = {}
+        self._threads: dict[str, threading.Thread] = {}
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread("kernels", self._find)
+
+    def close(self) -> None:
+        """End all threads."""
+        self._closed.set()
+        until_s = time.monotonic() + END_S
+        for thread in list(self._threads.values()):
+            thread.join(max(0.0, until_s - time.monotonic()))
+
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """Return the live runs of all kernels by id, as `kernel.runs` shows them."""
+        with self._lock:
+            return {run: dict(row) for run, row in self._runs.items()}
+
+    def processes(self, run: str) -> list[dict[str, Any]]:
+        """Return the processes of a live run, the broker first; none of one that has ended."""
+        with self._lock:
+            return list(self._processes.get(run, ()))
+
+    def ask(self, run: str, question: Callable[[Operator], Answer]) -> Answer:
+        """Ask the kernel of a run something over a connection of its own; PeerLost if no kernel knows the run."""
+        with find_run(self._settings.results, self._settings.kernel, run) as operator:
+            return question(operator)
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+    def _thread(self, name: str, work: Callable[[], None]) -> None:
+        known = self._threads.get(name)
+        if known is not None and known.is_alive():
+            return
+        self._threads = {n: thread for n, thread in self._threads.items() if thread.is_alive()}
+        self._threads[name] = thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+
+    def _find(self) -> None:
+        while not self._closed.wait(LOOK_S):
+            for connection in self._connections():
+                self._thread(f"kernel {connection.endpoint}", lambda c=connection: self._look(c))  # type: ignore[misc]
+
+    def _connections(self) -> list[Connection]:
+        if self._settings.kernel is None:
+            return [connection for _, connection in find_connections(self._settings.results)]
+        try:
+            return [read_connection(self._settings.kernel)]
+        except UsageError:
+            return []  # not there yet, or not any more
+
+    def _look(self, connection: Connection) -> None:
+        """Look at one kernel until it has ended."""
+        mine: set[str] = set()
+        with contextlib.suppress(*_LOSSES, GanglionError), Operator(connection) as operator:
+            while not self._closed.is_set():
+                rows = {row["run"]: row for row in operator.ask("kernel.runs", RunRequest()).rows}
+                processes: dict[str, list[dict[str, Any]]] | None = None
+                if self._news.looked_at:
+                    processes = {run: [] for run, row in rows.items() if row["status"] in OPEN}
+                    for process in operator.ask("kernel.processes", RunRequest()).rows:
+                        for run in [process["run"]] if process["run"] else list(processes):
+                            processes.setdefault(run, []).append(process)
+                mine |= set(rows)
+                self._keep(rows, processes)
+                for run, row in rows.items():
+                    if row["status"] in OPEN - {"queued"}:
+                        self._thread(f"run {run}", lambda run=run: self._follow(connection, run))  # type: ignore[misc]
+                self._closed.wait(LOOK_S)
+        self._forget(mine)
+
+    def _keep(self, rows: Mapping[str, dict[str, Any]], processes: dict[str, list[dict[str, Any]]] | None) -> None:
+        """Take what a kernel says of its runs; tell of those whose status has changed, and of all processes."""
+        with self._lock:
+            before = {run: self._runs.get(run, {}).get("status") for run in rows}
+            self._runs |= rows
+            for run in rows:
+                self._processes.pop(run, None)
+            self._processes |= processes or {}
+        for run, row in rows.items():
+            if row["status"] != before[run]:
+                self._news.tell("status", run, {"status": row["status"], "reason": row["reason"]})
+        for run, found in (processes or {}).items():
+            self._news.tell("processes", run, {"processes": found})
+
+    def _forget(self, runs: set[str]) -> None:
+        """Forget the runs of a kernel that has ended; what it did not say of their end is in the store."""
+        with self._lock:
+            gone = [run for run in runs if self._runs.pop(run, None) is not None]
+            for run in gone:
+                self._processes.pop(run, None)
+        for run in gone:
+            self._news.tell("status", run, {"status": None, "reason": None})
+
+    def _follow(self, connection: Connection, run: str) -> None:
+        """Hand on what is told of one run until it has ended."""
+        over = threading.Event()
+
+        def show(news: RunEvent) -> None:
+            self._news.tell("event", run, {"event": news.event, "time_s": news.time_s, "fields": news.fields})
+            if news.event == "run.ended":
+                over.set()
+
+        def ended() -> bool:
+            with self._lock:
+                status = self._runs.get(run, {}).get("status")
+            return over.is_set() or self._closed.is_set() or status not in OPEN
+
+        with contextlib.suppress(*_LOSSES, GanglionError), Operator(connection) as operator:
+            operator.follow(run, show, ended)

@@ -1,0 +1,171 @@
+"""The page in a real browser, driven as a person drives it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system.command import Command
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` of ganglion-web is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DOCUMENT = Path(__file__).with_name("live.yml").read_text()
+WAIT_MS = 60_000
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine (Debian: chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Return a browser without a window that knows nobody."""
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=[*flags, "--disable-sync", "--no-first-run"])
+        yield found
+        found.close()
+
+
+class Tab:
+    """A tab, with what it asked for and what was wrong in it."""
+
+    def __init__(self, browser: Any, url: str, **how: Any) -> None:
+        self.context = browser.new_context(**how)
+        self.page = self.context.new_page()
+        self.asked: list[str] = []
+        self.errors: list[str] = []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        self.page.set_default_timeout(WAIT_MS)
+        self.page.goto(url)
+
+    def wait(self, script: str) -> None:
+        """Wait until a condition of the page holds; its policy forbids to wait inside, where texts become code."""
+        until_s = time.monotonic() + WAIT_MS / 1000
+        while not self.page.evaluate(f"!!({script})"):
+            assert time.monotonic() < until_s, f"expected within {WAIT_MS // 1000} s: {script}"
+            self.page.wait_for_timeout(100)
+
+
+@pytest.fixture
+def tab(browser: Any, page: Any) -> Iterator[Tab]:
+    """Return the page, opened from the printed address."""
+    found = Tab(browser, page.url)
+    yield found
+    found.context.close()
+
+
+@pytest.fixture
+def live(page: Any) -> Iterator[Command]:
+    """Return a live run of short episodes in the folder of the page."""
+    (page.folder / "show.yml").write_text(DOCUMENT)
+    command = Command(page.folder, "run", "show.yml", span_s=170.0)
+    yield command
+    command.process.kill()
+    command.process.wait()
+
+
+def test_page_opens_from_the_printed_address_alone(browser: Any, page: Any, tab: Tab) -> None:
+    """With the address a run is shown and the secret is gone from it; without it nothing is."""
+    tab.wait("document.querySelectorAll('.run').length > 0")
+    bare = Tab(browser, f"http://127.0.0.1:{page.port}/")
+
+    assert f"http://127.0.0.1:{page.port}/" == tab.page.url
+    assert "expected the token" in bare.page.content()
+    bare.context.close()
+
+
+def test_live_run_grows_stands_and_goes_on(page: Any, tab: Tab, live: Command) -> None:
+    """The curve grows while the run runs; pause holds its steps, continue moves them, stop leaves it interrupted."""
+    run = live.until("phase.started") and live.events[0]["run"]
+    tab.page.goto(f"http://127.0.0.1:{page.port}/#{run}")
+    count = "+document.querySelector('#episodes').dataset.count"
+    tab.wait(f"document.querySelector('#episodes') && {count} > 2")
+    before = tab.page.evaluate(count)
+    tab.wait(f"{count} > {before}")
+    tab.page.click("#pause")
+    tab.wait("document.querySelector('#status').textContent === 'paused'")
+    rates = "[...document.querySelectorAll('#processes tbody tr')].map(r => +r.children[6].textContent || 0)"
+    tab.wait(f"Math.max(...{rates}) < 5")
+    tab.page.click("#continue")
+    tab.wait(f"document.querySelector('#status').textContent === 'running' && Math.max(...{rates}) > 5")
+    tab.page.click("#stop")
+    tab.wait("document.querySelector('#status').textContent === 'interrupted'")
+
+    assert 130 == live.end()[0]
+    assert [] == tab.errors
+    places = {re.sub(r"(?<=[^/:])/.*", "", url) for url in tab.asked if url.startswith("http")}
+    assert {f"http://127.0.0.1:{page.port}"} == places
+
+
+def test_killed_process_turns_red(page: Any, tab: Tab, live: Command) -> None:
+    """A process that is killed is red until another one is in its place, with a restart."""
+    run = live.until("phase.started") and live.events[0]["run"]
+    tab.page.goto(f"http://127.0.0.1:{page.port}/#{run}")
+    row = "[...document.querySelectorAll('#processes tbody tr')].find(r => r.dataset.name.includes('/environment/'))"
+    tab.wait(f"(() => {{ const r = {row}; return r && r.children[3].textContent !== ''; }})()")
+    pid = int(tab.page.evaluate(f"{row}.children[3].textContent"))
+    tab.wait("document.querySelector('#log').textContent.includes('episode.ended')")  # it is listened to
+    os.kill(pid, signal.SIGKILL)
+    tab.wait(f"{row}.className === 'gone'")
+    tab.wait(f"{row}.className === 'ok' && {row}.children[10].textContent === '1'")  # another one is in its place
+
+
+def test_stream_survives_a_restart_of_the_server(browser: Any, pages: Any, folder: Path, live: Command) -> None:
+    """A page that is open goes on with a server that was started again at the same port."""
+    run = live.until("phase.started") and live.events[0]["run"]
+    first = pages(folder, "--port", "0")
+    tab = Tab(browser, first.url)
+    tab.page.goto(f"http://127.0.0.1:{first.port}/#{run}")
+    count = "+document.querySelector('#episodes').dataset.count"
+    tab.wait(f"document.querySelector('#episodes') && {count} > 0")
+    first.close()
+    tab.wait("document.querySelector('.offline')")
+    second = pages(folder, "--port", str(first.port))
+    before = tab.page.evaluate(count)
+    tab.wait(f"!document.querySelector('.offline') && {count} > {before}")
+    tab.context.close()
+    second.close()
+
+
+def test_names_are_shown_and_not_obeyed(page: Any, tab: Tab) -> None:
+    """Markup in a document and in a reason is text."""
+    text = (page.folder / "one.yml").read_text().replace("uid: one", "uid: one # <img src=x onerror=alert(1)>")
+    (page.folder / "mark.yml").write_text(text)
+    from system.command import ganglion
+
+    assert ganglion(page.folder, "run", "-q", "--name", "mark-1", "mark.yml").returncode == 0
+    tab.page.goto(f"http://127.0.0.1:{page.port}/#mark-1")
+    tab.wait(
+        "document.querySelector('#document') && document.querySelector('#document').textContent.includes('onerror')"
+    )
+
+    assert 0 == tab.page.locator("#document img").count()
+    assert [] == tab.errors
+
+
+def test_keyboard_narrow_and_dark(browser: Any, page: Any) -> None:
+    """Keys choose runs and reach the filter; on a narrow dark screen nothing is wider than the screen."""
+    tab = Tab(browser, page.url, viewport={"width": 390, "height": 800}, color_scheme="dark")
+    tab.wait("document.querySelector('#document')")
+    tab.page.keyboard.press("/")
+    assert "filter" == tab.page.evaluate("document.activeElement.id")
+    tab.page.keyboard.press("Tab")
+    tab.page.evaluate("document.activeElement.blur()")
+    tab.page.keyboard.press("j")
+    tab.wait("document.querySelector('.run.chosen')")
+
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert "rgb(16, 22, 29)" == tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert [] == tab.errors
+    tab.context.close()

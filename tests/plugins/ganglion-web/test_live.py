@@ -1,0 +1,117 @@
+"""Live runs: what the page tells of them, and what it asks of them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system.command import Command
+
+DOCUMENT = Path(__file__).with_name("live.yml").read_text()
+
+
+class Stream:
+    """The news of a page, read as they come."""
+
+    def __init__(self, page: Any) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=60.0)
+        self._connection.request("GET", "/api/events", headers={"authorization": f"Bearer {page.token}"})
+        self._answer = self._connection.getresponse()
+        self._read: deque[dict[str, Any]] = deque()
+        assert "text/event-stream" in str(self._answer.getheader("content-type"))
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Return the first piece of news that is wanted; the connection's deadline ends the wait."""
+        while True:
+            while self._read:
+                if wanted(one := self._read.popleft()):
+                    return one
+            line = self._answer.readline().decode()
+            assert line, "the stream has ended"
+            if line.startswith("data: "):
+                self._read.extend(json.loads(line.removeprefix("data: ")).get("news", ()))
+
+    def close(self) -> None:
+        """Read no more."""
+        self._answer.close()
+        self._connection.close()
+
+
+@pytest.fixture
+def stream(page: Any) -> Iterator[Stream]:
+    """Return the news of the page from now on."""
+    found = Stream(page)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def live(page: Any) -> Iterator[Command]:
+    """Return a live run in the folder of the page."""
+    (page.folder / "live.yml").write_text(DOCUMENT)
+    command = Command(page.folder, "run", "live.yml", span_s=170.0)
+    yield command
+    command.process.kill()
+    command.process.wait()
+
+
+def test_a_live_run_is_seen_and_commanded(page: Any, stream: Stream, live: Command) -> None:
+    """It shows its processes and messages, stands when it is paused, makes one step, and is stopped."""
+    run = live.until("run.started")["run"]
+    shown = stream.until(
+        lambda one: (
+            one["kind"] == "processes" and any("muscle" in to for row in one["processes"] for to in row.get("sent", ()))
+        )
+    )
+    roles = {row["role"] for row in shown["processes"]}
+    live.until("phase.started")
+
+    assert {"broker", "governor", "store", "brain", "controller", "environment", "muscle"} == roles
+    edges = page.ask(f"/api/runs/{run}/topology").value["edges"]
+    assert any(edge["messages"] > 0 and "muscle" in edge["to"] for edge in edges)
+
+    assert 202 == page.ask(f"/api/runs/{run}/pause", "POST").status
+    stream.until(lambda one: one["kind"] == "status" and one["status"] == "paused")
+    before = page.ask(f"/api/runs/{run}/continue", "POST", '{"steps": 1}')
+    after = page.ask(f"/api/runs/{run}/continue", "POST", '{"steps": 1}')
+    step = [int(text.value["text"].rpartition("step ")[2].split()[0].rstrip(",;:)")) for text in (before, after)]
+    assert 1 == step[1] - step[0], (before.text, after.text)
+
+    assert 422 == page.ask(f"/api/runs/{run}/continue", "POST", '{"steps": "one"}').status
+    assert 409 == page.ask(f"/api/runs/{run}", "DELETE").status
+    assert 202 == page.ask(f"/api/runs/{run}/stop", "POST", '{"now": true}').status
+    stream.until(lambda one: one["kind"] == "event" and one["event"] == "run.ended")
+    assert 130 == live.end()[0]
+    assert "interrupted" == page.ask(f"/api/runs/{run}").value["status"]
+
+
+def test_a_killed_process_is_told(page: Any, stream: Stream, live: Command) -> None:
+    """Who looks on is told that a process is lost, and that another one is in its place."""
+    run = live.until("run.started")["run"]
+    live.until("phase.started")
+    stream.until(lambda one: one["kind"] == "event" and one["run"] == run)  # from now on it is listened to
+    shown = stream.until(
+        lambda one: (
+            one["kind"] == "processes"
+            and one["run"] == run
+            and any(row["role"] == "muscle" and row["pid"] for row in one["processes"])
+        )
+    )
+    [pid] = [row["pid"] for row in shown["processes"] if row["role"] == "muscle"]
+    os.kill(pid, signal.SIGKILL)
+
+    lost = stream.until(lambda one: one["kind"] == "event" and one["event"] == "peer.lost")
+    assert "muscle" in lost["fields"]["name"]
+    stream.until(
+        lambda one: (
+            one["kind"] == "processes"
+            and any(row["role"] == "muscle" and row["pid"] not in (pid, None) for row in one["processes"])
+        )
+    )
