@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from measure import Options, Row, compare, interleave
 
+from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.peer.author import Loader
 from ganglion.peer.conversation import Request
-from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.participant import Participant
 from ganglion.sdk import Batch, Box, Muscle, Objective
 from ganglion.sdk.seed import words

@@ -66,7 +66,7 @@ COMMANDS = ("ganglion.cli.extension", "ganglion.cli.settings", "ganglion.cli.sto
 
 
 # These stand on the inside of the kernel: the first judges what the kernel says on the wire and prints the kernel's
-# tables, the second does its part in the hosts of governor and brain, behind one hook (`peer/replay.py`).
+# tables, the second does its part in the hosts of governor and brain, behind one hook (`peer/agent/replay.py`).
 INNER = ("ganglion-conformance", "ganglion-replay")
 
 

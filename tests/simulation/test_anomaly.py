@@ -15,7 +15,7 @@ from ganglion.errors import GanglionError
 from ganglion.limits import RETRY_S, STREAM_CREDIT_MESSAGES
 from ganglion.peer.conversation import Told
 from ganglion.peer.participant import Participant
-from ganglion.peer.store import COMMIT_S, StoreHost
+from ganglion.peer.results.store import COMMIT_S, StoreHost
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, decode_head
 from ganglion.wire.messages import RecordAck, RecordBatch

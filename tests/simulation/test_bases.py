@@ -16,10 +16,10 @@ from simulation import simulate
 from simulation.campaign import Campaign, case_of
 from simulation.cases import CASES, DICE, case
 
-from ganglion.peer import renewal
-from ganglion.peer.records import Records
-from ganglion.peer.renewal import Renewal, WorkerRenewal
-from ganglion.peer.snapshot import Snapshot
+from ganglion.peer.journal import renewal
+from ganglion.peer.journal.renewal import Renewal, WorkerRenewal
+from ganglion.peer.journal.snapshot import Snapshot
+from ganglion.peer.results.records import Records
 from ganglion.sdk import Environment
 
 SEEDS = (12, 18, 21, 25, 31, 158, 218)

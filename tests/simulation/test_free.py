@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from simulation import Disturbance, Outcome, Simulation, orders, read, simulate
 
-from ganglion.peer import renewal
-from ganglion.peer.free import FreeTicks
+from ganglion.peer.journal import renewal
+from ganglion.peer.worker.free import FreeTicks
 
 DOCUMENT = """
 uid: free

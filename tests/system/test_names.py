@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import GanglionError
-from ganglion.peer.journal import Journal, JournalFile
+from ganglion.peer.journal.write import Journal, JournalFile
 from ganglion.peer.models import copy_model, model_folders, write_index
 from ganglion.run.plan import Process
 from ganglion.sdk.models import Models, file_name, percent_encoded

@@ -370,7 +370,7 @@ def _child() -> None:
     question = json.load(sys.stdin)
 
     from ganglion.peer import check
-    from ganglion.peer.trial import try_out
+    from ganglion.peer.environment.trial import try_out
 
     answers: dict[str, Callable[[Any], Any]] = {
         "plan": check.inspect,

@@ -19,14 +19,14 @@ from ganglion.errors import (
     RemoteProtocolError,
     StoreError,
 )
+from ganglion.peer.agent.replay import Recordings, plays, recordings
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
+from ganglion.peer.journal.renewal import GovernorRenewal
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
-from ganglion.peer.records import Cuts, Ordinals, Records, declaration_rows
-from ganglion.peer.renewal import GovernorRenewal
-from ganglion.peer.replay import Recordings, plays, recordings
+from ganglion.peer.results.records import Cuts, Ordinals, Records, declaration_rows
 from ganglion.run.effect import Answer, Ask, Await, Cut, Declare, Effect, Event, Finish, Recall, Record, Stage, Steer
 from ganglion.run.governor import Governor
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan, span_s, widest

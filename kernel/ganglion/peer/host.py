@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ganglion.errors import DocumentError
+from ganglion.peer.agent.filters import FilterStack, tag_of
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
 from ganglion.peer.conversation import Request
-from ganglion.peer.filters import FilterStack, tag_of
+from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.renewal import Renewal
-from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.step.layout import Layout, of_group
 from ganglion.peer.values import deserialize
 from ganglion.sdk.flow import Mode

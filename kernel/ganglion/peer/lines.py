@@ -24,7 +24,7 @@ import numpy as np
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import LEAVE_KILL_S, LEAVE_TERMINATE_S, LINE_ANSWER_S, MESSAGE_BYTES
 from ganglion.peer.author import Loader
-from ganglion.peer.contract import declared_layout
+from ganglion.peer.environment.contract import declared_layout
 from ganglion.peer.step.layout import Layout
 from ganglion.sdk.environment import Environment, EnvironmentBaseline, EnvironmentState, ResetRequest
 from ganglion.sdk.flow import SimTime

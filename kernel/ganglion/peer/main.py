@@ -16,7 +16,7 @@ from ganglion.errors import GanglionError, UsageError
 from ganglion.limits import DEADLINES_S, EXIT_DIFFERS
 from ganglion.log import set_up
 from ganglion.peer.author import Loader
-from ganglion.peer.journal import Journal, JournalDiffers, JournalFile
+from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile
 from ganglion.peer.participant import Connect, Participant
 from ganglion.wire.name import Role
 
@@ -138,23 +138,23 @@ def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = (
 
         loader = LinesLoader(loader.folder, loader.allow, command)
     if role is Role.ENVIRONMENT:
-        from ganglion.peer.environment import EnvironmentHost
+        from ganglion.peer.environment.host import EnvironmentHost
 
         return EnvironmentHost(loader, variables.get("GANGLION_PLUGIN"))
     if role is Role.MUSCLE:
-        from ganglion.peer.muscle import MuscleHost
+        from ganglion.peer.agent.muscle import MuscleHost
 
         return MuscleHost(loader)
     if role is Role.BRAIN:
-        from ganglion.peer.brain import BrainHost
+        from ganglion.peer.agent.brain import BrainHost
 
         return BrainHost(loader)
     if role is Role.TABLE:
-        from ganglion.peer.table import TableHost
+        from ganglion.peer.agent.table import TableHost
 
         return TableHost(loader)
     if role is Role.CONTROLLER:
-        from ganglion.peer.controller import ControllerHost
+        from ganglion.peer.worker.controller import ControllerHost
 
         return ControllerHost(loader)
     if role is Role.GOVERNOR:
@@ -173,7 +173,7 @@ def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = (
 
 def _store_host(variables: Mapping[str, str]) -> Any:
     from ganglion.peer.models import store_class
-    from ganglion.peer.store import StoreHost
+    from ganglion.peer.results.store import StoreHost
 
     uri = variables["GANGLION_STORE"]
     store = store_class(uri)

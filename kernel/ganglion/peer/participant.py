@@ -18,7 +18,7 @@ from ganglion.errors import DeadlineExceeded, GanglionError, LocalProtocolError,
 from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
-from ganglion.peer.journal import Journal, Recorded
+from ganglion.peer.journal.write import Journal, Recorded
 from ganglion.peer.wait import LateReports, Reports
 from ganglion.wire.codec import CODECS, Content, codec_of, decode_map
 from ganglion.wire.envelope import Head, Position, decode_head, encode_head

@@ -14,8 +14,8 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from ganglion.errors import ContractBroken, GanglionError
-from ganglion.peer.environment import speaks
-from ganglion.peer.snapshot import State
+from ganglion.peer.environment.host import speaks
+from ganglion.peer.journal.snapshot import State
 from ganglion.peer.step.layout import Layout
 from ganglion.peer.values import serialize
 from ganglion.sdk.brain import Brain, CheckpointableBrain

@@ -12,15 +12,15 @@ from numpy.random import Generator
 
 from ganglion import registry
 from ganglion.errors import RemoteProtocolError, UsageError
+from ganglion.peer.agent.brain import BrainHost
+from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.peer.author import Loader
-from ganglion.peer.brain import BrainHost
 from ganglion.peer.conversation import Request
-from ganglion.peer.environment import EnvironmentHost
-from ganglion.peer.muscle import MuscleHost
+from ganglion.peer.environment.host import EnvironmentHost
+from ganglion.peer.environment.trial import WIRE_BITS, first_seeds
+from ganglion.peer.journal.snapshot import State, export
 from ganglion.peer.participant import DEFERRED, Participant
-from ganglion.peer.snapshot import State, export
 from ganglion.peer.step.layout import Layout, declaration
-from ganglion.peer.trial import WIRE_BITS, first_seeds
 from ganglion.sdk.brain import Brain, CheckpointableBrain, EpisodeSummary
 from ganglion.sdk.environment import Environment, Reward, StateTransformer
 from ganglion.sdk.filter import Filter

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import PeerLost, RemoteProtocolError
-from ganglion.peer.contract import declared_layout
+from ganglion.peer.environment.contract import declared_layout
 from ganglion.peer.step.layout import Masks, mask_fault
 from ganglion.sdk.seed import integer_from_words, words
 from ganglion.sdk.spaces import Box, Space

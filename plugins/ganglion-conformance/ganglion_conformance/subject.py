@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.contract import Declared
+from ganglion.peer.environment.contract import Declared
 from ganglion.wire.envelope import Position
 from ganglion_conformance.bench import Bench
 from ganglion_conformance.case import Miss, Run, Skip, case, expect

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ganglion.peer.replay import Learner, Lesson, Recordings
+    from ganglion.peer.agent.replay import Learner, Lesson, Recordings
     from ganglion.run.plan import Plan
     from ganglion.wire.messages import BrainPretrain
     from ganglion_replay.files import Exported as Exported

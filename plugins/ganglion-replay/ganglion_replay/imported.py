@@ -12,7 +12,7 @@ import numpy as np
 
 from ganglion.errors import UsageError
 from ganglion.peer.models import shown, store_class
-from ganglion.peer.records import declaration_rows
+from ganglion.peer.results.records import declaration_rows
 from ganglion.sdk.session import Session
 from ganglion.sdk.store import StoreWriter
 from ganglion_replay.files import Form, ImportedSessions, parse_space, place_of, split

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.errors import DocumentError, StoreError
+from ganglion.peer.agent.replay import Recordings as Base
 from ganglion.peer.models import hand_over
-from ganglion.peer.replay import Recordings as Base
 from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.information import Information

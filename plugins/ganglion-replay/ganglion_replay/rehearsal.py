@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import DocumentError
+from ganglion.peer.agent.filters import ActingFilters
+from ganglion.peer.agent.replay import Learner
 from ganglion.peer.author import Tolerated
-from ganglion.peer.filters import ActingFilters
-from ganglion.peer.replay import Learner
 from ganglion.peer.step.layout import Layout
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.flow import Mode

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fakepeer import FakeClock, FakeLink, Hosted
 
-from ganglion.peer.controller import ControllerHost
+from ganglion.peer.worker.controller import ControllerHost
 from ganglion.sdk.controller import Controller
 from ganglion.sdk.seed import words
 from ganglion.sdk.spaces import Box, Discrete, Space

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ganglion.errors import CallFailed
-from ganglion.peer.decision import heard, setpoints_of
+from ganglion.peer.agent.decision import heard, setpoints_of
 from ganglion.peer.step.layout import Cut, Layout
-from ganglion.peer.world import Actor
+from ganglion.peer.worker.world import Actor
 from ganglion.wire.messages import Acted
 
 BOX = {"type": "box", "shape": [], "dtype": "<f8", "low": -2.0, "high": 2.0}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.peer.author import failure_of
-from ganglion.peer.muscle import MuscleHost
 from ganglion.peer.step.layout import Layout
 from ganglion.peer.values import deserialize
 from ganglion.sdk import Box, Discrete, Muscle, Objective

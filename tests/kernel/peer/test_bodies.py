@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, OutOfActionSpaceError, OutOfObservationSpaceError, RemoteProtocolError
-from ganglion.peer.environment import EnvironmentHost
-from ganglion.peer.muscle import MuscleHost
+from ganglion.peer.agent.muscle import MuscleHost
+from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.peer.step.layout import declaration
 from ganglion.sdk import (
     ActuatorInformation,

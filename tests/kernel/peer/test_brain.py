@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, RemoteProtocolError, StoreError
+from ganglion.peer.agent.brain import BrainHost
+from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import failure_of
-from ganglion.peer.brain import BrainHost
 from ganglion.peer.step.layout import Layout
-from ganglion.peer.transitions import joined
 from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, Signal, Update
 from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import words

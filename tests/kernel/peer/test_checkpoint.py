@@ -10,10 +10,10 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.errors import AuthorError, RemoteProtocolError
-from ganglion.peer.brain import BrainHost
-from ganglion.peer.journal import Journal
+from ganglion.peer.agent.brain import BrainHost
+from ganglion.peer.journal.snapshot import Generators, export, restore
+from ganglion.peer.journal.write import Journal
 from ganglion.peer.main import live
-from ganglion.peer.snapshot import Generators, export, restore
 from ganglion.sdk import Box, CheckpointableBrain, Discrete
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import words

@@ -6,7 +6,7 @@ import pytest
 from fakepeer import MemoryReel
 
 from ganglion.peer.conversation import Request
-from ganglion.peer.journal import Journal, JournalDiffers, Recorded
+from ganglion.peer.journal.write import Journal, JournalDiffers, Recorded
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.journal import Kind
 from ganglion.wire.verb import Verb

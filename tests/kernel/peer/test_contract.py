@@ -7,7 +7,7 @@ import pytest
 
 from ganglion.errors import AuthorError, OutOfActionSpaceError, OutOfObservationSpaceError
 from ganglion.limits import IDS_PER_ENVIRONMENT
-from ganglion.peer.contract import difference, field_set, layout_of, listed, static_model
+from ganglion.peer.environment.contract import difference, field_set, layout_of, listed, static_model
 from ganglion.peer.values import deserialize
 from ganglion.sdk import ActuatorInformation, Box, Discrete, RewardInformation, SensorInformation, Space
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.peer.decision import Policy, alike
+from ganglion.peer.agent.decision import Policy, alike
 from ganglion.peer.step.layout import Layout
 from ganglion.sdk import Box, Discrete
 from ganglion.sdk.models import Models

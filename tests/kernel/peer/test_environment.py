@@ -17,7 +17,7 @@ from ganglion.errors import (
     RemoteProtocolError,
 )
 from ganglion.peer.author import failure_of
-from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.sdk import (
     ActuatorInformation,
     Box,

@@ -10,7 +10,7 @@ import pytest
 
 from ganglion.errors import AuthorError, OutOfObservationSpaceError
 from ganglion.peer.author import failure_of
-from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.peer.step.arrays import wants_of
 from ganglion.sdk import (
     ActuatorInformation,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, OutOfObservationSpaceError, RemoteProtocolError
-from ganglion.peer.brain import BrainHost
-from ganglion.peer.filters import tag_of
-from ganglion.peer.muscle import MuscleHost
+from ganglion.peer.agent.brain import BrainHost
+from ganglion.peer.agent.filters import tag_of
+from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.sdk import (
     ActuatorInformation,
     Box,

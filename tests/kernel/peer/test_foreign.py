@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.contract import Declared, declared_layout
+from ganglion.peer.environment.contract import Declared, declared_layout
 from ganglion.sdk.spaces import Box, Discrete
 
 UNIT = {"type": "box", "shape": [], "dtype": "<f8", "low": -1.0, "high": 1.0}

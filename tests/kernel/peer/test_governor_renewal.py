@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from ganglion.peer.journal.renewal import GovernorRenewal
 from ganglion.peer.models import ModelStore
-from ganglion.peer.records import Ordinals, Records
-from ganglion.peer.renewal import GovernorRenewal
+from ganglion.peer.results.records import Ordinals, Records
 from ganglion.run.flow import Flow, episodes_of
 from ganglion.run.governor import Governor
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan

@@ -10,8 +10,8 @@ from fakepeer import MemoryReel
 
 from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS
-from ganglion.peer import journal as module
-from ganglion.peer.journal import Journal, JournalDiffers, JournalFile
+from ganglion.peer.journal import write as module
+from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.journal import Kind, frames_of, large_name, read_records
 from ganglion.wire.verb import Verb

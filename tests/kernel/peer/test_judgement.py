@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import AuthorError
 from ganglion.peer.author import ToleratedErrors, failure_of
-from ganglion.peer.contract import Judgement
+from ganglion.peer.environment.contract import Judgement
 from ganglion.sdk import (
     Discrete,
     EnvironmentBaseline,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, CallFailed, OutOfActionSpaceError, RemoteProtocolError
+from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.peer.author import failure_of
-from ganglion.peer.muscle import MuscleHost
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Muscle, Objective
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import words

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError
+from ganglion.peer.agent.decision import Notes
 from ganglion.peer.author import ToleratedErrors
-from ganglion.peer.decision import Notes
 from ganglion.sdk import Brain
 
 

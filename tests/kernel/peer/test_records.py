@@ -9,7 +9,7 @@ import pytest
 from ganglion.errors import DeadlineExceeded
 from ganglion.limits import BODY_BYTES, DEADLINES_S
 from ganglion.peer.participant import Participant
-from ganglion.peer.records import Records, declaration_rows, pack
+from ganglion.peer.results.records import Records, declaration_rows, pack
 from ganglion.sdk import Box, Discrete
 from ganglion.wire.messages import Failure, RecordAck, RecordBatch
 from ganglion.wire.parcel import attach

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from fakepeer import MemoryReel
 
-from ganglion.peer import renewal as module
-from ganglion.peer.journal import Journal
+from ganglion.peer.journal import renewal as module
+from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.write import Journal
 from ganglion.peer.participant import Participant
-from ganglion.peer.renewal import Renewal
 from ganglion.wire.messages import RecordAck
 
 LONG_BYTES = 100_000

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fakepeer import MemoryReel
 
-from ganglion.peer import renewal
-from ganglion.peer.environment import EnvironmentHost
-from ganglion.peer.journal import Journal, JournalDiffers
+from ganglion.peer.environment.host import EnvironmentHost
+from ganglion.peer.journal import renewal
+from ganglion.peer.journal.write import Journal, JournalDiffers
 from ganglion.peer.participant import Participant
 from ganglion.sdk import (
     ActuatorInformation,

@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as npst
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import identity, seed_process
-from ganglion.peer.snapshot import NotPlain, Packer, Reader, Snapshot
+from ganglion.peer.journal.snapshot import NotPlain, Packer, Reader, Snapshot
 from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, RewardInformation, SensorInformation, SimTime
 from ganglion.sdk.memory import Memory
 from ganglion.sdk.seed import derive, generator_from_words, words

@@ -8,10 +8,10 @@ from fakepeer import MemoryReel
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import RETRY_S, STREAM_CREDIT_BYTES
-from ganglion.peer import store as module
-from ganglion.peer.journal import Journal
+from ganglion.peer.journal.write import Journal
 from ganglion.peer.participant import Participant
-from ganglion.peer.store import COMMIT_S, StoreHost
+from ganglion.peer.results import store as module
+from ganglion.peer.results.store import COMMIT_S, StoreHost
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head
 from ganglion.wire.messages import Lost, RecordBatch, RunEvent

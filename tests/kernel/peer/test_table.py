@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import GanglionError
-from ganglion.peer.table import TableHost
+from ganglion.peer.agent.table import TableHost
 from ganglion.sdk.pool import INSERT, Pool
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import Failure, Lost, RunEvent, TableAnswer, TableAsk, TableSetup

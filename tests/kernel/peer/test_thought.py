@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ganglion.errors import AuthorError
-from ganglion.peer.decision import evaluated, signal_of
+from ganglion.peer.agent.decision import evaluated, signal_of
 from ganglion.sdk import EvaluationResult, Signal
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ganglion.errors import CallFailed
 from ganglion.limits import TOPIC_MESSAGES
-from ganglion.peer.topics import Board
+from ganglion.peer.worker.topics import Board
 
 LAKE, MOOR, ADA = "r/environment/lake/0", "r/environment/moor/0", "r/muscle/ada/0"
 NAMES = {LAKE: "lake", MOOR: "moor", ADA: "ada"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import RemoteProtocolError
-from ganglion.peer.brain import BrainHost
+from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.step.layout import Layout
 from ganglion.peer.values import serialize
 from ganglion.sdk import Box, Brain, Discrete

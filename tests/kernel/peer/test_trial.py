@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.peer.trial import try_out
+from ganglion.peer.environment.trial import try_out
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 
 _NUMBERS = itertools.count()

@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import AuthorError
 from ganglion.peer.author import Hooks
-from ganglion.peer.world import Turn
+from ganglion.peer.worker.world import Turn
 from ganglion.sdk.controller import Controller
 
 AGENTS = ["one", "two", "three"]

@@ -7,7 +7,7 @@ import pytest
 
 from ganglion.errors import AuthorError
 from ganglion.peer.step.layout import Layout
-from ganglion.peer.world import Values, fields_of
+from ganglion.peer.worker.world import Values, fields_of
 from ganglion.sdk.spaces import Box, Discrete
 
 PAIR = Layout(["w.p", "w.n"], [Box(0.0, 1.0, (2,)), Discrete(10)])

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganglion.peer.lost import CommandHistory, Told
-from ganglion.peer.records import Records
-from ganglion.peer.renewal import WorkerRenewal
-from ganglion.peer.world import Phase, World
+from ganglion.peer.journal.renewal import WorkerRenewal
+from ganglion.peer.results.records import Records
+from ganglion.peer.worker.lost import CommandHistory, Told
+from ganglion.peer.worker.world import Phase, World
 from ganglion.sdk import Controller
 from ganglion.wire.messages import (
     ControllerSetup,

@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.errors import CallFailed
 from ganglion.peer.step.layout import Cut, Layout
-from ganglion.peer.world import Given, World
+from ganglion.peer.worker.world import Given, World
 from ganglion.sdk import Discrete
 from ganglion.wire.messages import EnvironmentDeclared, EnvironmentUpdated
 

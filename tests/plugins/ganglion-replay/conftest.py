@@ -11,7 +11,7 @@ import pytest
 from fakepeer import Hosted
 
 from ganglion import registry
-from ganglion.peer.records import declaration_rows, pack
+from ganglion.peer.results.records import declaration_rows, pack
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.spaces import Box, Discrete
 from ganglion.testing.stage import Classes

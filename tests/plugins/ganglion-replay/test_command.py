@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from ganglion import registry
 from ganglion.cli.settings import Settings
 from ganglion.errors import UsageError
-from ganglion.peer.records import pack
+from ganglion.peer.results.records import pack
 from ganglion_replay import RecordingInvalid, sessions
 from ganglion_replay.command import export, import_
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, DocumentError, StoreError
+from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.author import failure_of
-from ganglion.peer.brain import BrainHost
 from ganglion.sdk import Box, Brain, Discrete
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import words

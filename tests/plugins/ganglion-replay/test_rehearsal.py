@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, DocumentError
-from ganglion.peer.brain import BrainHost
+from ganglion.peer.agent.brain import BrainHost
 from ganglion.sdk import Box, Brain, Discrete, Filter, SensorInformation
 from ganglion.sdk.seed import words
 from ganglion.wire.messages import BrainJoin, BrainPretrain, BrainPretrained, BrainSetup, Thought

@@ -9,7 +9,7 @@ import pytest
 
 from ganglion import registry
 from ganglion.errors import StoreError
-from ganglion.peer.records import pack
+from ganglion.peer.results.records import pack
 from ganglion_replay.transcript import Transcript
 
 

@@ -44,12 +44,12 @@ PRELOAD = (  # what participants need and what starts no thread
     "msgpack",
     "ganglion.sdk",
     "ganglion.transport.blocking",
-    "ganglion.peer.brain",
-    "ganglion.peer.controller",
-    "ganglion.peer.environment",
+    "ganglion.peer.agent.brain",
+    "ganglion.peer.worker.controller",
+    "ganglion.peer.environment.host",
     "ganglion.peer.governor",
-    "ganglion.peer.muscle",
-    "ganglion.peer.store",
+    "ganglion.peer.agent.muscle",
+    "ganglion.peer.results.store",
     "structlog",
 )
 CREDENTIALS = (  # ways into a database or a kernel: for processes that keep rows, and for no agent or environment

@@ -22,16 +22,18 @@ from ganglion.broker import core
 from ganglion.broker.admission import Register
 from ganglion.broker.core import Broker
 from ganglion.errors import PeerLost
-from ganglion.peer import environment, journal, muscle
 from ganglion.peer import host as agents
-from ganglion.peer.brain import BrainHost
-from ganglion.peer.controller import ControllerHost
+from ganglion.peer.agent import muscle
+from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.conversation import Conversation
+from ganglion.peer.environment import host as environment
 from ganglion.peer.governor import GovernorHost
-from ganglion.peer.journal import Journal
+from ganglion.peer.journal import write as journal
+from ganglion.peer.journal.write import Journal
 from ganglion.peer.participant import Participant
-from ganglion.peer.records import Cuts, Ordinals, Records
-from ganglion.peer.store import StoreHost
+from ganglion.peer.results.records import Cuts, Ordinals, Records
+from ganglion.peer.results.store import StoreHost
+from ganglion.peer.worker.controller import ControllerHost
 from ganglion.wire.envelope import packed
 from ganglion.wire.journal import Kind
 from ganglion.wire.messages import Done

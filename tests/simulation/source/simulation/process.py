@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from ganglion.errors import GanglionError
-from ganglion.peer.journal import JournalDiffers
+from ganglion.peer.journal.write import JournalDiffers
 
 if TYPE_CHECKING:
     from ganglion.peer.participant import Participant

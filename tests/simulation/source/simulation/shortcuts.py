@@ -11,7 +11,11 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.broker import rights
-from ganglion.peer import brain, controller, environment, host, records, table
+from ganglion.peer import host
+from ganglion.peer.agent import brain, table
+from ganglion.peer.environment import host as environment
+from ganglion.peer.results import records
+from ganglion.peer.worker import controller
 from ganglion_store import writer
 
 Patch = tuple[Any, str, Any]
@@ -44,7 +48,7 @@ def _renewal() -> list[Patch]:
     found: list[Patch] = [(environment, "_JOURNAL_S", 0.0)] if hasattr(environment, "_JOURNAL_S") else []
     found += [(room, "_LOOK_EVERY", 1) for room in (brain, table) if hasattr(room, "_LOOK_EVERY")]
     with contextlib.suppress(ImportError):
-        renewal = importlib.import_module("ganglion.peer.renewal")
+        renewal = importlib.import_module("ganglion.peer.journal.renewal")
         found += [(renewal, name, value) for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("_TIMES_SIZE", 0))]
     return found
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fakepeer import MemoryReel
 
-from ganglion.peer.journal import Journal
+from ganglion.peer.journal.write import Journal
 from ganglion.wire.journal import Kind, Record
 
 if TYPE_CHECKING:

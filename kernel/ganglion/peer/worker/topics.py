@@ -8,7 +8,7 @@ from typing import Any
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.limits import TOPIC_BINS, TOPIC_KEYS, TOPIC_MESSAGES
 from ganglion.peer.author import wrong_answer
-from ganglion.peer.records import Records
+from ganglion.peer.results.records import Records
 from ganglion.sdk.seed import derive, generator_from_words
 from ganglion.sdk.topic import HOW, SETTINGS, Entry, Gathered, draw, travelling
 

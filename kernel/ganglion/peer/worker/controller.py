@@ -11,15 +11,15 @@ from typing import Any
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
 from ganglion.peer.conversation import Gone, Pending, Request, Told
-from ganglion.peer.episode import Episode
-from ganglion.peer.free import FreeTicks
-from ganglion.peer.lost import CommandHistory, Replayer, await_successor
+from ganglion.peer.journal.renewal import WorkerRenewal
 from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.records import Records
-from ganglion.peer.renewal import WorkerRenewal
+from ganglion.peer.results.records import Records
 from ganglion.peer.step.layout import Cut, Layout, Masks
-from ganglion.peer.ticks import Ticks
-from ganglion.peer.world import Actor, Phase, Places, World
+from ganglion.peer.worker.episode import Episode
+from ganglion.peer.worker.free import FreeTicks
+from ganglion.peer.worker.lost import CommandHistory, Replayer, await_successor
+from ganglion.peer.worker.ticks import Ticks
+from ganglion.peer.worker.world import Actor, Phase, Places, World
 from ganglion.run.agents import groups_of
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller

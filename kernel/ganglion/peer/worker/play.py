@@ -11,7 +11,7 @@ from ganglion.peer.step.opponents import Turns, rated
 from ganglion.peer.step.tick import Array, Timelines
 
 if TYPE_CHECKING:
-    from ganglion.peer.ticks import _Agent
+    from ganglion.peer.worker.ticks import _Agent
 
 
 class _Side(NamedTuple):

@@ -7,11 +7,11 @@ from typing import Any
 
 from ganglion.errors import AuthorError, LimitExceeded, RemoteProtocolError
 from ganglion.limits import JOURNAL_BEGIN_BYTES, JOURNAL_BEGIN_S
+from ganglion.peer.journal.snapshot import NotPlain, Snapshot, State
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import Participant
-from ganglion.peer.records import Ordinals, Records
-from ganglion.peer.snapshot import NotPlain, Snapshot, State
-from ganglion.peer.world import Phase, World
+from ganglion.peer.results.records import Ordinals, Records
+from ganglion.peer.worker.world import Phase, World
 from ganglion.run.governor import Governor
 from ganglion.wire.messages import FlowSignal, Verdict
 

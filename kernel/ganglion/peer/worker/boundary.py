@@ -11,8 +11,8 @@ from ganglion.sdk.flow import Mode, Signal
 from ganglion.wire.messages import Boundary, Go, Stands
 
 if TYPE_CHECKING:
-    from ganglion.peer.episode import Episode
-    from ganglion.peer.world import Phase
+    from ganglion.peer.worker.episode import Episode
+    from ganglion.peer.worker.world import Phase
 
 _ENDED = "condition:environment"
 _PAUSE_LOOK_S = 0.5

@@ -9,13 +9,13 @@ from typing import Any
 
 from ganglion.errors import AuthorError, LocalProtocolError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process, show_failure
-from ganglion.peer.bodies import Bodies, JudgedBodies
-from ganglion.peer.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.conversation import Request, episode_of
+from ganglion.peer.environment.bodies import Bodies, JudgedBodies
+from ganglion.peer.environment.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.host import Host
+from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.participant import Participant
-from ganglion.peer.renewal import Renewal
-from ganglion.peer.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
 from ganglion.peer.step.layout import Field, Layout, declaration, mask_fault
 from ganglion.peer.values import plain

@@ -17,7 +17,7 @@ from ganglion.wire.name import label
 from ganglion.wire.parcel import encoded
 
 if TYPE_CHECKING:
-    from ganglion.peer.world import Phase, World
+    from ganglion.peer.worker.world import Phase, World
 
 
 @dataclass(frozen=True, slots=True)

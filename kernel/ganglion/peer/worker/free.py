@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ganglion.peer.agent.decision import heard
 from ganglion.peer.conversation import Pending
-from ganglion.peer.decision import heard
 from ganglion.peer.step.layout import writable_copy
 from ganglion.peer.step.tick import Array, Over, Pace
-from ganglion.peer.ticks import Asked, Sent, Sums, Ticks
-from ganglion.peer.world import Phase
+from ganglion.peer.worker.ticks import Asked, Sent, Sums, Ticks
+from ganglion.peer.worker.world import Phase
 from ganglion.wire.messages import TERMINATED, TRUNCATED, Act, Acted, Boundary, EnvironmentUpdated, Verdict
 
 if TYPE_CHECKING:
-    from ganglion.peer.controller import ControllerHost
+    from ganglion.peer.worker.controller import ControllerHost
 
 
 class _Mail:

@@ -8,13 +8,13 @@ from operator import attrgetter
 from typing import Any
 
 from ganglion.errors import AuthorError, GanglionError
-from ganglion.peer.boundary import Boundaries, Ending
+from ganglion.peer.agent.decision import heard, setpoints_of
 from ganglion.peer.conversation import Pending
-from ganglion.peer.decision import heard, setpoints_of
-from ganglion.peer.lost import Replayer, Told
-from ganglion.peer.records import Records, pack
+from ganglion.peer.results.records import Records, pack
 from ganglion.peer.step.layout import Field, Layout
-from ganglion.peer.world import Actor, Decision, Phase, Turn, Values, World, fields_of
+from ganglion.peer.worker.boundary import Boundaries, Ending
+from ganglion.peer.worker.lost import Replayer, Told
+from ganglion.peer.worker.world import Actor, Decision, Phase, Turn, Values, World, fields_of
 from ganglion.run.effect import record_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
+from ganglion.peer.agent.filters import UNKNOWN, BodyFilters
+from ganglion.peer.agent.transitions import matrix_of
 from ganglion.peer.author import Hooks, Tolerated, naming
-from ganglion.peer.filters import UNKNOWN, BodyFilters
 from ganglion.peer.step.arrays import Readings, batch_field, takes_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, Masks, blocks_of, writable_copy
-from ganglion.peer.transitions import matrix_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.flow import Mode

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganglion import registry
+from ganglion.peer.agent.filters import LearningFilters
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors
-from ganglion.peer.filters import LearningFilters
 from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.plan import REPLAY, PhasePlan, Plan
 from ganglion.sdk.brain import Brain

@@ -15,20 +15,11 @@ import msgpack
 import numpy as np
 
 from ganglion.errors import AuthorError, DocumentError, GanglionError, RemoteProtocolError
-from ganglion.peer.author import Loader, Tolerated, continues, failure_of
-from ganglion.peer.conversation import Request
-from ganglion.peer.decision import Notes, evaluated, signal_of
-from ganglion.peer.filters import LearningFilters
-from ganglion.peer.host import AgentHost
-from ganglion.peer.models import copy_model, files_of
-from ganglion.peer.participant import DEFERRED
-from ganglion.peer.replay import Learner, provider
-from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
-from ganglion.peer.step.arrays import learns_arrays
-from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
-from ganglion.peer.step.opponents import Opponents
-from ganglion.peer.table import Tables
-from ganglion.peer.transitions import (
+from ganglion.peer.agent.decision import Notes, evaluated, signal_of
+from ganglion.peer.agent.filters import LearningFilters
+from ganglion.peer.agent.replay import Learner, provider
+from ganglion.peer.agent.table import Tables
+from ganglion.peer.agent.transitions import (
     Remember,
     Row,
     Stack,
@@ -40,6 +31,15 @@ from ganglion.peer.transitions import (
     taken,
     taken_blocks,
 )
+from ganglion.peer.author import Loader, Tolerated, continues, failure_of
+from ganglion.peer.conversation import Request
+from ganglion.peer.host import AgentHost
+from ganglion.peer.journal.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
+from ganglion.peer.models import copy_model, files_of
+from ganglion.peer.participant import DEFERRED
+from ganglion.peer.step.arrays import learns_arrays
+from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
+from ganglion.peer.step.opponents import Opponents
 from ganglion.peer.values import SIMPLE, copied, deserialize, serialize
 from ganglion.sdk.brain import (
     Brain,

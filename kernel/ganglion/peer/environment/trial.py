@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
 from ganglion.peer.author import Loader, failure_of
 from ganglion.peer.conversation import Request
-from ganglion.peer.environment import EnvironmentHost
+from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.run.outline import outline_optional
 from ganglion.run.plan import Deadlines, EnvironmentPlan, PhasePlan, Plan, span_s
 from ganglion.sdk.seed import integer_from_words, words

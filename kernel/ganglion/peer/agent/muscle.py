@@ -12,16 +12,16 @@ import numpy as np
 
 from ganglion.errors import DocumentError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
 from ganglion.limits import INTEGER_MAX
-from ganglion.peer.acting import Acting, ActingGroups
+from ganglion.peer.agent.acting import Acting, ActingGroups
+from ganglion.peer.agent.decision import Decision, Policy, Seen, alike, deserialized, finite
+from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, BodyFilters
+from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.filters import UNKNOWN, ActingFilters, BodyFilters
 from ganglion.peer.host import AgentHost
-from ganglion.peer.snapshot import Snapshot, State
+from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
 from ganglion.peer.step.layout import Array, Field, Masks, is_blocks
-from ganglion.peer.transitions import joined
 from ganglion.peer.values import SIMPLE, deserialize, serialize
 from ganglion.run.plan import span_s
 from ganglion.sdk.flow import Mode

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ganglion.errors import AuthorError, RemoteProtocolError, SpaceError
 from ganglion.limits import STEPS_REPORT_FIRST_S, STEPS_REPORT_FIRST_SPAN_S, STEPS_REPORT_S
 from ganglion.peer.author import Hooks, wrong_answer
-from ganglion.peer.contract import Declared, difference
-from ganglion.peer.lost import CommandHistory
+from ganglion.peer.environment.contract import Declared, difference
 from ganglion.peer.participant import Participant
-from ganglion.peer.records import Records, declaration_rows
+from ganglion.peer.results.records import Records, declaration_rows
 from ganglion.peer.step.layout import Cut, Field, Layout, Masks, mask_fault, of_group
-from ganglion.peer.topics import Board
+from ganglion.peer.worker.lost import CommandHistory
+from ganglion.peer.worker.topics import Board
 from ganglion.run.agents import full_ids, with_groups
 from ganglion.run.plan import span_s
 from ganglion.sdk.controller import Controller
@@ -35,8 +35,8 @@ from ganglion.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from ganglion.peer.episode import Episode
-    from ganglion.peer.ticks import Ticks
+    from ganglion.peer.worker.episode import Episode
+    from ganglion.peer.worker.ticks import Ticks
 
 
 class Turn:

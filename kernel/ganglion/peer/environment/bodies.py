@@ -11,7 +11,7 @@ import numpy as np
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, naming
-from ganglion.peer.contract import Judgement, layout_of, values_of
+from ganglion.peer.environment.contract import Judgement, layout_of, values_of
 from ganglion.peer.step.arrays import batch_field, flags_of, wants_of
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Layout, blocks_of
 from ganglion.sdk.environment import (

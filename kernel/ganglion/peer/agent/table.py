@@ -12,9 +12,9 @@ from ganglion.limits import TABLE_REPORT_S, TABLE_SLACK_S
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, seed_process
 from ganglion.peer.conversation import Gone, Pending, Request
 from ganglion.peer.host import Host
+from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.participant import DEFERRED, Participant
-from ganglion.peer.renewal import Renewal
-from ganglion.peer.snapshot import Snapshot, State
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.brain import Transitions
 from ganglion.sdk.pool import INSERT, Pool, columns

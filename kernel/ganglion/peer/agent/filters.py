@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ganglion.errors import AuthorError
+from ganglion.peer.agent.decision import finite
 from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity, naming
-from ganglion.peer.contract import check_once, listed, values_of
-from ganglion.peer.decision import finite
+from ganglion.peer.environment.contract import check_once, listed, values_of
 from ganglion.peer.step.layout import Layout, blocks_of
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.filter import Actuators, Array, Filter, Sensors

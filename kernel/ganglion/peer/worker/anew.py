@@ -13,8 +13,8 @@ from ganglion.wire.name import label
 
 if TYPE_CHECKING:
     from ganglion.errors import GanglionError
-    from ganglion.peer.controller import ControllerHost
-    from ganglion.peer.ticks import Asked, Ticks, _Agent, _World
+    from ganglion.peer.worker.controller import ControllerHost
+    from ganglion.peer.worker.ticks import Asked, Ticks, _Agent, _World
 
 
 class Anew:

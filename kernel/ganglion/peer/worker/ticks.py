@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ganglion.errors import DocumentError, GanglionError, OutOfActionSpaceError, RemoteProtocolError
-from ganglion.peer.anew import Anew
+from ganglion.peer.agent.decision import heard
 from ganglion.peer.author import wrong_answer
-from ganglion.peer.boundary import Boundaries, Ending
-from ganglion.peer.contract import declared_layout
 from ganglion.peer.conversation import Pending
-from ganglion.peer.decision import heard
-from ganglion.peer.lost import Replayer, Told
+from ganglion.peer.environment.contract import declared_layout
+from ganglion.peer.environment.trial import WIRE_BITS
 from ganglion.peer.participant import Mend
-from ganglion.peer.play import Play, play_of
-from ganglion.peer.records import pack
+from ganglion.peer.results.records import pack
 from ganglion.peer.step.layout import (
     ROW_NUMBER,
     Field,
@@ -32,8 +29,11 @@ from ganglion.peer.step.layout import (
     writable_copy,
 )
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
-from ganglion.peer.trial import WIRE_BITS
-from ganglion.peer.world import Actor, Phase, World
+from ganglion.peer.worker.anew import Anew
+from ganglion.peer.worker.boundary import Boundaries, Ending
+from ganglion.peer.worker.lost import Replayer, Told
+from ganglion.peer.worker.play import Play, play_of
+from ganglion.peer.worker.world import Actor, Phase, World
 from ganglion.run.effect import record_of
 from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
@@ -62,7 +62,7 @@ from ganglion.wire.messages import (
 from ganglion.wire.messages import EpisodeEnded as EpisodeReport
 
 if TYPE_CHECKING:
-    from ganglion.peer.controller import ControllerHost
+    from ganglion.peer.worker.controller import ControllerHost
 
 _ROWS_OPEN_MAX = 250
 _ROWS_OPEN_BYTES = 256 * 1024

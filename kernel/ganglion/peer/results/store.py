@@ -14,7 +14,7 @@ from ganglion.limits import DEADLINES_S, RETRY_S, STORE_JOURNAL_BYTES, STREAM_CR
 from ganglion.peer.author import failure_of, show_failure
 from ganglion.peer.conversation import Gone, Told
 from ganglion.peer.participant import Handler, Participant
-from ganglion.peer.records import Numbering, Place, Sealed
+from ganglion.peer.results.records import Numbering, Place, Sealed
 from ganglion.sdk.store import StoreWriter
 from ganglion.wire.codec import codec_of
 from ganglion.wire.messages import RecordAck, RecordBatch, Watch

@@ -11,7 +11,7 @@ from ganglion.errors import AuthorError, OutOfActionSpaceError, RemoteProtocolEr
 from ganglion.peer.author import ToleratedErrors, wrong_answer
 from ganglion.peer.step.layout import Field, Layout
 from ganglion.peer.values import deserialize
-from ganglion.peer.world import Actor
+from ganglion.peer.worker.world import Actor
 from ganglion.sdk.brain import Brain, EvaluationResult
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.information import ActuatorInformation

@@ -1,0 +1,1 @@
+"""ENVIRONMENTS: the process of one, its bodies, what it declares and answers."""

@@ -1,0 +1,1 @@
+"""WORKERS: the process of a controller: episodes or ticks, boundaries, losses."""
