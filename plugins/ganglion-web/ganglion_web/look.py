@@ -62,14 +62,10 @@ class Look:
                     rows[folder.name] = {key: manifest.get(key) for key in keys} | _STATUS_OF_FOLDER
         live = self._live()
         for run, row in live.items():
-            rows.setdefault(
-                run, {"run": run, "uid": row["uid"], "experiment": None, "started": None} | _STATUS_OF_FOLDER
-            )
-            rows[run] |= {key: row[key] for key in ("status", "reason", "age_s", "seed")}
-        for run, row in rows.items():
-            if run not in live and row["status"] in OPEN:
-                row["status"] = "lost"
-        chosen = [row for row in rows.values() if status in (None, row["status"]) and uid in (None, row["uid"])]
+            named = {"run": run, "uid": row["uid"], "experiment": None, "seed": row["seed"], "started": None}
+            rows.setdefault(run, named | _STATUS_OF_FOLDER)
+        told = [self._told(row, live.get(run)) for run, row in rows.items()]
+        chosen = [row for row in told if status in (None, row["status"]) and uid in (None, row["uid"])]
         chosen.sort(key=lambda row: str(row["started"] or "9"), reverse=True)
         return {"total": len(chosen), "runs": chosen[offset : offset + limit]}
 
