@@ -87,6 +87,7 @@ DEADLINES_S: dict[str, float | None] = {  # by the last word of a call; None wai
     "update": 30.0,
     "act": 30.0,
     "think": 60.0,
+    "ask": 30.0,  # of a table, whose rate may have it wait
     "evaluate": 120.0,
     "store": 120.0,
     "load": 120.0,
@@ -123,6 +124,8 @@ LOSSES_AT_ONE_STEP = 3  # a process that dies so often at one step dies of it
 LINE_ANSWER_S = 3600.0  # of a program behind a pipe; the caller has a deadline too, unless a document sets none
 PAUSE_ANSWER_S = 20.0  # then a PAUSE is answered with the workers that have paused; below the deadline of the call
 WAIT_REPORT_S = 2.0  # a wait shows after so long without progress, then at 4, 8, 16, 32, 60, 120 s
+TABLE_REPORT_S = 1.0  # a table says what is in it: a person who looks on needs no more
+TABLE_SLACK_S = 2.0  # who asks a table waits so much longer than it does: its word says why
 STEPS_REPORT_S = 1.0  # a worker says how far its open episode is: observers need no more, and it costs nothing
 STEPS_REPORT_FIRST_S = 0.1  # so often in the beginning of a phase, where its steps are measured
 STEPS_REPORT_FIRST_SPAN_S = 5.0  # which is so long: three pairs of windows take half of it

@@ -45,6 +45,7 @@ GROUPS: dict[str, _Group] = {
     "observer": _Group("ganglion.observers", "ganglion.sdk:Observer", "observer"),
     "store": _Group("ganglion.stores", "ganglion.sdk.store:Store", "store"),
     "launcher": _Group("ganglion.launchers", "ganglion.sdk:Launcher", "launcher"),
+    "table": _Group("ganglion.tables", "ganglion.sdk:Pool", "table"),
     "replay": _Group("ganglion.replays", "", "replay of recordings"),
     "document": _Group("ganglion.documents", "", "document"),
     "design": _Group("ganglion.designs", "", "design of experiments"),

@@ -524,6 +524,7 @@ _NEXT = {
     Role.BRAIN: "await brain.setup from the governor",
     Role.CONTROLLER: "await controller.setup from the governor",
     Role.GOVERNOR: "await governor.start from the supervisor",
+    Role.TABLE: "await table.setup from the governor",
     Role.STORE: "await records",
 }
 

@@ -35,16 +35,18 @@ RIGHTS: dict[tuple[Role, Role], tuple[frozenset[Verb], Relation]] = {
     (Role.SUPERVISOR, Role.GOVERNOR): (frozenset({Verb.CALL, Verb.BYE}), _anyone),
     **{
         (Role.SUPERVISOR, role): (frozenset({Verb.BYE}), _anyone)
-        for role in (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.STORE)
+        for role in (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.TABLE, Role.STORE)
     },
     (Role.GOVERNOR, Role.CONTROLLER): (frozenset({Verb.CALL, Verb.SIGNAL}), _same_run),
     (Role.GOVERNOR, Role.BRAIN): (frozenset({Verb.CALL}), _same_run),
+    (Role.GOVERNOR, Role.TABLE): (frozenset({Verb.CALL}), _same_run),
     (Role.GOVERNOR, Role.STORE): (frozenset({Verb.TELL}), _same_run),
     (Role.CONTROLLER, Role.GOVERNOR): (frozenset({Verb.CALL, Verb.SIGNAL}), _same_run),
     (Role.CONTROLLER, Role.ENVIRONMENT): (frozenset({Verb.CALL}), _same_worker),
     (Role.CONTROLLER, Role.MUSCLE): (frozenset({Verb.CALL}), _same_worker),
     (Role.CONTROLLER, Role.STORE): (frozenset({Verb.TELL}), _same_run),
     (Role.MUSCLE, Role.BRAIN): (frozenset({Verb.CALL}), _same_run),
+    (Role.BRAIN, Role.TABLE): (frozenset({Verb.CALL}), _same_run),
     (Role.STORE, Role.GOVERNOR): (frozenset({Verb.TELL}), _same_run),
     (Role.STORE, Role.CONTROLLER): (frozenset({Verb.TELL}), _same_run),
 }

@@ -189,6 +189,7 @@ class Expanded:
     config: Node | None = None
     recovery: Node | None = None
     bodies: Node | None = None
+    tables: Node | None = None
     faults: list[Fault] = field(default_factory=list)
     vain: list[Fault] = field(default_factory=list)  # of removals of what is not there
     many: bool = False  # whether it is a phase with bodies, as `check` has found
@@ -240,7 +241,7 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
         phase.environments = dict(before.environments)
         phase.agents = {name: agent.without(*_ACTS) for name, agent in before.agents.items()}
         phase.simulation, phase.config, phase.recovery = before.simulation, before.config, before.recovery
-        phase.bodies = before.bodies
+        phase.bodies, phase.tables = before.bodies, before.tables
     if replace:
         phase.environments = {} if "environments" in given.map else phase.environments
         phase.agents = {} if "agents" in given.map else phase.agents
@@ -253,6 +254,8 @@ def expand(before: Expanded | None, mark: Node, given: Node, replace: bool = Fal
         phase.config = _merge(None if replace else phase.config, parts["phase_config"])
     if "bodies" in parts:
         phase.bodies = parts["bodies"]
+    if "tables" in parts:
+        phase.tables = parts["tables"]
     if "recovery" in parts:
         phase.recovery = _merge(None if replace else phase.recovery, parts["recovery"], *INNER)
     return phase

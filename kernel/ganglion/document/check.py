@@ -194,6 +194,7 @@ class _Phase:
         if phase.simulation is not None:
             self._plugin("controller", phase.simulation, optional=True)
         self._bodies()
+        self._tables()
         for conditions in conditions_of(self.root, phase):
             for condition in conditions:
                 self._plugin("condition", condition)
@@ -246,6 +247,61 @@ class _Phase:
             text = f"nothing can end phase `{phase.name}`: neither budgets, `episodes` nor a condition"
             self._wrong(phase.mark, text)
 
+    def _tables(self) -> None:
+        """Check whose decisions tables keep, whose brains ask them, and what they are."""
+        tables = [] if self.phase.tables is None else self.phase.tables.items
+        uids: dict[str, Node] = {}
+        sync = self.phase.setting("sync")
+        for table in tables:
+            uid, mix = table.map.get("uid"), table.get("mix")
+            if uid is not None and uid.value in uids:
+                self._wrong(uid, f"duplicate uid `{uid.value}`: each stands once in the tables of a phase")
+            elif uid is not None:
+                uids[str(uid.value)] = table
+            users = [item for key in ("feed", "serve") for item in table.entries(key)]
+            for item in users if not self.unclear else ():
+                self._learner(item)
+            names = {item.value for item in users if isinstance(item.value, str)}
+            if sync is not None and sync.value == "pipelined" and len(names) > 1:
+                text = "not built yet: a table of several agents with `sync: pipelined`; expected lockstep or async"
+                self._wrong(table, text)
+            if mix is None:
+                self._plugin("table", table, optional=True)
+                if "name" not in table.map and _clean(table, model.Table):
+                    self._wrong(table, "missing key `name`: which table is it?")
+                if not table.entries("feed") and _clean(table, model.Table):
+                    self._wrong(table, "expected `feed`, or `mix` of other tables: nothing would ever be in it")
+                continue
+            for key in ("name", "feed"):
+                if key in table.map:
+                    self._wrong(table.keys[key], f"`{key}` cannot stand beside `mix`, which draws from other tables")
+            asked = [item.value for item in table.entries("serve")]
+            if not asked and _clean(table, model.Table):
+                self._wrong(table, "missing key `serve`: nobody could ask it")
+            for name, share in mix.map.items():
+                part = next((one for one in tables if one.text("uid") == name and one.get("mix") is None), None)
+                if part is None:
+                    known = [one.text("uid") or "" for one in tables if one.get("mix") is None]
+                    self._wrong(
+                        mix.keys.get(name, share), f"there is no table `{name}` to draw from{nearest(name, known)}"
+                    )
+                    continue
+                served = {item.value for item in part.entries("serve" if part.get("serve") else "feed")}
+                for item in table.entries("serve"):
+                    if isinstance(item.value, str) and item.value not in served:
+                        self._wrong(item, f"table `{name}`, of which it is mixed, does not serve agent `{item.value}`")
+
+    def _learner(self, item: Node) -> None:
+        """Check that a name is that of an agent that learns."""
+        agents = self.phase.agents
+        if not isinstance(item.value, str) or (item.value in agents and has_brain(agents[item.value])):
+            return
+        if item.value in agents:
+            self._wrong(item, f"agent `{item.value}` has no brain, which alone feeds and asks tables")
+        else:
+            text = f"there is no agent `{item.value}` in phase `{self.phase.name}`"
+            self._wrong(item, text + nearest(item.value, agents))
+
     def _seen(self, pairs: set[tuple[str, str]]) -> None:
         """Refuse ids of environments in which their agent has no body, but for an agent that has none anywhere."""
         embodied = {agent for agent, _ in pairs}
@@ -289,7 +345,8 @@ class _Phase:
             return
         sources = [sources_of(self.phase.plans, name) for name in self.phase.agents]
         each = 1 + len(self.phase.environments) + sum(map(len, sources))
-        needed = worker.value * each + len(self.phase.agents) + 3  # brains; broker, governor, store
+        tables = len(self.phase.tables.items) if self.phase.tables is not None else 0
+        needed = worker.value * each + len(self.phase.agents) + tables + 3  # brains; broker, governor, store
         if needed > processes_per_run():
             message = f"{worker.value} workers need up to {needed} processes, a run may have {processes_per_run()}"
             self._wrong(worker, f"{message} (setting processes_per_run)")

@@ -25,6 +25,7 @@ from ganglion.run.plan import (
     PluginPlan,
     ProgramPlan,
     Recovery,
+    TablePlan,
 )
 
 
@@ -94,8 +95,14 @@ def _phase(root: Node, index: int, phase: Expanded) -> PhasePlan:
         end=end["environment"] if isinstance(end, dict) else end,
         free=phase.many and params.get("mode") == FREE,
         lead=params.get("lead") if phase.many else None,
+        tables=[_table(entry) for entry in (phase.tables.items if phase.tables is not None else ())],
         **asdict(recovery(levels)),
     )
+
+
+def _table(node: Node) -> TablePlan:
+    feed = _value(node, "feed", [])
+    return TablePlan(str(node.map["uid"].value), _plugin(node), feed, _value(node, "serve", feed), _value(node, "mix"))
 
 
 def _timeline(entry: Node, episodes: int | None) -> dict[str, Any]:

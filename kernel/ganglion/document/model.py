@@ -480,6 +480,27 @@ class Bodies(Form):
     idle: list[Name] = Field([], description="agents and environments that deliberately have no body")
 
 
+def _are_shares(value: Any) -> bool:
+    sound = type(value) is dict and value and all(type(one) in (int, float) and one > 0 for one in value.values())
+    return bool(sound) and abs(sum(value.values()) - 1) < _ROUNDING
+
+
+_ROUNDING = 1e-9
+Shares = Annotated[
+    Any, Expect("a map from uids of tables to shares > 0 that are 1 together", _are_shares, {"type": "object"})
+]
+
+
+class Table(Plugin):
+    """Give a pool of decisions that is a process of its own, or with `mix` a way to draw from several."""
+
+    uid: Name = Field(description="names the table")
+    on_error: Literal["fail"] = Field("fail", description="a table that raises fails the run")
+    feed: list[Name] = Field([], description="agents whose decisions it keeps, as their brains hear of them")
+    serve: list[Name] = Field(_ABSENT, description="agents whose brains may ask it; default: those that feed it")
+    mix: Shares = Field(_ABSENT, description="in place of a plugin: which part of what is drawn comes from which table")
+
+
 class Phase(Form):
     """Give what a phase adds to, or changes of, the phase before it."""
 
@@ -488,6 +509,7 @@ class Phase(Form):
     simulation: Simulation = Field(_ABSENT, description="the controller and the episode-level conditions")
     phase_config: PhaseConfig = Field(_ABSENT, description="mode, workers, episodes; merged key by key")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery in this phase")
+    tables: list[Table] = Field(_ABSENT, description="pools that brains feed and ask; replaces inherited ones whole")
     bodies: Bodies = Field(_ABSENT, description="incarnations of agents in environments; replaces inherited ones whole")
 
 
@@ -510,7 +532,7 @@ class Document(Form):
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of the run")
 
 
-_PLACED = (Document, RunConfig, Phase, PhaseConfig, Simulation, Entry, Environment, Agent, Plugin, Load, Replay)
+_PLACED = (Document, RunConfig, Phase, PhaseConfig, Simulation, Entry, Environment, Agent, Plugin, Load, Replay, Table)
 PLACE_OF = {form.__name__: re.sub("(?<=[a-z])(?=[A-Z])", "_", form.__name__).lower() for form in _PLACED}
 PLACE_OF["Muscle"] = "plugin"
 """Forms of a document, and of its JSON Schema, by name: the place of `spelling.PLACES`."""

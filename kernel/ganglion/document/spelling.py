@@ -56,7 +56,14 @@ PLACES: dict[str, Place] = {
     "document": Place({"experiment": "experiment_uid"}, {"schedule": "[schedule]", "run_config": "run_config"}),
     "run_config": Place(_CONDITIONS, {"conditions": "[plugin]"}),
     "phase": Place(
-        {}, {"environments": "[entry]", "agents": "[agent]", "simulation": "simulation", "phase_config": "phase_config"}
+        {},
+        {
+            "environments": "[entry]",
+            "agents": "[agent]",
+            "simulation": "simulation",
+            "phase_config": "phase_config",
+            "tables": "[table]",
+        },
     ),
     "phase_config": Place({"workers": "worker", **_CONDITIONS}, {"conditions": "[plugin]"}),
     "simulation": Place({**_PARAMS, **_CONDITIONS}, {"conditions": "[plugin]"}, short=True),
@@ -74,6 +81,7 @@ PLACES: dict[str, Place] = {
         },
     ),
     "plugin": Place(_PARAMS, short=True),
+    "table": Place(_PARAMS),
     "load": Place(_RECORDED),
     "replay": Place(_RECORDED),
 }

@@ -14,7 +14,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from ganglion.errors import AuthorError, GanglionError, RemoteProtocolError
+from ganglion.errors import AuthorError, DocumentError, GanglionError, RemoteProtocolError
 from ganglion.peer.author import Loader, Tolerated, continues, failure_of
 from ganglion.peer.conversation import Request
 from ganglion.peer.decision import Notes, evaluated, signal_of
@@ -27,6 +27,7 @@ from ganglion.peer.snapshot import Checkpoints, Generators, Snapshot, State, exp
 from ganglion.peer.step.arrays import learns_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
 from ganglion.peer.step.opponents import Opponents
+from ganglion.peer.table import Tables
 from ganglion.peer.transitions import (
     Remember,
     Row,
@@ -74,7 +75,18 @@ from ganglion.wire.messages import (
 
 _LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
 _WORKER = attrgetter("worker")
-_OURS = ("memory", "bodies", "groups", "sensors", "actuators", "muscles", "static_world_models", "models", "phase")
+_OURS = (
+    "memory",
+    "bodies",
+    "groups",
+    "sensors",
+    "actuators",
+    "muscles",
+    "static_world_models",
+    "models",
+    "phase",
+    "tables",
+)
 
 
 @dataclass(slots=True)
@@ -134,6 +146,13 @@ class BrainHost(AgentHost):
             "models": self._models,
             "phase": setup.phase,
         }
+        self._tables = Tables(self._loader, setup.agent, setup.tables or (), self.participant)
+        self._made_by: dict[int, int] = {}  # worker -> the update by which the decision was made that is thought about
+        if setup.tables:
+            attributes["tables"] = self._tables.faces
+            if setup.groups:
+                text = "tables of an agent with bodies of several groups are not built yet"
+                raise DocumentError(f"agent {setup.agent}: {text}")
         cls, params = (self._loader.load("brain", str(setup.plugin["name"])), setup.plugin.get("params") or {})
         self._check_groups(cls.takes_groups)
         if not setup.filters:  # which declare others
@@ -348,7 +367,7 @@ class BrainHost(AgentHost):
             raise self._hooks.blame("setup", AuthorError(f"learn_every: expected an integer >= 1, found {every!r:.60}"))
         setup = self._setup
         alone = not setup.bodies and len(setup.muscles) == 1 and not self._answers_first and self._filters is None
-        return every if alone and not continues(setup.plugin) else 1
+        return every if alone and self._tables.alone and not continues(setup.plugin) else 1
 
     def leave(self, request: Request, leave: BrainLeave) -> Done:
         """Let a muscle go."""
@@ -437,6 +456,8 @@ class BrainHost(AgentHost):
         if seat not in workers:
             what = "worker" if not self._sources else "muscle"
             raise RemoteProtocolError(f"think.workers: {what} {seat} is not among {list(workers)}")
+        if self._tables.feeds and not message.source:
+            self._made_by[message.worker] = self._has.get(self._seat_name(message), 0)
         if self._answers_first:
             self._answer(request, message)
         if len(workers) == 1:
@@ -466,6 +487,9 @@ class BrainHost(AgentHost):
 
     def _think_together(self, last: Request, rows: list[tuple[Request, Think | UpdateAsked]]) -> None:
         """Think about the rows of a round; `last` is the request that completed it, which the caller answers."""
+        if self._setup.tables:
+            place = last.head.position
+            self._tables.at = [rows[0][1].round] if self._setup.workers > 1 or place is None else list(place[2:])
         try:
             if self._bodies:
                 thinks = [(request, message) for request, message in rows if isinstance(message, Think)]
@@ -492,6 +516,9 @@ class BrainHost(AgentHost):
                         together.append(row)
             if together:
                 self._think(together)
+            if self._setup.tables:
+                self._tables.settle()
+                self._tables.at = None
         except Exception as error:
             if self._answers_first:
                 self._late = error
@@ -531,9 +558,10 @@ class BrainHost(AgentHost):
             elif self._memory.size_limit > 0:
                 for chunk, (_, think) in pairs:
                     self._recall(chunk, think, slice(None))
-            self._learn(brain, joined_transitions(chunks), workers)
+            self._learn(brain, self._fed(joined_transitions(chunks)), workers)
             return
         for chunk, (_, think) in zip(chunks, rows, strict=True):
+            self._fed(chunk)
             for i in range(len(chunk)):
                 self._recall(chunk, think, slice(i, i + 1))
                 data = chunk.data[i]
@@ -546,6 +574,13 @@ class BrainHost(AgentHost):
                         continue
                 self._hooks.step = int(chunk.step[i])
                 self._hear("thinking", brain.thinking, (chunk.muscle[i], data), [think.worker])
+
+    def _fed(self, batch: Transitions) -> Transitions:
+        """Return decisions, which those tables keep that the agent feeds."""
+        if self._tables.feeds and not self._rehearsed:
+            workers = [int(muscle.rpartition("/")[2]) for muscle in batch.muscle]
+            self._tables.feed(batch, [-1 if self._sources else self._made_by.get(worker, 0) for worker in workers])
+        return batch
 
     def _credit(self, thinks: Sequence[Think]) -> None:
         """Let the brain hear what fell due to bodies after their ends."""
@@ -733,7 +768,8 @@ class BrainHost(AgentHost):
         brain = self._brain
         assert brain is not None
         self._hooks.step = rows[0].decision
-        hook, args = ("learn", (self._stack(rows),)) if self._arrays else ("thinking", (rows[0].muscle, rows[0].data))
+        batch = self._fed(self._stack(rows)) if self._arrays or self._tables.feeds else None
+        hook, args = ("learn", (batch,)) if self._arrays else ("thinking", (rows[0].muscle, rows[0].data))
         self._hear(hook, getattr(brain, hook), args, list(map(_WORKER, rows)))
 
     def _hear(self, hook: str, function: Callable[..., Any], args: tuple[Any, ...], workers: list[int]) -> None:

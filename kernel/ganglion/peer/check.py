@@ -6,12 +6,14 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
 from ganglion import registry
+from ganglion.document.fault import nearest
 from ganglion.errors import PluginInvalid
 from ganglion.run.agents import replaying
 from ganglion.run.outline import outline
@@ -60,6 +62,7 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
     if phase.bodies is not None:  # how its ticks are meant is in the params of its controller
         _, error = _made(plan, "controller", phase.controller, phase)
         yield from [(phase.controller.at, error, "error")] if error else []
+    yield from _advise_tables(plan, phase)
     listed = [("episode", plugin) for plugin in phase.episode_conditions]
     listed += [("phase", plugin) for plugin in phase.phase_conditions]
     made = [(part, plugin, *_made(plan, "condition", plugin, phase)) for part, plugin in listed]
@@ -103,6 +106,25 @@ def _advise_phase(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
         yield at, f"nothing ends phase `{phase.name}`: neither `episodes` nor another condition", "warning"
     elif phase.episodes is not None and not limits:
         yield at, f"no condition of phase `{phase.name}` reads `episodes`", "warning"
+
+
+def _advise_tables(plan: Plan, phase: PhasePlan) -> Iterator[_Advice]:
+    """Yield what is wrong with tables, and brains that would ask for one that does not serve them."""
+    for table in phase.tables:
+        if table.plugin is not None:
+            _, error = _made(plan, "table", table.plugin, phase)
+            yield from [(table.plugin.at, error, "error")] if error else []
+    for agent in phase.agents if phase.mode == "train" else ():
+        if agent.brain is None:
+            continue
+        served = [table.uid for table in phase.tables if agent.name in table.serve]
+        asked: Sequence[str] = ()
+        with suppress(Exception):  # a class that cannot be loaded has a fault of its own; so has a parameter
+            asked = registry.load("brain", agent.brain.name, plan.folder, plan.allow).asks(**agent.brain.params)
+        for uid in asked:
+            if uid not in served:
+                text = f"brain `{agent.brain.name}` asks the table `{uid}`, and agent `{agent.name}` is served by"
+                yield agent.brain.at, f"{text} {', '.join(map(repr, served)) or 'none'}{nearest(uid, served)}", "error"
 
 
 def _plays(environment: EnvironmentPlan) -> bool:

@@ -420,7 +420,7 @@ class Episode:
         wishes, self._wishes = self._wishes, []
         ending, go = self._boundaries.stand(self, wishes)
         if go is not None:
-            self.round, self.participants = go.round, go.participants
+            self.round, self.participants = max(go.round, self.round), go.participants
         if ending is not None:
             self._ending = ending
             self._close(ending)
@@ -440,6 +440,7 @@ class Episode:
                 terminated=ending.terminated,
                 truncated=ending.truncated,
                 closing=True,
+                round=self.round,
                 workers=[phase.setup.worker],
                 ticks=phase.worlds[0].ticks,
                 reason=ending.reason,

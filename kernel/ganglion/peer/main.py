@@ -149,6 +149,10 @@ def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = (
         from ganglion.peer.brain import BrainHost
 
         return BrainHost(loader)
+    if role is Role.TABLE:
+        from ganglion.peer.table import TableHost
+
+        return TableHost(loader)
     if role is Role.CONTROLLER:
         from ganglion.peer.controller import ControllerHost
 

@@ -251,6 +251,8 @@ class Snapshot:
         found |= {"memory": memory, **self._parts, **(given or {})}  # parts may know each other
         for name, (made, ours) in parts.items():
             for path, value in {f"{name}.{one}": getattr(made, one, None) for one in (*_GIVEN, *ours)}.items():
+                if isinstance(value, dict):
+                    found |= {f"{path}[{key!r}]": one for key, one in value.items()}
                 if isinstance(value, list | tuple):
                     found |= {f"{path}[{i}]": one for i, one in enumerate(value)}
                 found[path] = value

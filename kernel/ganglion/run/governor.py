@@ -187,6 +187,7 @@ class Governor(Stateful):
         follow: dict[str, Callable[[dict[tuple[Any, ...], Any], float], list[Effect]]] = {
             "need": self._admitted,
             "setup": self._declared,
+            "table": self._set_up_brains,
             "brain": self._pretrain,
             "pretrain": self._pretrained,
             "start": self._worker_started,
@@ -419,11 +420,15 @@ class Governor(Stateful):
         declare = Declare(self._phase.index, declaration_rows(first, self._agents))
         self.stage = Stage.BRAINS
         self._static = {uid: d["static_model"] for uid, d in first.items() if d.get("static_model") is not None}
+        tables = {table.uid: self._setup.table(self._phase, table) for table in self._phase.pools}
+        asked = self._ask_each(Role.TABLE, "table", "table.setup", tables, now_s)
+        return [declare, *(asked or self._set_up_brains({}, now_s))]
+
+    def _set_up_brains(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         brains = {
             a.plan.name: self._setup.brain(self._phase, a, self._models.first, self._static) for a in self._learning()
         }
-        asked = self._ask_brains("brain", "brain.setup", brains, now_s)
-        return [declare, *(asked or self._start_workers(now_s))]
+        return self._ask_brains("brain", "brain.setup", brains, now_s) or self._start_workers(now_s)
 
     def _pretrain(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
         asked = {agent.plan.name: self._services.pretraining(agent.plan) for agent in self._learning()}
@@ -552,6 +557,8 @@ class Governor(Stateful):
         self.stage = Stage.CLOSING
         effects = self._shut_down_controllers("close", ControllerShutdown(environments=True), now_s)
         brains = {agent.plan.name: Nothing() for agent in self._learning()}
+        tables = {table.uid: Nothing() for table in self._phase.pools}
+        effects += self._ask_each(Role.TABLE, "close", "table.shutdown", tables, now_s)
         return effects + self._ask_brains("close", "brain.shutdown", brains, now_s)
 
     def _closed(self, replies: Mapping[tuple[Any, ...], Any], now_s: float) -> list[Effect]:
@@ -594,8 +601,12 @@ class Governor(Stateful):
         return self._ask((word, worker), peer, call, message, now_s)
 
     def _ask_brains(self, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
-        peers = {name: peer_name(self.run, Role.BRAIN, name) for name in messages}
-        return [self._ask((word, name), peers[name], call, messages[name], now_s) for name in messages]
+        return self._ask_each(Role.BRAIN, word, call, messages, now_s)
+
+    def _ask_each(self, role: Role, word: str, call: str, messages: Mapping[str, Any], now_s: float) -> list[Effect]:
+        tags = {name: (word, name if role is Role.BRAIN else f"{role}/{name}") for name in messages}
+        peers = {name: peer_name(self.run, role, name) for name in messages}
+        return [self._ask(tags[name], peers[name], call, messages[name], now_s) for name in messages]
 
     def _learning(self) -> list[ResolvedAgent]:
         return [agent for agent in self._agents if agent.plan.brain is not None and self._phase.mode == "train"]

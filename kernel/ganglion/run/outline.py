@@ -15,6 +15,7 @@ from ganglion.run.plan import (
     PluginPlan,
     PolicyPlan,
     Recovery,
+    TablePlan,
 )
 
 
@@ -49,7 +50,8 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
     }
     simulation = outline_plugin(phase.controller)
     simulation["conditions"] = [outline_plugin(c) for c in phase.episode_conditions]
-    bodies = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies, phase.dynamic)}
+    bodies: dict[str, Any] = {} if phase.bodies is None else {"bodies": _bodies(phase.bodies, phase.dynamic)}
+    bodies |= {"tables": [_table(table) for table in phase.tables]} if phase.tables else {}
     return {
         **bodies,
         "environments": [_entry(e, phase.bodies is not None) for e in phase.environments],
@@ -58,6 +60,11 @@ def outline(phase: PhasePlan) -> dict[str, Any]:
         "phase_config": config,
         "recovery": outline_recovery(phase),
     }
+
+
+def _table(table: TablePlan) -> dict[str, Any]:
+    drawn = {"mix": table.mix} if table.plugin is None else outline_plugin(table.plugin)
+    return {"uid": table.uid, **drawn, "feed": table.feed, "serve": table.serve}
 
 
 def _bodies(bodies: Sequence[BodyPlan], dynamic: Sequence[BodyPlan]) -> dict[str, Any]:

@@ -297,6 +297,20 @@ def sources_of(bodies: Sequence[BodyPlan] | None, agent: str) -> list[Source]:
 
 
 @dataclass(frozen=True, slots=True)
+class TablePlan:
+    """Describe one table of a phase: whose decisions go into it, and whose brains may ask it.
+
+    With `mix` it is none of its own, and `plugin` None: what is drawn comes from other tables, by these shares.
+    """
+
+    uid: str
+    plugin: PluginPlan | None
+    feed: list[str]
+    serve: list[str]
+    mix: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PhasePlan(Recovery):
     """Describe one phase after the cascade, with what losses mean in it.
 
@@ -324,6 +338,12 @@ class PhasePlan(Recovery):
     end: str = "all"
     free: bool = False
     lead: int | None = None
+    tables: list[TablePlan] = field(default_factory=list)
+
+    @property
+    def pools(self) -> list[TablePlan]:
+        """Return the tables that are processes: none where no brain learns."""
+        return [table for table in self.tables if table.mix is None and self.mode == "train"]
 
     @property
     def seats(self) -> list[BodyPlan] | None:
@@ -490,7 +510,8 @@ def processes_of(run: str, phase: PhasePlan) -> list[Process]:
         user = (own or phase).run_as
         return Process(peer_name(run, role, more.get("part") or uid, *place), role, uid, run_as=user, **more)
 
-    found = [process(Role.BRAIN, a.name, a.recovery) for a in phase.agents if a.brain is not None]
+    found = [process(Role.TABLE, table.uid, None) for table in phase.pools]
+    found += [process(Role.BRAIN, a.name, a.recovery) for a in phase.agents if a.brain is not None]
     places = [(worker, evaluation) for evaluation in (False, True) for worker in range(phase.workers)]
     for worker, evaluation in places if phase.evaluates else places[: phase.workers]:
         more: dict[str, Any] = {"worker": worker, "evaluation": evaluation}

@@ -21,13 +21,14 @@ from ganglion.run.plan import (
     PhasePlan,
     Plan,
     Source,
+    TablePlan,
     cap_of,
     listens,
     sources_of,
 )
 from ganglion.sdk.condition import TerminationCondition
 from ganglion.sdk.models import file_name
-from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, Verdict
+from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, TableSetup, Verdict
 from ganglion.wire.name import Role, peer_name
 
 EVALUATE = "evaluate"  # the mode of evaluations within a phase that trains
@@ -147,7 +148,42 @@ class Setup:
             dynamic=_dynamic(bodies),
             **self._opponents(phase, name),
             groups=agent.groups,
+            tables=self._tables(phase, name) or None,
         )
+
+    def table(self, phase: PhasePlan, table: TablePlan) -> TableSetup:
+        """Return the message that sets up a table."""
+        assert table.plugin is not None
+        return TableSetup(
+            run=self._run,
+            phase=phase.index,
+            phase_name=phase.name,
+            mode=phase.mode,
+            uid=table.uid,
+            plugin=outline_plugin(table.plugin),
+            feed=table.feed,
+            serve=table.serve,
+            writers=[peer_name(self._run, Role.BRAIN, name) for name in table.feed],
+            stream=self._services.words(["phase", phase.name, "table", table.uid]),
+            waits=phase.sync == "async",
+            shared=_shared(phase, table),
+            span_s=phase.deadline_s("table.ask"),
+        )
+
+    def _tables(self, phase: PhasePlan, name: str) -> list[dict[str, Any]]:
+        """Return what a brain is told of the tables that its agent feeds or asks, those that mix others last."""
+        plugins = {table.uid: table.plugin.name for table in phase.pools if table.plugin is not None}
+        found: list[dict[str, Any]] = []
+        for table in sorted(phase.tables, key=lambda one: one.mix is not None):
+            row = {"uid": table.uid, "feeds": name in table.feed, "serves": name in table.serve}
+            if table.mix is not None:
+                plugin = plugins[next(iter(table.mix))]
+                found += [{**row, "plugin": plugin, "mix": table.mix, "shared": False}] if row["serves"] else []
+            elif row["feeds"] or row["serves"]:
+                peer = peer_name(self._run, Role.TABLE, table.uid)
+                more = {"peer": peer, "plugin": plugins[table.uid], "span_s": phase.deadline_s("table.ask")}
+                found.append({**row, **more, "shared": _shared(phase, table)})
+        return found
 
     def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
         """Return what a brain is told of the sources of its agent's models, and of those who play by its snapshots."""
@@ -287,6 +323,11 @@ class Setup:
             if not b.most
         ]
         return {"locals": agent.locals, "bodies": rows, "groups": agent.groups, "dynamic": _dynamic(source.bodies)}
+
+
+def _shared(phase: PhasePlan, table: TablePlan) -> bool:
+    """Say whether agents use a table of whom none may show to be faster."""
+    return phase.sync != "async" and len({*table.feed, *table.serve}) > 1
 
 
 def _recovery(phase: PhasePlan, entry: EnvironmentPlan | AgentPlan) -> dict[str, Any]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.models import *
     from ganglion.sdk.muscle import *
     from ganglion.sdk.part import *
+    from ganglion.sdk.pool import *
     from ganglion.sdk.session import *
     from ganglion.sdk.spaces import *
     from ganglion.sdk.store import *
@@ -50,6 +51,7 @@ _HOMES = {
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",
+    "ganglion.sdk.pool": "INSERT Ask Pool",
     "ganglion.sdk.session": "Session",
     "ganglion.sdk.spaces": "Box Dict Discrete Mask MultiBinary MultiDiscrete Ragged Space Tuple "
     "parse_space space_from_wire",

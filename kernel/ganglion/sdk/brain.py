@@ -221,6 +221,7 @@ class Brain(Part, Statistics, ABC):
             with one worker its muscle then sends up to n decisions together, and does not wait in between; they are
             heard one by one, in their order, with the same results. Signals come with the answer to them. Set it here,
             or in `setup`; it is read when the first muscle joins.
+        tables: The tables of the document that serve this agent, by uid. Hooks may ask them from `pretrain` on.
     """
 
     batched: ClassVar[bool] = False
@@ -234,6 +235,7 @@ class Brain(Part, Statistics, ABC):
     muscles: Sequence[str] = ()
     static_world_models: Mapping[str, Any] = {}
     models: Models
+    tables: Mapping[str, Any] = {}
     last_update: Any = None
     _signals: list[tuple[Signal, str]] | None = None
 
@@ -249,6 +251,11 @@ class Brain(Part, Statistics, ABC):
         Raises:
             ValueError: Says what is expected and what was found.
         """
+
+    @classmethod
+    def asks(cls, **params: Any) -> Sequence[str]:
+        """Return the tables that a brain with these parameters asks; one that does not serve its agent is a fault."""
+        return ()
 
     def setup(self) -> Awaitable[None] | None:
         """Prepare networks and `memory.size_limit`; sensors, actuators and seed are known."""

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 _BROKER, _WARM = "broker", "warm parent"
 _REPLAY_FACTOR = 2.0  # a successor may take so many times as long to replay a journal as its predecessor to write it
 REJOIN_S = 5.0  # for our own processes to find another broker; a process that hangs is given two
-ASKED_ROLES = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)  # they do nothing but answer; others act by themselves
+ASKED_ROLES = (
+    Role.ENVIRONMENT,
+    Role.MUSCLE,
+    Role.BRAIN,
+    Role.TABLE,
+)  # they do nothing but answer; others act by themselves
 NOTICE_S = 0.5  # for the broker to report that a connection has ended, whose process is known to have ended
 
 

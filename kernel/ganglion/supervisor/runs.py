@@ -31,6 +31,7 @@ from ganglion.supervisor.event import (
     PHASE_RESUMED,
     PHASE_STARTED,
     STEPS_TAKEN,
+    TABLE_STATE,
     WAITING,
     WARNING,
 )
@@ -321,6 +322,7 @@ _LOSSES_LISTED = 20
 _TOLD_MAX = 8  # of those that were dragged along, named in the report
 _HEARD_SPAN_S = 0.5  # a participant tells its steps once a second, a wait of its own ever more seldom
 _HEARD_CHARACTERS = 300
+_TABLE_FIELDS = 32  # that a table may say of itself
 _REPORT_LINES_MAX = 200  # a message of a failure may be as long as a body
 _SIGNALS_KEPT = 20  # of operators, to be told of where a phase begins again
 
@@ -368,6 +370,7 @@ class Run:
         self.defects: list[str] = []
         self.told: set[str] = set()  # events that the governor has told by itself
         self._heard_s: dict[tuple[str, str], float] = {}  # when each participant has last told which event
+        self.tables: dict[str, dict[str, int | float | str | None]] = {}  # what each says of itself
         self.excused: dict[str, int] = {}  # participant -> tolerated errors of authors
         self.phase = 0
         self.restarts = Restarts()
@@ -474,6 +477,10 @@ class Run:
         if news.event == EXCUSED:
             count = given.get("count")
             self.excused[peer] = max(self.excused.get(peer, 0), count if isinstance(count, int) else 0)
+            return None
+        if news.event == TABLE_STATE:
+            plain = {k: v for k, v in given.items() if v is None or type(v) in (int, float, str)}
+            self.tables[peer] = dict(list(plain.items())[:_TABLE_FIELDS])
             return None
         if news.event not in (WAITING, WARNING, STEPS_TAKEN, EPISODE_ENDED):
             return None

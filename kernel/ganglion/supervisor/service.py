@@ -245,6 +245,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
         "joined": member.joined,
         "heard_ms": peer["heard_ms"] if peer else None,
         "waiting_for": waiting,
+        "table": run.tables.get(member.name),
         "sent": peer["sent"] if peer else {},
         "restarts": member.incarnation - 1,
         "excused": run.excused.get(member.name, 0),

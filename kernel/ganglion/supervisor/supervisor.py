@@ -69,6 +69,7 @@ _STOP_NOW_S = 1.0  # for the governor to cut open episodes; the ladder needs the
 _STAGES: tuple[tuple[Role, ...], ...] = (  # the order of leaving; the store after every role that writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
     (Role.BRAIN,),
+    (Role.TABLE,),
     (Role.GOVERNOR,),
     (Role.STORE,),
 )

@@ -794,6 +794,7 @@ class BrainSetup(_InPhase):
     opponents: dict[str, list[Any]] | None = None  # muscle -> [number of its pool, share of the current model, stream]
     groups: dict[str, int] | None = None  # as of MuscleSetup
     dynamic: list[list[Any]] | None = None  # as of MuscleSetup
+    tables: list[dict[str, Any]] | None = None  # {uid, peer, plugin, feeds, serves, shared, span_s} of each of its own
 
 
 class BrainPretrain(Message):
@@ -950,6 +951,42 @@ class BrainStored(Message):
     excused: list[dict[str, Any]] | None = None  # as of Acted: what no answer to a muscle has told
 
 
+class TableSetup(_InPhase):
+    """Begin a phase: make a table, which is empty.
+
+    `writers` are the peers that insert. With `waits` what cannot be done yet is done later, within `span_s`; else it is
+    refused. With `shared` what is written in a round is there from the next one on.
+    """
+
+    uid: str
+    plugin: dict[str, Any]
+    feed: list[str]
+    serve: list[str]
+    writers: list[str]
+    stream: bytes
+    waits: bool = False
+    shared: bool = False
+    span_s: float | None = None
+
+
+class TableAsk(Message):
+    """Ask a table for something: `what` is `insert`, or a word that its class knows.
+
+    `at` is when this is in the phase: lists that are compared; null is as of who came last.
+    """
+
+    agent: str
+    what: str
+    given: dict[str, Any]
+    at: list[int] | None = None
+
+
+class TableAnswer(Message):
+    """Answer what a table was asked for; null where there is nothing to say."""
+
+    found: Any = None
+
+
 class FlowSignal(Message):
     """Carry flow control."""
 
@@ -999,7 +1036,13 @@ _CONTROL = (Role.SUPERVISOR, Role.OPERATOR)
 CALLS: tuple[Call, ...] = (
     Call("kernel.info", _ANYBODY, None, Nothing, Info),
     Call("kernel.peers", (*_CONTROL, Role.OBSERVER), None, Nothing, Peers),
-    Call("kernel.watch", (*_CONTROL, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.OBSERVER), None, Watch, Done),
+    Call(
+        "kernel.watch",
+        (*_CONTROL, Role.GOVERNOR, Role.CONTROLLER, Role.STORE, Role.TABLE, Role.OBSERVER),
+        None,
+        Watch,
+        Done,
+    ),
     Call("kernel.subscribe", (*_CONTROL, Role.OBSERVER), None, Subscribe, Done),
     Call("kernel.admit", (Role.SUPERVISOR,), None, Admit, Done),
     Call("kernel.withdraw", (Role.SUPERVISOR,), None, Withdraw, Done),
@@ -1011,7 +1054,7 @@ CALLS: tuple[Call, ...] = (
     Call("kernel.leave", (Role.OPERATOR,), None, RunRequest, Done),
     Call("kernel.need", (Role.GOVERNOR,), None, Need, Done),
     Call("kernel.ended", (Role.GOVERNOR,), None, Ended, Done),
-    Call("kernel.overdue", (Role.GOVERNOR, Role.CONTROLLER, Role.MUSCLE), None, Overdue, Done),
+    Call("kernel.overdue", (Role.GOVERNOR, Role.CONTROLLER, Role.MUSCLE, Role.BRAIN), None, Overdue, Done),
     Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
     Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),
@@ -1044,6 +1087,9 @@ CALLS: tuple[Call, ...] = (
     Call("brain.update", (Role.MUSCLE,), Role.BRAIN, UpdateAsked, Thought),
     Call("brain.policy", (Role.MUSCLE,), Role.BRAIN, PolicyAsked, Thought),
     Call("brain.leave", (Role.MUSCLE,), Role.BRAIN, BrainLeave, Done),
+    Call("table.setup", (Role.GOVERNOR,), Role.TABLE, TableSetup, Done),
+    Call("table.ask", (Role.BRAIN,), Role.TABLE, TableAsk, TableAnswer),
+    Call("table.shutdown", (Role.GOVERNOR,), Role.TABLE, Nothing, Done),
 )
 
 CALL_BY_NAME: dict[str, Call] = {call.name: call for call in CALLS}

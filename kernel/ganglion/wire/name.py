@@ -15,7 +15,7 @@ _NAME = re.compile(r"@?[a-z0-9][a-z0-9._/-]{0,127}\Z")
 _PARTICIPANT = re.compile(
     r"[^/]+/(?:(?P<alone>governor|store)"
     r"|(?P<driver>controller)/(?P<place>e?\d+)"
-    r"|(?P<brain>brain)/(?P<agent>[^/]+)"
+    r"|(?P<brain>brain|table)/(?P<agent>[^/]+)"
     r"|(?P<role>environment|muscle)/(?P<uid>[^/]+)/(?P<worker>e?\d+))\Z"
 )
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.-")
@@ -32,6 +32,7 @@ class Role(StrEnum):
     ENVIRONMENT = "environment"
     MUSCLE = "muscle"
     BRAIN = "brain"
+    TABLE = "table"
     STORE = "store"
     OBSERVER = "observer"
 

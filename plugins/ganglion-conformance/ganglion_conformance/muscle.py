@@ -245,11 +245,13 @@ def masks(bench: Bench) -> None:
     for step in range(2 * discrete.n):
         row = [0] * discrete.n
         row[step % discrete.n] = 1
-        [found] = body.setpoints(body.act(readings=[[bytes(row)]]))
-        allowed = discrete.start + step % discrete.n
-        expect(
-            found == allowed, f"{body.where}: world.choice: expected {allowed}, which alone is allowed, found {found}"
-        )
+        answer = body.act(readings=[[bytes(row)]])
+        try:
+            [found] = body.setpoints(answer)
+        except Miss:
+            raise Skip("it acts on no Discrete actuator") from None
+        wanted = discrete.start + step % discrete.n
+        expect(found == wanted, f"{body.where}: world.choice: expected {wanted}, which alone is allowed, found {found}")
 
 
 @case("act.new-process", CALLS, _ROLE, must=False, alone=True)

@@ -57,6 +57,7 @@ _ROLES = {
     Role.ENVIRONMENT: "a world; one per environment and worker",
     Role.MUSCLE: "acts for an agent in one worker",
     Role.BRAIN: "learns for an agent, over all workers",
+    Role.TABLE: "keeps decisions for the brains of one run, which feed and ask it",
     Role.STORE: "keeps the rows of one run",
     Role.OBSERVER: "reads topics and watches peers, and commands nothing",
 }

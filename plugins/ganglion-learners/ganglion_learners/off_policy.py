@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ class OffPolicy(Learner):
 
     _replay: Replay
     _changed = False  # the policy, since it was sent
+    _filled = False  # the table has had `warm_up` decisions
+    _draws = False  # from the table, and not from the own replay
 
     @abstractmethod
     def _known(self, setpoints: Array) -> Array:
@@ -37,6 +39,36 @@ class OffPolicy(Learner):
         known = self._known(batch.actions)
         columns = [batch.observations, batch.next_observations, known, batch.objectives, batch.bootstrap]
         return np.column_stack(columns)
+
+    @classmethod
+    def asks(cls, table: str | None = None, **params: Any) -> Sequence[str]:
+        """Return the table from which minibatches are drawn, if there is one."""
+        return () if table is None else (table,)
+
+    def _minibatch(self) -> Array:
+        """Return drawn rows, float32."""
+        config: Any = self.config
+        if not self._draws:
+            return self._replay.sample(config.minibatch, self.rng)
+        drawn = self.tables[config.table].sample_steps(config.minibatch)
+        if not math.isfinite(drawn.objectives.sum()):
+            at = int(np.flatnonzero(~np.isfinite(drawn.objectives))[0])
+            text = f"{self.algorithm} needs a finite objective for each decision of table {config.table!r}"
+            raise ValueError(f"{text}, and its decision {drawn.ids[at]} has {drawn.objectives[at]}")
+        known = self._known(drawn.actions)
+        columns = [drawn.observations, drawn.next_observations, known, drawn.objectives, 1.0 - drawn.terminated]
+        return np.column_stack(columns).astype(np.float32)
+
+    def _is_due(self) -> bool:
+        """Say whether there is enough to learn from, and a step of the optimiser is due."""
+        config: Any = self.config
+        if self.decisions % config.train_every:
+            return False
+        if config.table is None:  # not by `decisions`: a loaded model counts on, with a replay that is empty
+            return bool(len(self._replay) >= config.warm_up)
+        table = self.tables[config.table]
+        self._filled = self._filled or len(table) >= config.warm_up
+        return self._filled and bool(table.can_sample(config.minibatch * config.gradient_steps))
 
     @abstractmethod
     def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
@@ -88,11 +120,12 @@ class OffPolicy(Learner):
     def _learn(self, batch: Transitions) -> dict[str, Any] | None:
         config: Any = self.config
         update: dict[str, Any] | None = None
+        self._draws = config.table is not None
         for row in self._rows(batch):
-            self._replay.append(row)
+            if not self._draws:
+                self._replay.append(row)
             self.decisions += 1
-            # Not by `decisions`: a loaded model counts on, with a replay that is empty.
-            if len(self._replay) >= config.warm_up and self.decisions % config.train_every == 0:
+            if self._is_due():
                 self._train(config.gradient_steps, self._rate())
             if self._changed and self.decisions % config.update_every == 0:
                 self._changed = False
@@ -100,8 +133,8 @@ class OffPolicy(Learner):
         return update
 
     def _buffers(self) -> dict[str, Array]:
-        return {**self._replay.arrays(), "changed": np.array(self._changed)}
+        return {**self._replay.arrays(), "changed": np.array(self._changed), "filled": np.array(self._filled)}
 
     def _restore(self, arrays: Mapping[str, Array]) -> None:
         self._replay.load(arrays)
-        self._changed = bool(arrays["changed"])
+        self._changed, self._filled = bool(arrays["changed"]), bool(arrays["filled"])

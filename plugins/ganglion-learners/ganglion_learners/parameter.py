@@ -9,8 +9,8 @@ from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 __all__ = [
-    "Activation", "Config", "Count", "Finite", "Fraction", "Hidden", "Pair", "Positive", "Share", "Weight", "Whole",
-    "configured", "expect",
+    "Activation", "Config", "Count", "Finite", "Fraction", "Hidden", "Pair", "Positive", "Share", "Uid", "Weight",
+    "Whole", "configured", "expect",
 ]  # fmt: skip
 
 Brain = TypeVar("Brain")
@@ -47,6 +47,7 @@ Weight = Annotated[float, ("a finite number >= 0", lambda it: _is_finite(it) and
 Fraction = Annotated[float, ("a number in [0, 1]", lambda it: _is_finite(it) and 0 <= it <= 1)]
 Share = Annotated[float, ("a number in (0, 1]", lambda it: _is_finite(it) and 0 < it <= 1)]
 Hidden = Annotated[Sequence[int], (f"a list of widths in [1, {HIDDEN_MAX}]", _are_widths)]
+Uid = Annotated[str, ("the uid of a table", lambda it: isinstance(it, str) and bool(it))]
 Activation = Annotated[str, (" or ".join(ACTIVATIONS), lambda it: it in ACTIVATIONS)]
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ganglion_replay.pool import SessionPoolEnvironment as SessionPoolEnvironment
     from ganglion_replay.stored import StoredSessions as StoredSessions
     from ganglion_replay.stored import sessions as sessions
+    from ganglion_replay.table import PoolTable as PoolTable
     from ganglion_replay.targets import ReplayedSessions as ReplayedSessions
     from ganglion_replay.targets import n_step_targets as n_step_targets
     from ganglion_replay.targets import replay_sessions as replay_sessions
@@ -45,6 +46,7 @@ _HOME = {
         *("SessionBatchEnvironment", "SessionPoolEnvironment"),
     ],
     "stored": ["StoredSessions", "sessions"],
+    "table": ["PoolTable"],
     "targets": ["ReplayedSessions", "n_step_targets", "replay_sessions"],
 }
 

@@ -33,7 +33,7 @@ class RateLimiter:
             raise ValueError(f"samples_per_insert, min_size: {text}")
         if not buffer >= max(1, samples_per_insert):
             raise ValueError(f"buffer: expected at least {max(1, samples_per_insert):g}, found {buffer}")
-        self._rate, self._min_size, self._clock = samples_per_insert, min_size, clock
+        self._rate, self.min_size, self._clock = samples_per_insert, min_size, clock
         self.low, self.high = samples_per_insert * min_size - buffer, samples_per_insert * min_size + buffer
         self.inserts = self.samples = 0
         self._blocked: str | None = None
@@ -46,12 +46,12 @@ class RateLimiter:
 
     def can_insert(self, n: int = 1) -> bool:
         """Say whether n inserts are allowed now; if not, inserting is blocked from then on."""
-        allowed = self.inserts + n <= self._min_size or self.d + n * self._rate <= self.high
+        allowed = self.inserts + n <= self.min_size or self.d + n * self._rate <= self.high
         return self._told("insert", allowed)
 
     def can_sample(self, n: int = 1) -> bool:
         """Say whether n draws are allowed now; if not, sampling is blocked from then on."""
-        return self._told("sample", self.inserts >= self._min_size and self.d - n >= self.low)
+        return self._told("sample", self.inserts >= self.min_size and self.d - n >= self.low)
 
     def _told(self, side: str, allowed: bool) -> bool:
         if not allowed and self._blocked != side:

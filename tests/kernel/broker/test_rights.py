@@ -17,17 +17,18 @@ from ganglion.wire.verb import Verb
 # Who may say what of its own accord, and to whom of that role: `run` all of its run, `worker` those of its worker,
 # `any` everybody. Answers are allowed where the reverse CALL is, and nowhere else.
 TABLE = """
-| from        | governor             | controller           | environment | muscle      | brain      | store    |
-| supervisor  | CALL any, BYE any    | BYE any              | BYE any     | BYE any     | BYE any    | BYE any  |
-| operator    | -                    | -                    | -           | -           | -          | -        |
-| governor    | -                    | CALL run, SIGNAL run | -           | -           | CALL run   | TELL run |
-| controller  | CALL run, SIGNAL run | -                    | CALL worker | CALL worker | -          | TELL run |
-| environment | -                    | -                    | -           | -           | -          | -        |
-| muscle      | -                    | -                    | -           | -           | CALL run   | -        |
-| brain       | -                    | -                    | -           | -           | -          | -        |
-| store       | TELL run             | TELL run             | -           | -           | -          | -        |
-| observer    | -                    | -                    | -           | -           | -          | -        |
-"""  # fmt: skip
+| from        | governor             | controller           | environment | muscle      | brain      | store    | table    |
+| supervisor  | CALL any, BYE any    | BYE any              | BYE any     | BYE any     | BYE any    | BYE any  | BYE any  |
+| operator    | -                    | -                    | -           | -           | -          | -        | -        |
+| governor    | -                    | CALL run, SIGNAL run | -           | -           | CALL run   | TELL run | CALL run |
+| controller  | CALL run, SIGNAL run | -                    | CALL worker | CALL worker | -          | TELL run | -        |
+| environment | -                    | -                    | -           | -           | -          | -        | -        |
+| muscle      | -                    | -                    | -           | -           | CALL run   | -        | -        |
+| brain       | -                    | -                    | -           | -           | -          | -        | CALL run |
+| table       | -                    | -                    | -           | -           | -          | -        | -        |
+| store       | TELL run             | TELL run             | -           | -           | -          | -        | -        |
+| observer    | -                    | -                    | -           | -           | -          | -        | -        |
+"""  # fmt: skip  # noqa: E501 - a column for each role that is called
 
 # Which calls those are. A call that is in no row may be asked by nobody.
 CALLS_TABLE = """
@@ -39,6 +40,8 @@ CALLS_TABLE = """
 | controller  | environment | start update reset shutdown          |
 | controller  | muscle      | setup act swap reset shutdown        |
 | muscle      | brain       | join think update policy leave       |
+| governor    | table       | setup shutdown                       |
+| brain       | table       | ask                                  |
 """
 
 # What may be asked of the kernel itself.
@@ -50,13 +53,14 @@ KERNEL_TABLE = """
 | controller  | info watch overdue                                  |
 | environment | info                                                |
 | muscle      | info overdue                                        |
-| brain       | info                                                |
+| brain       | info overdue                                        |
+| table       | info watch                                          |
 | store       | info watch                                          |
 | observer    | info peers watch subscribe                          |
 """
 
 WORKERS = (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE)
-UIDS = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN)
+UIDS = (Role.ENVIRONMENT, Role.MUSCLE, Role.BRAIN, Role.TABLE)
 
 
 def rows(table: str) -> list[list[str]]:

@@ -18,6 +18,7 @@ KNOWN = {
     "controller": ("vanilla", "taking_turns"),
     "condition": ("agent_objective", "environment", "evaluation_objective", "max_episodes", "max_steps", "vanilla"),
     "replay": ("recorded",),
+    "table": ("pool",),
     "reward": ("slope",),
     "transformer": ("counting",),
 }
@@ -64,8 +65,8 @@ class AnyPlugin:
     """Know every plugin, and no names of other projects."""
 
     def locate(self, kind: str, name: str, **more: object) -> None:
-        """Return nothing: there is such a plugin; one controller alone has phases with bodies."""
-        if kind == "bodies" and name != "aeb":
+        """Return nothing: there is such a plugin; one controller alone has bodies, and one replay is there."""
+        if (kind, name) not in {("bodies", "aeb"), ("replay", "recorded")} and kind in ("bodies", "replay"):
             raise PluginInvalid(f"there is no {kind} `{name}`", plugin=name)
 
     def alias(self, kind: str, name: str) -> None:

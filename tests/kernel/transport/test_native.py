@@ -161,9 +161,9 @@ def test_urgent_messages_overtake(native: Any) -> None:
     assert len(serials) < 15
 
 
-def kernel_calls(count: int) -> bytes:
+def kernel_calls(count: int, call: str = "kernel.info") -> bytes:
     """Return so many questions to the kernel as bytes."""
-    heads = (Head(Verb.CALL, serial, "kernel.info") for serial in range(count))
+    heads = (Head(Verb.CALL, serial, call) for serial in range(count))
     return b"".join(b"".join(encode(encode_envelope(Envelope("", head)))) for head in heads)
 
 
@@ -183,11 +183,14 @@ def test_a_chunk_of_many_messages_takes_many_turns(station: Any, front: str) -> 
 
 def test_who_reads_no_answers_asks_no_more(native: Any, station: Any) -> None:
     """The questions of one who does not read are not taken any more; when he reads, all of them are answered."""
-    observer = native.join(Role.OBSERVER, None)
+    observer = native.join(Role.OPERATOR, None)
+    for worker in range(20):  # each is a row of the answers, which are large so that few of them fill a queue
+        native.join(Role.ENVIRONMENT, worker)
     link = station.exchange.broker.joined[observer.name]
-    count = 20_000
+    count = 2_000
     observer.link._socket.settimeout(WAIT_S)
-    sending = threading.Thread(target=observer.link._socket.sendall, args=(kernel_calls(count),))
+    calls = kernel_calls(count, "kernel.peers")
+    sending = threading.Thread(target=observer.link._socket.sendall, args=(calls,))
     sending.start()
     until(station, lambda: link.sink._pauses)
     waiting_bytes = station.call(lambda: link.queued_bytes)

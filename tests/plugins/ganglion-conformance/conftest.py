@@ -347,6 +347,7 @@ class Limb:
             raise Refusal("never")
         self.ready, self.sensors, self.brain, self.decided = True, len(body["sensors"]), body.get("brain"), 0
         self.large = body["sensors"][0]["id"] == "world.image"
+        self.first = body["actuators"][0]["space"].get("start")  # of a Discrete actuator, with a Mask
         if self.brain is not None and not self.breaks("brain.joins"):
             self.ask(self.brain, "brain.join", {"worker": 0})
         self.bodies = len(body.get("bodies") or [0])
@@ -372,6 +373,8 @@ class Limb:
         self.decided += 1
         if self.breaks("large.decisions") and self.decided > 50:
             raise Refusal("tired")
+        if getattr(self, "first", None) is not None:  # not before a set-up
+            return {"setpoints": [[self.first + (0 if self.breaks("act.masks") else row[0].index(1))]]}
         value = 3.0 if self.breaks("act.setpoints") and self.decided == 20 else 0.25
         return {"setpoints": [[value + (self.starts / 100 if self.breaks("act.new-process") else 0.0)]]}
 

@@ -54,6 +54,8 @@ class DqnBrain(OffPolicy):
             None is one for each of them. Default None.
         pretrain_caution: In these steps, weight of how much more other actions are thought to be worth than the
             recorded ones, >= 0; 0 believes what it thinks of actions that nobody took. Default 1.
+        table: Uid of a table of the document from which minibatches are drawn in place of the own replay, as far as
+            its rate allows; what goes into it the document says. Default None.
 
     Source: Mnih et al. (2015), Human-level control through deep reinforcement learning, algorithm 1; van Hasselt, Guez
     and Silver (2016), Deep reinforcement learning with double Q-learning, eq. 4; for a target that follows by shares
@@ -92,7 +94,7 @@ class DqnBrain(OffPolicy):
         import torch
 
         config, n = self.config, self.inputs
-        drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
+        drawn = torch.from_numpy(self._minibatch())
         observations, following = drawn[:, :n], drawn[:, n : 2 * n]
         actions, objectives, bootstrap = drawn[:, 2 * n].long(), drawn[:, 2 * n + 1], drawn[:, 2 * n + 2]
         targets = self.networks.targets(objectives, following, bootstrap, config.discount)

@@ -12,6 +12,7 @@ from ganglion_learners.parameter import (
     Hidden,
     Positive,
     Share,
+    Uid,
     Weight,
     Whole,
     expect,
@@ -44,6 +45,7 @@ class DqnConfig(Config):
     update_every: Whole = 4
     pretrain_steps: Count | None = None
     pretrain_caution: Weight = 1.0
+    table: Uid | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

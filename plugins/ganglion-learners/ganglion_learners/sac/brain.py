@@ -54,6 +54,8 @@ class SacBrain(OffPolicy):
         pretrain_caution: In these steps, weight of the squared distance of the policy's actions to the recorded ones,
             in shares of what the critics hold of them, >= 0; 0 believes what they think of actions that nobody took.
             Default 1.
+        table: Uid of a table of the document from which minibatches are drawn in place of the own replay, as far as
+            its rate allows; what goes into it the document says. Default None.
 
     Source: Haarnoja, Zhou, Abbeel and Levine (2018), Soft actor-critic: off-policy maximum entropy deep reinforcement
     learning with a stochastic actor; Haarnoja et al. (2018), Soft actor-critic algorithms and applications, algorithm
@@ -99,7 +101,7 @@ class SacBrain(OffPolicy):
         import torch
 
         config, n, columns, networks = self.config, self.inputs, len(self._actions), self.networks
-        drawn = torch.from_numpy(self._replay.sample(config.minibatch, self.rng))
+        drawn = torch.from_numpy(self._minibatch())
         noise = torch.from_numpy(self.rng.standard_normal((2, config.minibatch, columns), dtype=np.float32))
         observations, following, actions, objectives, bootstrap = drawn.split([n, n, columns, 1, 1], dim=1)
         targets = networks.targets(objectives[:, 0], following, bootstrap[:, 0], config.discount, noise[0])

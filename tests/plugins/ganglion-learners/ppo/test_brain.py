@@ -82,7 +82,9 @@ def test_late_credit_is_of_the_last_decision(halves) -> None:
 def _only(batch, i):
     """Return the row of one muscle."""
     whole = {name: getattr(batch, name) for name in batch.__slots__}
-    fields = {name: value if isinstance(value, int) else value[i : i + 1] for name, value in whole.items()}
+    fields = {
+        name: value if isinstance(value, int | dict | None) else value[i : i + 1] for name, value in whole.items()
+    }
     return type(batch)(**fields)
 
 

@@ -48,6 +48,7 @@ _LOOK_S = 1.0  # it is woken when a process ends
 _STAGES: tuple[tuple[Role, ...], ...] = (  # who leaves first; the store after everybody who writes
     (Role.ENVIRONMENT, Role.MUSCLE, Role.CONTROLLER),
     (Role.BRAIN,),
+    (Role.TABLE,),
     (Role.GOVERNOR,),
     (Role.STORE,),
 )

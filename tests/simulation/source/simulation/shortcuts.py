@@ -11,7 +11,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.broker import rights
-from ganglion.peer import brain, controller, environment, host, records
+from ganglion.peer import brain, controller, environment, host, records, table
 from ganglion_store import writer
 
 Patch = tuple[Any, str, Any]
@@ -33,7 +33,7 @@ def _known(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
 
 _INSTEAD: tuple[Patch, ...] = (
     # Nobody seeds the generators of the interpreter: they are not one process's own, as they would be elsewhere.
-    *((room, "seed_process", lambda words: None) for room in (host, controller, environment)),
+    *((room, "seed_process", lambda words: None) for room in (host, controller, environment, table)),
     (registry, "locate", _known),
     (writer, "STORE_RESERVE_BYTES", 1),  # taking and giving back megabytes is a tenth of a small run
 )
@@ -42,7 +42,7 @@ _INSTEAD: tuple[Patch, ...] = (
 def _renewal() -> list[Patch]:
     """Let journals begin anew wherever they may, if these processes do so by their length."""
     found: list[Patch] = [(environment, "_JOURNAL_S", 0.0)] if hasattr(environment, "_JOURNAL_S") else []
-    found += [(brain, "_LOOK_EVERY", 1)] if hasattr(brain, "_LOOK_EVERY") else []
+    found += [(room, "_LOOK_EVERY", 1) for room in (brain, table) if hasattr(room, "_LOOK_EVERY")]
     with contextlib.suppress(ImportError):
         renewal = importlib.import_module("ganglion.peer.renewal")
         found += [(renewal, name, value) for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("_TIMES_SIZE", 0))]

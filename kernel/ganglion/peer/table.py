@@ -1,0 +1,295 @@
+"""Table: the host of one, which answers in an order that the document says; and what brains have of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ganglion.errors import DeadlineExceeded, LimitExceeded, RemoteProtocolError
+from ganglion.limits import TABLE_REPORT_S, TABLE_SLACK_S
+from ganglion.peer.author import Hooks, Loader, failure_of, identity, seed_process
+from ganglion.peer.conversation import Gone, Pending, Request
+from ganglion.peer.host import Host
+from ganglion.peer.participant import DEFERRED, Participant
+from ganglion.peer.renewal import Renewal
+from ganglion.peer.snapshot import Snapshot, State
+from ganglion.peer.values import deserialize, serialize
+from ganglion.sdk.brain import Transitions
+from ganglion.sdk.pool import INSERT, Pool, columns
+from ganglion.wire.messages import Done, TableAnswer, TableAsk, TableSetup, Watch
+from ganglion.wire.name import label
+
+_LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
+
+
+@dataclass(slots=True)
+class _Wish:
+    """What a brain has asked for, and since when it waits."""
+
+    request: Request
+    agent: str
+    what: str
+    given: dict[str, Any]
+    since_s: float = 0.0
+
+
+class TableHost(Host):
+    """Host one table per phase.
+
+    With `sync: async` everything is done as it comes; what the table does not allow yet waits, in order of arrival. In
+    lockstep nobody could end such a wait: it is refused. Where several agents use the table in lockstep, what they
+    write waits for the end of their round, and is done in the order of agents: who comes first within a round does not
+    show. All of a round has been answered before anybody asks in the next one, since agents act together.
+    """
+
+    kind = "table"
+    calls = ("setup", "ask", "shutdown")
+    timed = True
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__(loader)
+        self.participant: Participant  # set before anything is served
+        self._pool: Pool | None = None
+        self._setup: TableSetup
+        self._requests = 0  # between which the journal could have been begun anew
+        self._live = False  # whether all that a predecessor did has been done again
+
+    def setup(self, request: Request, setup: TableSetup) -> Done:
+        """Make the table."""
+        self.participant.begin_journal([(request, None)])  # what comes before is not needed
+        self._setup, self._renewal, self._pool = setup, None, None
+        where, loader = f"table {setup.uid}", self._loader
+        self._hooks = Hooks.of(loader, "table", setup.plugin, where)
+        seed_process(setup.stream)
+        attributes = {"uid": setup.uid, "name": setup.uid, "feed": setup.feed, "serve": setup.serve}
+        attributes |= identity(setup.stream)
+        self._agents = dict.fromkeys([*setup.feed, *setup.serve])  # in document order
+        self._at: list[int] = []  # the newest round
+        self._later: list[list[Any]] = []  # what it has written: agent, what, given
+        self._waiting: list[_Wish] = []
+        self._writer: list[Any] = []  # who has inserted last: agent, how often, when
+        self._gone: dict[str, str] = {}  # writers that do not come back: why
+        self._told: tuple[Any, float] = (None, 0.0)  # whether anybody waited, and when that was told
+        pool: Pool = self._hooks("__init__", lambda: loader.make("table", setup.plugin, attributes))
+        self._hooks("setup", pool.setup)
+        self._snapshot = Snapshot({"table": (pool, ("feed", "serve"))})
+        self._pool = pool
+        self._watch()
+        return Done()
+
+    def _watch(self) -> None:
+        if self._pool is not None and self._setup.waits:
+            self.participant.ask_aside("", "kernel.watch", Watch(list(self._setup.writers)))
+
+    reconnected = _watch
+
+    def shutdown(self, request: Request, _: Any) -> Done:
+        """End the phase for this table."""
+        self._hooks.close()
+        self._pool = None
+        return Done()
+
+    # -- what is asked ------------------------------------------------------------------------------------------------
+    def ask(self, request: Request, asked: TableAsk) -> Any:
+        """Do what was asked for, now or later, or refuse it."""
+        setup = self._setup
+        if self._pool is None:
+            raise RemoteProtocolError("expected table.setup first")
+        if asked.agent not in (setup.feed if asked.what == INSERT else setup.serve):
+            raise RemoteProtocolError(f"table {setup.uid}: agent {asked.agent} may not {asked.what}")
+        given = deserialize(asked.given, request.blobs, "given")
+        wish = _Wish(request, asked.agent, asked.what, given, self.participant.clock())
+        if setup.shared and asked.at is not None:
+            self._enter(asked.at)
+        before = any(self._side(one) == self._side(wish) for one in self._waiting)  # whose turn is earlier
+        why = "others wait before it" if before else self._judged(wish)
+        if why is None:
+            self._do(wish)
+            self._try_again()
+        elif not setup.waits:
+            raise LimitExceeded(self._refusal(wish, why, "in lockstep nobody else is heard meanwhile"))
+        elif wish.what != INSERT and len(self._gone) == len(setup.writers):
+            raise DeadlineExceeded(self._refusal(wish, why, self._cause()), request.peer)
+        else:
+            self._waiting.append(wish)
+        return DEFERRED
+
+    def _enter(self, at: list[int]) -> None:
+        """Let what was written in the round before be there."""
+        if at < self._at:
+            text = f"expected nothing before {self._at}, found {at}"
+            raise RemoteProtocolError(f"table {self._setup.uid}: {text}")
+        if at > self._at:
+            order = list(self._agents)
+            for agent, what, given in sorted(self._later, key=lambda one: order.index(one[0])):
+                self._write(agent, what, given)
+            self._at, self._later = at, []
+
+    @staticmethod
+    def _side(wish: _Wish) -> bool:
+        return wish.what == INSERT
+
+    def _judged(self, wish: _Wish) -> str | None:
+        assert self._pool is not None
+        why: str | None = self._hooks(wish.what, self._pool.judge, wish.agent, wish.what, wish.given)
+        return why
+
+    def _do(self, wish: _Wish) -> None:
+        assert self._pool is not None
+        found, blobs = None, list[bytes]()
+        if wish.what == INSERT:
+            count = self._writer[1] if self._writer else 0
+            self._writer = [wish.agent, count + len(wish.given["streams"]), self.participant.clock()]
+        else:
+            found = self._hooks(wish.what, self._pool.answer, wish.agent, wish.what, wish.given)
+            found = self._hooks(wish.what, serialize, found, blobs, wish.what)
+        if self._setup.shared:
+            self._later.append([wish.agent, wish.what, wish.given])
+        else:
+            self._write(wish.agent, wish.what, wish.given)
+        self.participant.reply(wish.request, TableAnswer(found), blobs)
+
+    def _write(self, agent: str, what: str, given: Mapping[str, Any]) -> None:
+        assert self._pool is not None
+        if what == INSERT:
+            self._hooks(what, self._pool.insert, agent, given)
+        else:
+            self._hooks(what, self._pool.note, agent, what, given)
+
+    def _try_again(self) -> None:
+        """Do what waits and can be done now: on each side in order of arrival."""
+        moved = bool(self._waiting)
+        while moved:
+            moved, closed = False, set[bool]()
+            for wish in list(self._waiting):
+                if self._side(wish) in closed:
+                    continue
+                if self._judged(wish) is not None:
+                    closed.add(self._side(wish))
+                    continue
+                self._waiting.remove(wish)
+                self._do(wish)
+                moved = True
+
+    # -- waits --------------------------------------------------------------------------------------------------------
+    def _refusal(self, wish: _Wish, why: str, cause: str) -> str:
+        """Return why something is not done: the table, the reason, the cause, and who wrote last."""
+        writer = "nobody has written"
+        if self._writer:
+            agent, count, at_s = self._writer
+            ago_s = self.participant.clock() - at_s
+            writer = f"agent {agent} wrote last, {ago_s:.1f} s ago, of {count} decisions"
+        return f"table {self._setup.uid}: agent {wish.agent} cannot {wish.what}: {why}; {cause}; {writer}"
+
+    def _cause(self) -> str:
+        told = "; ".join(f"{label(peer)} is gone: {reason}" for peer, reason in self._gone.items())
+        return told or "nobody has changed that"
+
+    def gone(self, gone: Gone) -> None:
+        """Hear that a writer is lost; who waits for one that does not come back waits in vain."""
+        if self._pool is None or gone.returns or gone.peer not in self._setup.writers:
+            return
+        self._gone[gone.peer] = gone.reason
+        if len(self._gone) == len(self._setup.writers):
+            self._give_up([wish for wish in self._waiting if wish.what != INSERT])
+
+    def _give_up(self, wishes: Sequence[_Wish]) -> None:
+        for wish in wishes:
+            self._waiting.remove(wish)
+            why = self._judged(wish) or "others wait before it"
+            waited_s = self.participant.clock() - wish.since_s
+            text = self._refusal(wish, why, f"waited {waited_s:.1f} s in vain: {self._cause()}")
+            error = DeadlineExceeded(text, self.participant.name)
+            self.participant.fail(wish.request, failure_of(error))
+
+    def tick(self) -> None:
+        """Give up what has waited too long, tell what is shown, and begin the journal anew where that is due."""
+        if self._pool is None:
+            return
+        now_s, span_s = self.participant.clock(), self._setup.span_s
+        if self._waiting and span_s is not None:
+            self._give_up([wish for wish in self._waiting if now_s - wish.since_s >= span_s])
+            self._try_again()
+        self._tell(now_s)
+        if self._waiting:
+            return
+        self._requests += 1
+        # A state that a predecessor took lies behind a certain request; its own may lie behind any.
+        if not self._live or self._renewal is None or self._requests % _LOOK_EVERY == 0:
+            self._live = not self.participant.playing
+            if self._renewal is None:
+                self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
+            self._renewal.stand(self._take_state, self._go_on)
+
+    def _tell(self, now_s: float) -> None:
+        """Tell what `ganglion ps` shows: at once that somebody waits or does not any more, all else once a second."""
+        assert self._pool is not None
+        waits, (told, since_s) = bool(self._waiting), self._told
+        if waits != told or now_s - since_s >= TABLE_REPORT_S:
+            self._told = waits, now_s
+            self.participant.tell_event("table.state", dict(self._hooks("state", self._pool.state)))
+
+    # -- the journal --------------------------------------------------------------------------------------------------
+    def _take_state(self) -> State:
+        books = {"at": self._at, "later": self._later, "writer": self._writer, "gone": self._gone}
+        return self._snapshot.take(books, self.participant.takes_attributes)
+
+    def _go_on(self, state: State) -> None:
+        read = self._snapshot.read(state)
+        self._snapshot.put(read)
+        books = read["books"]
+        self._at, self._later = list(books["at"]), [list(one) for one in books["later"]]
+        self._writer, self._gone = list(books["writer"]), dict(books["gone"])
+
+
+class Tables:
+    """Be the tables of one agent: its brain asks some, what it learns from goes into some.
+
+    Attributes:
+        faces: Uid -> what the brain has of a table that serves it.
+        at: When in the phase it is that the brain is called; None where no decision is thought about.
+        feeds: Whether there are tables that want its decisions.
+        alone: Whether nobody else uses any of these tables.
+    """
+
+    def __init__(self, loader: Loader, agent: str, rows: Sequence[Mapping[str, Any]], participant: Participant) -> None:
+        self._agent, self._participant = agent, participant
+        self._fed = [row for row in rows if row["feeds"]]
+        self._open: list[Pending] = []
+        self.faces = {
+            str(row["uid"]): loader.load("table", str(row["plugin"])).face(str(row["uid"]), partial(self._ask, row))
+            for row in rows
+            if row["serves"] and "mix" not in row
+        }
+        for row in rows:
+            if "mix" in row:
+                parts = {uid: (self.faces[uid], share) for uid, share in row["mix"].items()}
+                self.faces[str(row["uid"])] = loader.load("table", str(row["plugin"])).mixed(str(row["uid"]), parts)
+        self.at: list[int] | None = None
+        self.feeds, self.alone = bool(self._fed), not any(row["shared"] for row in rows)
+
+    def feed(self, batch: Transitions, versions: Sequence[int]) -> None:
+        """Have decisions kept that the brain is about to learn from; `settle` waits for it."""
+        self.settle()
+        given = columns(batch, versions)
+        self._open += [self._send(row, INSERT, given) for row in self._fed]
+
+    def settle(self) -> None:
+        """Wait until all has been kept; raise for what was not."""
+        asked, self._open = self._open, []
+        if asked:
+            self._participant.gather(asked)
+
+    def _send(self, row: Mapping[str, Any], what: str, given: Mapping[str, Any]) -> Pending:
+        blobs: list[bytes] = []
+        message = TableAsk(self._agent, what, serialize(given, blobs, what), self.at)
+        span_s = row["span_s"]
+        longest_s = None if span_s is None else span_s + TABLE_SLACK_S  # the table's own word comes first
+        return self._participant.ask(str(row["peer"]), "table.ask", message, longest_s, blobs=blobs)
+
+    def _ask(self, row: Mapping[str, Any], what: str, /, **given: Any) -> Any:
+        self.settle()  # one call at a time: nothing overtakes what was too much for the broker
+        [(answer, blobs)] = self._participant.gather([self._send(row, what, given)], blobs=True)
+        return deserialize(answer.found, blobs, what)
