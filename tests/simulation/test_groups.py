@@ -67,14 +67,14 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
-    """Ids are local where a group is in several environments; every decision of every body is there."""
+    """Ids name the environment, also where a group is in several; every decision of every body is there."""
     rows = [row for row in run(results)["actions"] if row["agent"] == "ada"]
     ids = {row["environment"]: tuple(tuple(row[key]) for key in ("sensors", "setpoints", "rewards")) for row in rows}
 
     assert {
-        "lake": (("observation",), ("answer",), ("reward",)),
+        "lake": (("lake.observation",), ("lake.answer",), ("lake.reward",)),
         "moor": (("moor.observation",), ("moor.action",), ("moor.reward",)),
-        "fen": (("observation",), ("answer",), ("reward",)),
+        "fen": (("fen.observation",), ("fen.answer",), ("fen.reward",)),
     } == ids
     assert {("lake", 0): 8, ("lake", 1): 8, ("moor", 0): 14, ("moor", 1): 14, ("moor", 2): 14, ("fen", 0): 12} == {
         place: sum((row["environment"], row["body"]) == place for row in rows)

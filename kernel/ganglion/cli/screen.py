@@ -54,6 +54,7 @@ class _Phase:
     ended: int = 0  # episodes seen, and the steps in them
     taken: int = 0
     open: dict[Any, int] = field(default_factory=dict)  # worker -> steps of the episode that it is in
+    tick: int | None = None  # with bodies: the newest of which a worker has told
     paused: str = ""
     returns: dict[str, list[float]] = field(default_factory=dict)
     evaluated: dict[str, float | None] = field(default_factory=dict)  # mean return of the last evaluation
@@ -167,13 +168,19 @@ class LiveProgress(Progress):
         elif what == event.STEPS_TAKEN:
             self._waiting = ""
             episode = int(fields.get("episode", 0))
-            if episode >= phase.next.get(worker, 0):  # else its end came before
+            if "tick" in fields:
+                phase.tick, phase.open[worker] = int(fields["tick"]), int(fields.get("steps", 0))
+                phase.next[worker] = max(phase.next.get(worker, 0), sum(fields.get("episodes", {}).values()))
+            elif episode >= phase.next.get(worker, 0):  # else its end came before
                 phase.next[worker], phase.open[worker] = episode, int(fields.get("steps", 0))
         elif what == event.EPISODE_ENDED:
             self._waiting = ""
-            phase.taken += int(fields.get("steps", 0))
-            phase.open.pop(worker, None)
-            phase.next[worker] = int(fields.get("episode", phase.next.get(worker, 0))) + 1
+            if "episodes" in fields:  # with bodies: the newest of some environment, and for how many it stands
+                phase.next[worker] = phase.next.get(worker, 0) + int(fields["episodes"])
+            else:
+                phase.taken += int(fields.get("steps", 0))
+                phase.open.pop(worker, None)
+                phase.next[worker] = int(fields.get("episode", phase.next.get(worker, 0))) + 1
             if fields.get("mode") is None:  # else of an evaluation: none of the phase's own
                 phase.ended += 1
                 for agent, value in (fields.get("returns") or {}).items():
@@ -188,6 +195,8 @@ class LiveProgress(Progress):
         done = sum(number for (_, mode), number in phase.next.items() if mode is None)
         count = f"{done}/{phase.episodes} episodes" if phase.episodes else f"{done} episodes"
         more = []
+        if phase.tick is not None:
+            count += f"  tick {phase.tick}"
         if phase.paused:
             count += f"  {phase.paused}"
         elif task.stop_time is None and speed is not None:

@@ -102,8 +102,8 @@ def join_text(process: Process) -> str:
     return f"{process.label} to join"
 
 
-Stand = Mapping[int, "tuple[int, int] | None"]
-"""Worker -> episode and step where it stands, None while it moves."""
+Stand = Mapping[int, "tuple[int | None, int] | None"]
+"""Worker -> episode (None in a phase with bodies) and step where it stands, None while it moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +139,10 @@ class Promises(Stateful):
         return done
 
 
-def _line(kind: str, worker: int, at: tuple[int, int] | None) -> str:
+def _line(kind: str, worker: int, at: tuple[int | None, int] | None) -> str:
     if at is None:
         return f"{kind} {worker} has not reached its next step boundary within {PAUSE_ANSWER_S:g} s"
-    return f"{kind} {worker} is paused after step {at[1]} of episode {at[0]}"
+    return f"{kind} {worker} is paused after step {at[1]}" + ("" if at[0] is None else f" of episode {at[0]}")
 
 
 def refusal(wish: FlowSignal, wanted: str | None, phase: PhasePlan | None, workers: Sequence[int]) -> str:

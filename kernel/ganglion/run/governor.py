@@ -489,6 +489,8 @@ class Governor(Stateful):
             evaluating = bool(self._evaluations.active)
             room = self._workers(evaluating)
             stand = {worker: room.standing.get(worker) for worker in room.active}
+            if self._phase.bodies is not None:  # each environment is in an episode of its own
+                stand = {worker: None if at is None else (None, at[1]) for worker, at in stand.items()}
             held = self._flow.evaluating and not evaluating  # they wait for an evaluation, which is no pause
         kind = "evaluation worker" if evaluating else "worker"
         kept = self._promises.keep(stand, kind, now_s)

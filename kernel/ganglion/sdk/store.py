@@ -57,7 +57,8 @@ class StoreWriter(_Opened):
 
         Each record is a list `[kind, field, ...]`. Value lists are msgpack of one row in declared order, in which an
         array is its little-endian bytes in C order and nil means not given. Ids are full ids
-        (`<environment>.<local id>`). Fields that follow those below are skipped.
+        (`<environment>.<local id>`), but local ones where bodies of an agent are in several environments: their rows
+        are shown under full ids. Fields that follow those below are skipped.
 
         ```text
         run      {uid, experiment, seed, document, plan_digest?, started}      seed: text; started: UTC, ISO 8601

@@ -15,7 +15,7 @@ WAITING = "waiting"
 EXCUSED = "excused"  # told by a participant of itself: how many errors of authors it has tolerated; counted only
 
 TABLE_STATE = "table.state"  # told by a table, once a second: what is in it, and which side waits; shown by `ps`
-STEPS_TAKEN = "steps.taken"  # told by a controller, at first often, then once a second: steps of its episode and phase
+STEPS_TAKEN = "steps.taken"  # told by a controller, at first often, then once a second: how far its phase is
 PHASE_PLACED = "phase.placed"  # told by the supervisor: how the workers of a phase are placed, as it has measured
 
 # told by the governor

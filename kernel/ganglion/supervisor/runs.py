@@ -491,6 +491,9 @@ class Run:
         if news.event in (WAITING, WARNING):
             return RunEvent(news.event, {"text": _said(given.get("text")), "name": peer}, news.time_s, news.topic)
         names = ("episode", "steps") if news.event == STEPS_TAKEN else ("episode", "episodes", "steps")
+        ended = given.get("episodes") if news.event == STEPS_TAKEN and "tick" in given else None  # with bodies
+        if ended is not None:
+            names = ("tick", "steps")
         counts = {name: given.get(name) for name in names}
         if member is None or member.place.role is not Role.CONTROLLER or {*map(type, counts.values())} != {int}:
             return None  # no controller has told that
@@ -499,8 +502,12 @@ class Run:
             sums = given.get("returns")
             fields["returns"] = {str(k): v for k, v in (sums.items() if isinstance(sums, dict) else ()) if _number(v)}
             fields |= {name: _said(given.get(name)) for name in ("environment", "reason")}
-        elif member.place.evaluation:
-            fields["mode"] = "evaluate"
+        else:
+            if isinstance(ended, dict):
+                uids = [environment.uid for environment in self.plan.phases[self.phase].environments]
+                fields["episodes"] = {uid: ended[uid] for uid in uids if type(ended.get(uid)) is int}
+            if member.place.evaluation:
+                fields["mode"] = "evaluate"
         return RunEvent(news.event, fields, news.time_s, news.topic)
 
     # -- waits --------------------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ class StoredSessions(SessionSource):
         given = Transcript(reader, aside, self.run, (part.phase, part.phase_name), part.agent, part.environment)
         environment = ",".join(given.environments)
         sensors, actuators, rewards = (
-            [[_full(given, uid, part.environment), text] for uid, text in given.columns[kind]]
+            [[given.full(uid, part.environment), text] for uid, text in given.columns[kind]]
             for kind in ("sensor", "actuator", "reward")
         )
         whose = Source(
@@ -184,11 +184,6 @@ class StoredSessions(SessionSource):
                 yield session_of(one, whose)
         if flaws and flaws[-1].endswith("decisions are missing"):
             raise StoreError(f"{shown(self._uri)}: {flaws[-1]}")
-
-
-def _full(given: Transcript, uid: str, environment: str | None) -> str:
-    """Return the full id of a column; those of bodies in several environments are local."""
-    return f"{environment}.{uid}" if environment is not None and given.is_local(uid) else uid
 
 
 def _homes(reader: StoreReader, run: str, phase: int, agent: str) -> list[str]:

@@ -41,7 +41,8 @@ class Transcript:
         agent: Its name there.
 
     Attributes:
-        columns: Kind (sensor, actuator, reward) -> pairs of full id and space, as text, in recorded order.
+        columns: Kind (sensor, actuator, reward) -> pairs of id and space, as text, in recorded order. Ids are full, or
+            local where the agent had bodies in several environments.
         environments: Those that the agent was in, in the order of its columns.
         bodies: Environment and number of each of its bodies, in a phase that had some.
 
@@ -69,18 +70,16 @@ class Transcript:
             )
         )
         mine = [row for row in rows if row["agent"] == agent]
+        if only is not None:  # bodies of several groups are declared for each environment
+            mine = [row for row in mine if row["environment"] in (None, only)]
         self.columns = {kind: [[row["id"], row["space"]] for row in mine if row["kind"] == kind] for kind in _KINDS}
-        homes = {row["id"]: row["environment"] for row in rows if row["environment"] is not None}
+        homes = {row["id"]: row["environment"] for row in rows if row["agent"] is None}
         own = [uid for kind in ("sensor", "actuator") for uid, _ in self.columns[kind]]
         self.environments = list(dict.fromkeys(homes[uid] for uid in own if uid in homes))
         self._homes = homes
         self.bodies = self._bodies_of(only)
         if self.bodies:
             self.environments = list(dict.fromkeys(environment for environment, _ in self.bodies))
-            kept = {
-                kind: [pair for pair in pairs if self._is_at(pair[0], only)] for kind, pairs in self.columns.items()
-            }
-            self.columns = kept if only is not None else self.columns
         self._homes_at = {environment: place for place, environment in enumerate(self.environments)}
         self._spaces = {kind: {uid: parse_space(text) for uid, text in self.columns[kind]} for kind in _KINDS}
         found = next(iter(reader.rows("runs", [run], columns=["seed"])))
@@ -94,17 +93,9 @@ class Transcript:
         found = [(row["environment"], row["body"]) for row in rows]
         return found if only is None or not any(uid == only for uid, _ in found) else [p for p in found if p[0] == only]
 
-    def _is_at(self, uid: str, environment: str | None) -> bool:
-        return self._homes.get(uid, environment) == environment
-
-    def is_local(self, uid: str) -> bool:
-        """Say whether an id names no environment: the agent had bodies in several."""
-        return uid not in self._homes
-
-    def local(self, uid: str) -> str:
-        """Return an id without the environment that it is of, if it names one."""
-        home = self._homes.get(uid)
-        return uid if home is None else uid.removeprefix(f"{home}.")
+    def full(self, uid: str, environment: str | None) -> str:
+        """Return the full id of a column in an environment in which the agent had bodies; None is no such one."""
+        return uid if environment is None or uid in self._homes else f"{environment}.{uid}"
 
     def episodes(self, mode: str, worker: int | None, flaws: list[str]) -> Iterator[Episode]:
         """Yield the episodes of a mode, by worker and number; `flaws` gets a sentence for each that is not whole.
@@ -137,8 +128,7 @@ class Transcript:
         worker, body, number, environment = (rows[0][key] for key in ("worker", "body", "episode", "environment"))
         if self.bodies:
             seen = ends[environment].of(worker, number).get(f"{self._agent}/{body}")
-            full = {uid: uid if uid in self._homes else f"{environment}.{uid}" for uid in rows[-1]["sensors"]}
-            closing = None if seen is None else {uid: seen.get(name) for uid, name in full.items()}
+            closing = None if seen is None else {uid: seen.get(uid) for uid in rows[-1]["sensors"]}
         else:
             closing = self._closing(mode, worker, number, rows[-1]["sensors"], ends)
         if not (rows[-1]["terminated"] or rows[-1]["truncated"]):
@@ -149,6 +139,7 @@ class Transcript:
         path = ["phase", self._name, mode.value, "environment", self.environments[0], "worker", worker]
         seed = int.from_bytes(words(self._seed, [*path, "episode", number])[:8], "little") >> 11
         several = bool(self.bodies) and len(self.environments) > 1
+        home = environment if self.bodies else None
         return Episode(
             mode=mode,
             worker=worker,
@@ -156,10 +147,10 @@ class Transcript:
             episode=number,
             seed=-1 if self.bodies else seed,
             place=self.environments.index(environment) if several else -1,
-            observations=self._matrix("sensor", readings, place),
+            observations=self._matrix("sensor", readings, home, place),
             steps={
-                "actions": self._matrix("actuator", [row["setpoints"] for row in rows], place),
-                "rewards": self._rewards([row["rewards"] for row in rows]),
+                "actions": self._matrix("actuator", [row["setpoints"] for row in rows], home, place),
+                "rewards": self._rewards([row["rewards"] for row in rows], home),
                 "objectives": np.array(
                     [np.nan if row["objective"] is None else row["objective"] for row in rows], np.float64
                 ),
@@ -217,8 +208,8 @@ class Transcript:
         place = f"phase = {self._index} and mode = {quoted(mode.value)}"
         return f"{place} and environment = {quoted(environment)}"
 
-    def _matrix(self, kind: str, rows: Sequence[Mapping[str, Any]], place: str) -> Array:
-        """Return values by id as `[rows, columns]`."""
+    def _matrix(self, kind: str, rows: Sequence[Mapping[str, Any]], home: str | None, place: str) -> Array:
+        """Return values of an agent, or of its body in an environment, as `[rows, columns]`."""
         spaces = self._spaces[kind]
         dtypes = [space.dtype for space in spaces.values()]
         found = np.empty(
@@ -226,15 +217,16 @@ class Transcript:
         )
         begin = 0
         for uid, space in spaces.items():
-            values = [row.get(uid) for row in rows]
+            name = self.full(uid, home)
+            values = [row.get(name) for row in rows]
             if any(value is None for value in values):
                 raise StoreError(f"{place}: no value of `{uid}` was recorded in some decision")
             found[:, begin : begin + space.size] = vectors(values, space, uid, place)
             begin += space.size
         return found
 
-    def _rewards(self, rows: Sequence[Mapping[str, Any]]) -> Array:
-        spaces = self._spaces["reward"]
+    def _rewards(self, rows: Sequence[Mapping[str, Any]], home: str | None) -> Array:
+        spaces = {self.full(uid, home): space for uid, space in self._spaces["reward"].items()}
         found = np.full((len(rows), sum(space.size for space in spaces.values())), np.nan)
         for line, row in zip(found, rows, strict=True):
             begin = 0

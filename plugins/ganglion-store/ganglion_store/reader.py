@@ -34,8 +34,9 @@ class SqlReader(StoreReader):
     def __init__(self, uri: str) -> None:
         self._path = path_of(uri)
         self._connection = connect_reading(self._path)
-        self._declared: dict[int, dict[Key, list[Declared]]] = {}  # of a run, read when the first of its lists is
-        self._tables: dict[int, list[Any]] = {}  # the bodies of a run, likewise
+        # Of a run, read when the first of its lists is: what was declared, and its bodies.
+        self._declared: dict[int, dict[Key, list[Declared]]] = {}
+        self._tables: dict[int, list[Any]] = {}
         # Those of an environment in a phase of a run: name by seat, and by position.
         self._seats: dict[tuple[int, int, str], tuple[dict[int, str], dict[int, str]]] = {}
         self._file_verified = False
@@ -120,8 +121,7 @@ class SqlReader(StoreReader):
         owners = [(member, "")] if shown.member_kind == "environment" else [(within or "", member), ("", member)]
         keys = [(phase, *one, kind) for one in owners]
         if not any(key in self._declared.get(run, ()) for key in keys):  # not read yet, or declared since
-            with self._readable():
-                self._declared[run] = declared_lists(self._connection.execute(sql.SELECT_DECLARATIONS, (run,)))
+            self._read_declared(run)
         known = self._declared[run]
         declared = next((known[key] for key in keys if key in known), None)
         if declared is None:
@@ -133,13 +133,17 @@ class SqlReader(StoreReader):
         except StoreError as error:
             raise StoreError(f"{self._path}: {name} of {shown.member_kind} {member}, phase {phase}: {error}") from error
 
+    def _read_declared(self, run: int) -> None:
+        with self._readable():
+            self._tables[run] = self._connection.execute(sql.SELECT_BODIES, (run,)).fetchall()
+            self._declared[run] = declared_lists(
+                self._connection.execute(sql.SELECT_DECLARATIONS, (run,)), self._tables[run]
+            )
+
     def _of_bodies(
         self, declared: list[Declared], run: int, phase: int, environment: str, bodies: bytes
     ) -> list[Declared]:
         """Return what is declared of each of these bodies, under ids that name the body."""
-        if run not in self._tables:
-            with self._readable():
-                self._tables[run] = self._connection.execute(sql.SELECT_BODIES, (run,)).fetchall()
         if (run, phase, environment) not in self._seats:
             mine = [row for row in self._tables[run] if row[0] == phase and row[2] == environment]
             names = {row[9]: f"{row[1]}/{row[3]}" for row in mine}
@@ -176,21 +180,16 @@ class SqlReader(StoreReader):
 
     def _ids(self, shown: Shown, runs: Sequence[int]) -> dict[str, list[str]]:
         """Return the ids in each column of value lists, of some runs or of all: in declared order, each once."""
-        d = schema.declarations.c
-        seats: dict[tuple[int, int, str], list[str]] = {}
-        if shown.bodies is not None:
-            b = schema.bodies.c
-            asked = select(b.run, b.phase, b.environment, b.agent, b.body).order_by(b.run, b.phase, b.position)
-            for *place, agent, body in self._execute(asked.where(b.run.in_(runs)) if runs else asked):
-                seats.setdefault((place[0], place[1], place[2]), []).append(f"[{agent}/{body}]")
-        query = select(d.kind, d.id, d.run, d.phase, d.environment)
-        query = query.where(d.agent == "" if shown.member_kind == "environment" else d.agent != "")
-        if runs:
-            query = query.where(d.run.in_(runs))
         found: dict[str, dict[str, None]] = {}
-        for kind, name, *of in self._execute(query.order_by(d.number)):
-            bodies = seats.get((of[0], of[1], of[2]), [""])
-            found.setdefault(kind, {}).update(dict.fromkeys(f"{name}{seat}" for seat in bodies))
+        for run in runs or [number for (number,) in self._execute(select(schema.runs.c.number).order_by("number"))]:
+            self._read_declared(run)
+            seats: dict[tuple[int, str], list[str]] = {}
+            for phase, agent, environment, body, *_ in self._tables[run] if shown.bodies is not None else ():
+                seats.setdefault((phase, environment), []).append(f"[{agent}/{body}]")
+            for (phase, environment, agent, kind), declared in self._declared[run].items():
+                if bool(agent) == (shown.member_kind == "agent"):
+                    ids = (f"{one.id}{seat}" for one in declared for seat in seats.get((phase, environment), [""]))
+                    found.setdefault(kind, {}).update(dict.fromkeys(ids))
         return {column: list(found.get(kind, ())) for column, kind in shown.decoded.items()}
 
     # -- runs ---------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -277,12 +278,28 @@ def _words(declared: Declared) -> str:
     return f"{declared.id} ({declared.dtype}, {list(declared.shape)})"
 
 
-def declared_lists(rows: Iterable[Sequence[Any]]) -> dict[Key, list[Declared]]:
-    """Return the lists that a run has declared, from rows of `SELECT_DECLARATIONS`."""
-    lists: dict[Key, list[Declared]] = {}
+def declared_lists(rows: Iterable[Sequence[Any]], bodies: Iterable[Sequence[Any]] = ()) -> dict[Key, list[Declared]]:
+    """Return the lists that a run has declared, all under full ids; those of an agent's bodies by their environment.
+
+    Rows are those of `SELECT_DECLARATIONS` and `SELECT_BODIES`. An agent that has bodies in several environments has
+    declared them once, under local ids; and if they are of several groups, for each environment: then those of the
+    groups that are in several are local.
+    """
+    found: dict[Key, list[Declared]] = {}
     for phase, environment, agent, kind, name, dtype, shape, space in rows:
         declared = Declared(name, dtype, shape_of(shape), ragged_of(space))
-        lists.setdefault((phase, environment, agent, kind), []).append(declared)
+        found.setdefault((phase, environment, agent, kind), []).append(declared)
+    homes: dict[tuple[int, str], dict[str, None]] = {}
+    for phase, agent, environment, *_ in bodies:
+        homes.setdefault((phase, agent), {})[environment] = None
+    alike = Counter((key[0], *key[2:], tuple(found[key])) for key in found)
+    lists: dict[Key, list[Declared]] = {}
+    for (phase, environment, agent, kind), own in found.items():
+        places = homes.get((phase, agent), {}) if agent else {}
+        local = len(places) > 1 and (not environment or alike[phase, agent, kind, tuple(own)] > 1)
+        for place in places if places and not environment else [environment]:
+            full = [one._replace(id=f"{place}.{one.id}") for one in own] if local else own
+            lists[phase, place, agent, kind] = full
     return lists
 
 

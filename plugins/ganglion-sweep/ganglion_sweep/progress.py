@@ -204,7 +204,8 @@ class Progress:
     def event(self, run: str, news: RunEvent) -> None:
         """Show for whom a run waits, and on a terminal how far it is; with `-vv` everything that happens in runs."""
         if news.event in ("steps.taken", "episode.ended"):
-            self._running[run] = f"episode {news.fields.get('episode')} step {news.fields.get('steps')}"
+            names = ("tick",) if "tick" in news.fields else ("episode", "steps")
+            self._running[run] = " ".join(f"{name.removesuffix('s')} {news.fields.get(name)}" for name in names)
         if time.monotonic() - self._drawn_s >= _REDRAW_S:
             self._draw()
         if self._json or (news.event != "waiting" and self._loud < 2):

@@ -49,6 +49,20 @@ def test_steps_are_counted_once_and_a_pause_is_shown() -> None:
     assert "paused" not in run.at(50.0, "phase.resumed", phase=0)
 
 
+def test_with_bodies_the_tick_is_shown_and_all_episodes_are_counted() -> None:
+    """Each environment has episodes of its own: an end stands for some of them; steps go on over the ends."""
+    run = _Watched()
+    run.at(0.0, "phase.started", phase=0, name="train", workers=1)
+    for n in (1, 2, 3):
+        run.at(10.0 * n, "episode.ended", phase=0, worker=0, environment="lake", episode=n - 1, episodes=2, steps=9)
+        told = {"tick": 200 * n, "steps": 100 * n, "episodes": {"lake": n, "moor": n}}
+        drawn = run.at(10.0 * n + 1, "steps.taken", phase=0, worker=0, **told)
+
+    assert "6 episodes  tick 600  10 steps/s" in drawn
+    resumed = run.at(50.0, "steps.taken", phase=0, worker=0, tick=700, steps=350, episodes={"lake": 8, "moor": 1})
+    assert "9 episodes  tick 700" in resumed
+
+
 def test_a_resumed_run_counts_the_episodes_before() -> None:
     """The number of an episode says how many there were, also before the run was resumed."""
     run = _Watched()

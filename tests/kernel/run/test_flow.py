@@ -206,6 +206,16 @@ def test_nobody_waits_for_ever() -> None:
     assert "worker 1 has not reached its next step boundary within 20 s" in text
 
 
+def test_where_a_worker_stands_with_bodies_is_told_without_an_episode() -> None:
+    """Each environment of it is in an episode of its own."""
+    promises = Promises()
+    promises.give("all", None, 0.0)
+
+    text = told(promises.keep({0: (None, 7), 1: (3, 7)}, "worker", 0.0))["all"][1]
+
+    assert ["worker 0 is paused after step 7", "worker 1 is paused after step 7 of episode 3"] == text.split("\n")
+
+
 def test_a_wait_is_told_at_doubling_times() -> None:
     """A wait is told after 2, 4, 8, 16, 32, 64 seconds, then each minute, with what is left."""
     waits = Waits()

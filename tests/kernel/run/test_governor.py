@@ -6,7 +6,7 @@ import pytest
 
 from ganglion.limits import LEAVE_EPISODE_S
 from ganglion.run.effect import Answer, Await, Cut, Event, Finish, Stage, Steer
-from ganglion.run.plan import EnvironmentPlan, ProgramPlan, Recovery
+from ganglion.run.plan import BodyPlan, EnvironmentPlan, ProgramPlan, Recovery
 from ganglion.wire.messages import Failure, FlowSignal, Rebuild, Rebuilt, Signalled
 
 
@@ -116,6 +116,17 @@ def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> N
     assert [{"phase": 0}] == farm.events("phase.resumed")
     assert Finish("finished", "completed", 0) == farm.finish
     assert {"CONTINUE": 120, "RESET": stood + 60, "STOP_PHASE": stood}[end] == farm.steps
+
+
+def test_with_bodies_a_paused_worker_is_in_no_episode(kit: Any) -> None:
+    """Who pauses is told after which step of the phase a worker stands: each environment has its own episode."""
+    made = kit.phase(bodies=[BodyPlan("ada", "hill", 0)])
+    farm = kit.Farm(kit.plan(made), [], lambda w, e: 30)
+    farm.begin().run(until=lambda: running(farm))
+    farm.signal(FlowSignal("PAUSE", "operator"))
+    farm.run()
+
+    assert Signalled(True, f"worker 0 is paused after step {farm.workers[0].step}") == farm.answers["operator"]
 
 
 @pytest.mark.parametrize("learns", [False, True])

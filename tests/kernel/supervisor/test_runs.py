@@ -131,6 +131,18 @@ async def test_participants_tell_waits_and_warnings_only() -> None:
     assert {"phase.ended"} == run.told
 
 
+async def test_with_bodies_the_tick_and_the_ended_episodes_are_told() -> None:
+    """Episodes are those of the phase's environments; who tells neither an episode nor a tick has told nothing."""
+    run, name = _run(), "r-1/controller/0"
+    told = {"phase": 7, "tick": 9, "steps": 5, "episodes": {"grid": 3, "forged": 4}, "taken": 5}
+    heard = run.heard(name, RunEvent("steps.taken", told), 0.0)
+
+    assert heard is not None
+    assert {"phase": 0, "worker": 0, "tick": 9, "steps": 5, "episodes": {"grid": 3}} == heard.fields
+    assert run.heard(name, RunEvent("steps.taken", {**told, "tick": "9"}), 10.0) is None
+    assert run.heard(name, RunEvent("steps.taken", {"steps": 5, "episodes": {"grid": 3}}), 20.0) is None
+
+
 async def test_excuses_are_counted_and_not_shown() -> None:
     """Each participant says how many exceptions it has excused; the newest number counts, nonsense is none."""
     run = _run()

@@ -153,6 +153,30 @@ def test_actions_and_returns_are_of_bodies(opened: SqlWriter, read: Read) -> Non
     )
 
 
+def test_actions_name_the_environment_in_their_ids(opened: SqlWriter, read: Read) -> None:
+    """An agent with bodies in two environments has declared once, without their names; its rows have them all the same.
+
+    That of one environment alone has declared with it. So are the columns of `--wide`.
+    """
+    opened.apply("c", whole())
+    opened.commit()
+
+    shown = ("sensors", "setpoints", "proposed", "rewards")
+    ids = {(row["agent"], row["environment"]): [list(row[name]) for name in shown] for row in read("actions")}
+    names = ("observation", "action", "action", "reward")
+    assert {
+        ("ada", "lake"): [[f"lake.{name}"] for name in names],
+        ("ada", "moor"): [[f"moor.{name}"] for name in names],
+        ("bob", "lake"): [[f"lake.{name}"] for name in names],
+    } == ids
+    wide = read("actions", wide=True)
+    assert ["sensors.lake.observation", "sensors.moor.observation"] == [key for key in wide[0] if "sensors" in key]
+    assert {"lake", "moor"} == {row["environment"] for row in wide}
+    for row in wide:
+        values = {uid: row[f"sensors.{uid}.observation"] for uid in ("lake", "moor")}
+        assert [row["environment"]] == [uid for uid, value in values.items() if value is not None]
+
+
 def test_ids_of_a_run_without_bodies_stay(opened: SqlWriter, uri: str) -> None:
     """Beside a run with bodies, one whose environment has the same name shows the ids that it declared."""
     with SqlWriter(uri, "plain-1") as writer:

@@ -243,7 +243,7 @@ class Episode:
             self._settle(named)
         now_s = asked[-1].since_s if asked else participant.clock()
         if now_s >= phase.tell_s:
-            phase.tell_steps(self.number, self.step, now_s)
+            phase.tell_steps({"episode": self.number, "steps": self.step}, now_s)
         self._boundary()
         controller = phase.controller
         rows = dict(zip(phase.by_name, map(_ROW, phase.actors), strict=True))

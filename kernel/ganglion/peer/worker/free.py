@@ -290,7 +290,7 @@ class FreeTicks(Ticks):
         self._seal_over()
         phase.tick += 1
         if pending.since_s >= phase.tell_s:
-            phase.tell_steps(0, self.step, pending.since_s)
+            phase.tell_steps(self._reached(), pending.since_s)
         self._arrive(number)
 
     # -- episodes that are over ---------------------------------------------------------------------------------------

@@ -935,7 +935,14 @@ class Ticks:
         phase.tick += 1
         now_s = sent[-1].pending.since_s if sent else phase.participant.clock()
         if now_s >= phase.tell_s:
-            phase.tell_steps(0, self.step, now_s)
+            phase.tell_steps(self._reached(), now_s)
+
+    def _reached(self) -> dict[str, Any]:
+        """Return how far the worker is, with the ended episodes of environments but for those whose bodies have own."""
+        core = self.core
+        shared = [world for world in self.worlds if core.clocks[world.number].end != "each"]
+        ended = {world.world.uid: core.episodes[world.number] for world in shared}
+        return {"tick": core.tick, "steps": self.step, "episodes": ended}
 
     def _step(self, world: _World, deciding: Array, position: Position) -> Sent:
         """Have an environment step; these bodies have decided now."""

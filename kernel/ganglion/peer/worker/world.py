@@ -457,15 +457,17 @@ class Phase:
         stream = derive(actor.setup["stream"], "episode", episode)
         return self.topics.opening(actor.peer, actor.setup.get("topics"), stream)
 
-    def tell_steps(self, episode: int, steps: int, now_s: float) -> None:
-        """Tell how far the open episode and the phase are, when `tell_s` has come: more often as a phase begins."""
+    def tell_steps(self, at: Mapping[str, Any], now_s: float) -> None:
+        """Tell how far the worker is, when `tell_s` has come: more often as a phase begins.
+
+        `at` are `episode` and its `steps`; with bodies `tick`, the `steps` so far, and the `episodes` that have ended.
+        """
         if self.tell_s == 0.0:
             self.tell_s, self.settled_s = now_s + STEPS_REPORT_FIRST_S, now_s + STEPS_REPORT_FIRST_SPAN_S
             return
         self.tell_s = now_s + (STEPS_REPORT_FIRST_S if now_s < self.settled_s else STEPS_REPORT_S)
         setup = self.setup
-        fields: dict[str, Any] = {"phase": setup.phase, "worker": setup.worker, "episode": episode, "steps": steps}
-        fields["taken"] = self.tick
+        fields: dict[str, Any] = {"phase": setup.phase, "worker": setup.worker, **at, "taken": self.tick}
         if setup.evaluation:
             fields["mode"] = setup.mode
         self.participant.tell_event("steps.taken", fields)
