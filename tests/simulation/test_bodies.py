@@ -427,6 +427,7 @@ def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim:
         assert sorted(map(untimed, plain.tables[name])) == sorted(map(untimed, lossy.tables[name])), name
 
 
+@pytest.mark.long
 @settings(max_examples=8, **SLOW)
 @given(tight=st.booleans(), victim=VICTIMS, **DRAWN)
 def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
@@ -474,6 +475,7 @@ LOSABLE = ("environment lake", "environment moor", "muscle ada", "muscle bob")
 GIVEN_UP = {**DRAWN, "tight": st.booleans(), "victim": st.sampled_from(["muscle", "environment", "environment", ""])}
 
 
+@pytest.mark.long
 @settings(max_examples=6, **SLOW)
 @given(**GIVEN_UP)
 def test_a_loss_costs_the_open_episode(results: Path, **drawn: Any) -> None:

@@ -150,7 +150,7 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ["muscle", *(pytest.param(r, marks=pytest.mark.long) for r in ROLES if r != "muscle")])
 def test_a_loss_does_not_show(role: str, results: Path, carried: list[int]) -> None:
     """Whoever is killed: its successor goes on from what it heard, in whatever order, and no row is lost or double."""
     survives(results, 11, role, 0.6, workers=2, brain="log", rules=LATE)

@@ -242,8 +242,18 @@ SOME = """{match: {body: 1}, policy: {source: pool, snapshot_every: 20, swap_eve
           {match: {body: 1, agent: bob}, learn: false}"""
 
 
-@pytest.mark.parametrize("rules", [OTHER, APART, SOME])
-@pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
+@pytest.mark.parametrize(
+    ("rules", "sync"),
+    [
+        (OTHER, "lockstep"),
+        *(
+            pytest.param(rules, sync, marks=pytest.mark.long)
+            for rules in (OTHER, APART, SOME)
+            for sync in ("lockstep", "pipelined")
+            if (rules, sync) != (OTHER, "lockstep")
+        ),
+    ],
+)
 def test_who_is_faster_does_not_show(rules: str, sync: str, results: Path) -> None:
     """Whatever comes first: two workers, agents of one team each, filters, and evaluations give the same tables."""
     plan = read(TWO.format(rules=rules, sync=sync))

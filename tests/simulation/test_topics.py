@@ -202,7 +202,7 @@ def test_operator_sets_what_a_run_is_told(kind: str, role: str, results: Path) -
 ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
 
 
-@pytest.mark.parametrize("tight", [False, True])
+@pytest.mark.parametrize("tight", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("kind", ["pond", "plain", "bodies"])
 def test_loss_leaves_the_undisturbed_topics(kind: str, role: str, tight: bool, results: Path) -> None:

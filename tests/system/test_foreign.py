@@ -255,7 +255,7 @@ def test_a_program_acts_for_several_bodies(tmp_path: Path) -> None:
     assert 0 == ganglion(tmp_path, "runs", "diff", "one", "two").returncode
 
 
-@pytest.mark.parametrize("step", [1, 7, 20])
+@pytest.mark.parametrize("step", [7, *(pytest.param(step, marks=pytest.mark.long) for step in (1, 20))])
 def test_a_lost_program_of_a_phase_with_bodies_is_led(tmp_path: Path, step: int) -> None:
     """An environment that dies in its second episode is started anew, led to where it stood, and nobody can tell."""
     source = (PYTHON / "pendulum.py").read_text()

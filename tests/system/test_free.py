@@ -153,7 +153,7 @@ def test_a_slow_muscle_delays_who_waits_for_it(mode: dict[str, str], least: int,
     assert least <= lake <= most
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_free_runs_are_equal_as_sets(folder: Path) -> None:
     """Also where each call takes another time in each run; the rows are those of common ticks."""
     common = sets(folder, carry_out(folder, "common", GOLDEN, **{**PLAIN, **BARRIER}))
@@ -163,6 +163,7 @@ def test_free_runs_are_equal_as_sets(folder: Path) -> None:
         assert common == sets(folder, carry_out(folder, f"free{number}", GOLDEN, **{**PLAIN, **FREE, **MOODY}))
 
 
+@pytest.mark.long
 def test_a_free_run_goes_on_after_all_is_killed(folder: Path) -> None:
     """Whatever was under way: each environment goes on where it was, and the rows are those of common ticks."""
     common = sets(folder, carry_out(folder, "common", GOLDEN, **{**PLAIN, **BARRIER, "workers": 2}))

@@ -67,6 +67,7 @@ def plain(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(tmp_path / "site"), "STARTED": str(tmp_path / "started")}
 
 
+@pytest.mark.long
 def test_a_launcher_of_a_plugin_gives_the_same_run(tmp_path: Path, plain: dict[str, str]) -> None:
     """A run whose participants another launcher starts has the digest of a local one, and nothing is left of it."""
     (tmp_path / "farm.yml").write_text(DOCUMENT)

@@ -95,6 +95,7 @@ schedule:
 """
 
 
+@pytest.mark.long
 def test_ordinary_phases_are_played_too(tmp_path: Path) -> None:
     """Each worker plays what a worker of that number did, once; an episode that was cut is cut at the same step."""
     first = carried_out(

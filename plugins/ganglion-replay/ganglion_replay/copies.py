@@ -16,7 +16,7 @@ from ganglion.run.agents import replaying
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, cap_of
 from ganglion.sdk.models import file_name
 from ganglion.sdk.session import Session
-from ganglion_replay.environment import Tape
+from ganglion_replay.environment import Recording
 from ganglion_replay.record import Record
 from ganglion_replay.sources import ELSEWHERE, Finder, Place, Recorded
 from ganglion_replay.spool import Spool, read_chunk, read_index
@@ -98,9 +98,9 @@ class Copies:
             digest = self._copy(folder, environment.uid, at, source)
         user = (environment.recovery or phase).run_as
         self.handed.append((f"environment `{environment.uid}`", folder, user))
-        tape = Tape(folder, digest)
-        self._compare(environment, at, tape)
-        count = self._count(environment, at, tape)
+        recording = Recording(folder, digest)
+        self._compare(environment, at, recording)
+        count = self._count(environment, at, recording)
         copy: dict[str, Any] = {"folder": str(folder), "sha256": digest, "workers": phase.workers}
         copy |= {"max_steps": self._cap(environment), "budget_steps": environment.budget_steps}
         params = {**environment.params, "source": copy}
@@ -139,10 +139,10 @@ class Copies:
             raise DocumentError(f"{at}: {where}: there are no recorded episodes")
         return spool.close()
 
-    def _compare(self, environment: EnvironmentPlan, at: str, tape: Tape) -> None:
+    def _compare(self, environment: EnvironmentPlan, at: str, recording: Recording) -> None:
         """Refuse bodies of the document that were not recorded, and what cannot be played as it was."""
         phase = self._phase
-        static = {body for one in tape.episodes for body, stream in one.items() if stream.start == 0}
+        static = {body for one in recording.episodes for body, stream in one.items() if stream.start == 0}
         known = ", ".join(f"{agent}/{b}" if agent else "one without a body" for agent, b in sorted(static))
         if phase.bodies is None:
             if len(static) > 1:
@@ -157,10 +157,10 @@ class Copies:
             if missing:
                 text = f"{at}: body {missing[0][0]}/{environment.uid}/{missing[0][1]} was not recorded: found {known}"
                 raise DocumentError(f"{text}; `map: any` deals them out")
-        if environment.episode_end == "each" and any(s.start for one in tape.episodes for s in one.values()):
+        if environment.episode_end == "each" and any(s.start for one in recording.episodes for s in one.values()):
             raise DocumentError(f"{at}: bodies that come and go are not played with `episode_end: each`")
         coming: Counter[str] = Counter()
-        for one in tape.episodes:
+        for one in recording.episodes:
             there: Counter[str] = Counter()
             spans = [(s.start, s.start + s.steps, s.body[0]) for s in one.values() if s.start]
             for begin, _, agent in spans:
@@ -174,20 +174,20 @@ class Copies:
                 text = f"{at}: up to {most} bodies of agent `{agent}` come and go in the record at a time"
                 raise DocumentError(f"{text}: expected `bodies.dynamic` with `max: {most}`, found {room.get(agent, 0)}")
 
-    def _count(self, environment: EnvironmentPlan, at: str, tape: Tape) -> int | None:
+    def _count(self, environment: EnvironmentPlan, at: str, recording: Recording) -> int | None:
         """Return how many episodes each worker plays to play every one once; None where a budget says otherwise."""
         phase = self._phase
         if phase.episodes is not None or environment.budget_steps or environment.budget_episodes:
             return None
         workers = phase.workers
-        recorded = Counter(next(iter(one.values())).worker for one in tape.episodes)
+        recorded = Counter(next(iter(one.values())).worker for one in recording.episodes)
         counts = list(recorded.values())
         if len(counts) != workers:
-            counts = [len(tape.episodes[worker::workers]) for worker in range(workers)]
+            counts = [len(recording.episodes[worker::workers]) for worker in range(workers)]
         if environment.episode_end == "each" and workers == 1:
-            counts = list(Counter(body for one in tape.episodes for body in one).values())
+            counts = list(Counter(body for one in recording.episodes for body in one).values())
         if len({*counts}) > 1:
-            text = f"{at}: {len(tape.episodes)} recorded episodes cannot be shared out evenly: {counts}"
+            text = f"{at}: {len(recording.episodes)} recorded episodes cannot be shared out evenly: {counts}"
             raise DocumentError(f"{text}; give a budget of episodes")
         return counts[0]
 

@@ -55,7 +55,7 @@ class Stream:
     episode: int
 
 
-class Tape:
+class Recording:
     """Know the recorded episodes in the files of a copy, and read what is played.
 
     Raises:
@@ -116,11 +116,11 @@ class Tape:
 class _Played:
     """The stream of one body while it is played."""
 
-    def __init__(self, tape: Tape, stream: Stream) -> None:
-        self.stream, arrays = stream, tape.arrays(stream.chunk)
+    def __init__(self, recording: Recording, stream: Stream) -> None:
+        self.stream, arrays = stream, recording.arrays(stream.chunk)
         self._seen = {k: a[stream.first : stream.first + stream.steps + 1] for k, a in arrays.items()}
         self._rows = {k: a[stream.row : stream.row + stream.steps] for k, a in arrays.items()}
-        self.policies = tape.sources[stream.source].policies
+        self.policies = recording.sources[stream.source].policies
 
     def seen(self, name: str, i: int) -> Any:
         """Return what was shown before step i, from 0; behind the last step the closing one."""
@@ -141,17 +141,20 @@ class ReplayEnvironment(Environment):
     Body b of agent a plays what was recorded of that (a, b), from spawn to retirement where it was spawned; in a phase
     without bodies the one body plays what the environment as a whole showed. Everything is declared as it was recorded.
 
-    Args:
+    Params:
         source: Which episodes: of a run in a store or in files; see `README.md`. Their copies are made before the
             environment begins, and the process is told where these are.
         order: `recorded`: by phase, worker and number; `shuffled`: drawn without replacement, all of them before any
             comes again; `sampled`: drawn with replacement. Draws depend on the seed of the environment.
+            Default `recorded`.
         actions: `forced`: the recorded setpoints are applied, stored and learned from, and what agents propose
             themselves is kept as `proposed`; `own`: what agents set is applied, and changes nothing of what they see.
+            Default `forced`.
         pace: `fast`: as fast as possible; `recorded`: as simulated time passed in the record, by its timestamps;
-            `clock`: a tick of simulated time takes a second.
+            `clock`: a tick of simulated time takes a second. Default `fast`.
         map: `any` deals the recorded bodies out to those of the document in order; None plays each by its name.
-        reward: `recorded`, or `recompute`: the reward plugin of the document is asked.
+            Default None.
+        reward: `recorded`, or `recompute`: the reward plugin of the document is asked. Default `recorded`.
 
     Raises:
         ValueError: A word is none of these.
@@ -178,7 +181,7 @@ class ReplayEnvironment(Environment):
             raise ValueError(f"source: expected a map that names a run, a path or a table, found {source!r:.60}")
         self._source, self._order, self._forced, self._pace = source, order, actions == "forced", pace
         self._any = map is not None
-        self._tape: Tape
+        self._recording: Recording
         self._now: list[_Played | None] = []  # by row
         self._numbers: list[int] = []  # of the episode of each row, from 0
         self._t = self._made = 0
@@ -193,8 +196,8 @@ class ReplayEnvironment(Environment):
         """
         if "folder" not in self._source:
             raise ValueError("source: recorded episodes are played in a run, which makes copies of them")
-        self._tape = tape = Tape(Path(self._source["folder"]), str(self._source["sha256"]))
-        first = tape.sources[0]
+        self._recording = recording = Recording(Path(self._source["folder"]), str(self._source["sha256"]))
+        first = recording.sources[0]
         self._spaces = {
             "sensor": _spaces(first.sensors, first),
             "actuator": _spaces(first.actuators, first),
@@ -216,7 +219,7 @@ class ReplayEnvironment(Environment):
             ],
             [ActuatorInformation(space.default(), space, uid) for uid, space in self._spaces["actuator"].items()],
             simtime=self._time(0) or SimTime(0, None),
-            static_world_model=tape.about.get("static_model"),
+            static_world_model=recording.about.get("static_model"),
             rewards_available=[RewardInformation(None, space, uid) for uid, space in self._spaces["reward"].items()],
         )
 
@@ -225,7 +228,7 @@ class ReplayEnvironment(Environment):
 
         As many workers as were recorded play what theirs were; others are dealt the episodes in turn.
         """
-        episodes, workers = self._tape.episodes, int(self._source.get("workers", 1))
+        episodes, workers = self._recording.episodes, int(self._source.get("workers", 1))
         found = sorted({stream.worker for one in episodes for stream in one.values()})
         if len(found) == workers:
             mine = [one for one in episodes if next(iter(one.values())).worker == found[self.worker % workers]]
@@ -267,7 +270,7 @@ class ReplayEnvironment(Environment):
         self._now = [None] * max(1, len(self.bodies))
         for row, body in enumerate(self._played):
             if body in self._playing:
-                self._now[row] = _Played(self._tape, self._playing[body])
+                self._now[row] = _Played(self._recording, self._playing[body])
         self._last = max(s.start + s.steps for s in self._playing.values())
         self._began_s = None
 
@@ -289,7 +292,7 @@ class ReplayEnvironment(Environment):
         self._numbers += [-1] * (len(self.bodies) - len(self._numbers))
         if any(row >= self._static for row in chosen):
             for row, stream in zip(chosen, self._coming, strict=True):
-                self._now[row] = _Played(self._tape, stream)
+                self._now[row] = _Played(self._recording, stream)
             return self._shown(chosen, [0] * len(chosen))
         if not self.each:
             self._begin()
@@ -302,7 +305,7 @@ class ReplayEnvironment(Environment):
     def _open(self, row: int, step: int = 0) -> None:
         """Play the stream of a body that has episodes of its own."""
         mine = [one[self._played[row]] for one in self._episodes if self._played[row] in one]
-        self._now[row] = _Played(self._tape, self._pick(self._numbers[row], mine))
+        self._now[row] = _Played(self._recording, self._pick(self._numbers[row], mine))
         self._at = self._at if len(self._at) == len(self._now) else [0] * len(self._now)
         self._at[row] = step
 
@@ -456,10 +459,10 @@ class ReplayEnvironment(Environment):
         for stream in self._playing.values():
             place = t - stream.start
             if 0 <= place <= stream.steps:
-                arrays = self._tape.arrays(stream.chunk)
+                arrays = self._recording.arrays(stream.chunk)
                 ticks, stamp = (int(arrays[name][stream.first + place]) for name in ("time", "stamp"))
                 moment = None if stamp == NO_TIME else _EPOCH + dt.timedelta(microseconds=stamp)
-                if moment is not None and not self._tape.about.get("zoned"):
+                if moment is not None and not self._recording.about.get("zoned"):
                     moment = moment.replace(tzinfo=None)
                 return SimTime(None if ticks == NO_TIME else ticks, moment)
         return None
@@ -510,7 +513,7 @@ class ReplayEnvironment(Environment):
         self._now += [None] * (len(state["spawned"]) - len(self._now))
         for row, body in enumerate(state["spawned"]):
             if body is not None:
-                self._now[row] = _Played(self._tape, self._playing[body[0], body[1]])
+                self._now[row] = _Played(self._recording, self._playing[body[0], body[1]])
 
 
 def _spaces(columns: Sequence[Sequence[str]], source: Source) -> dict[str, Space]:
