@@ -67,16 +67,21 @@ schedule:
 FARM_PHASE = """
       environments: [environment: {uid: hut, name: counting}],
       agents: [{name: ada, muscle: MUSCLE, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}],
-      phase_config: {mode: train, worker: 1, episodes: 2}"""
+      phase_config: {mode: train, worker: 1, episodes: EPISODES}"""
 
 
 class Farm:
     """Carry out a run of real participants that stores nothing; `deeds` are done when an event comes the nth time."""
 
     def __init__(
-        self, tmp_path: Path, checkpoint_s: float = 60.0, on_loss: str = "recover", muscle: str = "dummy"
+        self,
+        tmp_path: Path,
+        checkpoint_s: float = 60.0,
+        on_loss: str = "recover",
+        muscle: str = "dummy",
+        episodes: int = 2,
     ) -> None:
-        text = FARM.replace("PHASE", FARM_PHASE.replace("MUSCLE", muscle))
+        text = FARM.replace("PHASE", FARM_PHASE.replace("MUSCLE", muscle).replace("EPISODES", str(episodes)))
         text = text.replace("CHECKPOINT", str(checkpoint_s)).replace("LOSS", on_loss)
         (tmp_path / "farm.yml").write_text(text)
         self.plan: Plan = load_document(str(tmp_path / "farm.yml"), plugins=registry)[0]

@@ -36,7 +36,7 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means ar
 @needs_linux
 def test_checkpoints_are_taken_by_and_by(make_farm: Callable[..., Any]) -> None:
     """As often as the document says, while the run goes on; when it has finished none is left."""
-    farm = make_farm(checkpoint_s=0.001)
+    farm = make_farm(checkpoint_s=0.001, episodes=60)  # long enough for one, however slow the machine
     seen: list[int] = []
 
     def look(run: Run) -> None:
