@@ -33,7 +33,6 @@ from ganglion.cli.extension import (
     RunRequest,
     RunSignal,
     Submit,
-    UsageError,
     find_kernel,
     is_name,
     json_text,
@@ -43,7 +42,6 @@ from ganglion.cli.extension import (
     write,
 )
 from ganglion.cli.settings import Settings
-from ganglion.sdk import StoreError
 from ganglion_web.kernels import OPEN, Kernels
 from ganglion_web.look import Look, NotThere
 from ganglion_web.news import News
@@ -368,7 +366,7 @@ def _refusing(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Req
             return JSONResponse({"error": str(error)}, 404)
         except (PeerLost, DeadlineExceeded, CallFailed) as error:
             return JSONResponse({"error": str(error)}, 409)
-        except (UsageError, StoreError, GanglionError) as error:
+        except GanglionError as error:
             return JSONResponse({"error": str(error)}, 422)
 
     return carried_out

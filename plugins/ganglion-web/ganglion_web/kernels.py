@@ -9,12 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ganglion.cli.extension import (
-    CallFailed,
     Connection,
-    DeadlineExceeded,
     GanglionError,
     Operator,
-    PeerLost,
     RunEvent,
     RunRequest,
     UsageError,
@@ -32,7 +29,6 @@ END_S = 5.0
 """The longest time that the threads are given to end."""
 
 OPEN = frozenset({"queued", "running", "paused"})
-_LOSSES = (PeerLost, DeadlineExceeded, CallFailed, OSError)
 Answer = TypeVar("Answer")
 
 
@@ -102,7 +98,7 @@ class Kernels:
     def _look(self, connection: Connection) -> None:
         """Look at one kernel until it has ended."""
         mine: set[str] = set()
-        with contextlib.suppress(*_LOSSES, GanglionError), Operator(connection) as operator:
+        with contextlib.suppress(GanglionError, OSError), Operator(connection) as operator:
             while not self._closed.is_set():
                 rows = {row["run"]: row for row in operator.ask("kernel.runs", RunRequest()).rows}
                 processes: dict[str, list[dict[str, Any]]] | None = None
@@ -156,5 +152,5 @@ class Kernels:
                 status = self._runs.get(run, {}).get("status")
             return over.is_set() or self._closed.is_set() or status not in OPEN
 
-        with contextlib.suppress(*_LOSSES, GanglionError), Operator(connection) as operator:
+        with contextlib.suppress(GanglionError, OSError), Operator(connection) as operator:
             operator.follow(run, show, ended)

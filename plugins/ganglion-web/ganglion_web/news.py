@@ -10,6 +10,8 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from ganglion.cli.table import json_text
+
 KEPT = 5_000
 """The newest news, which a page that was away for a while is still told one by one."""
 
@@ -117,7 +119,5 @@ class _Reader:
 
 
 def _message(kind: str, data: Mapping[str, Any], identity: str | None = None) -> str:
-    from ganglion.cli.table import json_text  # shows bytes and numbers as the command line does
-
     head = f"id: {identity}\n" if identity else ""
     return f"{head}event: {kind}\ndata: {json_text(data)}\n\n"
