@@ -48,5 +48,5 @@ __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_co
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
 __all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "node_of", "path_of", "put"]
-__all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "read_tree", "validate", "write_private"]
-__all__ += ["cleaned", "component", "normalise", "schema", "walk", "written"]
+__all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "read_tree", "validate"]
+__all__ += ["cleaned", "component", "normalise", "schema", "walk", "write_private", "written"]
