@@ -242,17 +242,6 @@ def test_a_hang_that_is_interrupted_has_one_verdict(folder: Path) -> None:
     assert ("interrupted", reason) == (row["status"], row["reason"])
 
 
-def test_signal_reaches_the_governor(folder: Path) -> None:
-    """`ganglion signal` sends STOP_PHASE; the run finishes early, with 0."""
-    command = Command(folder, "run", "endless.yml", "--store", "none")
-    command.until("episode.ended")
-    words = ("signal", "endless-1", "stop-phase", "--reason", "good enough", "--json")
-    answer = json.loads(ganglion(folder, *words, more=private(folder)).stdout)
-
-    assert answer["accepted"], answer
-    assert 0 == command.end()[0]
-
-
 def test_settings_reach_the_participants(folder: Path) -> None:
     """`ganglion set` says when it acts, and names an environment that is not there; both are rows of the run."""
     command = Command(folder, "run", "endless.yml")
@@ -292,18 +281,3 @@ def test_daemon_takes_documents(folder: Path) -> None:
     assert 0 == daemon.process.returncode
     assert gone(below)
     assert nothing_left(daemon)
-
-
-def test_faulty_document_starts_nothing(folder: Path) -> None:
-    """A document whose plugin does not take its parameters: its line is shown, exit status 2, no folder, no process."""
-    text = (folder / "short.yml").read_text()
-    params = "name: dummy, params: {colour: red}}\n      agents"
-    (folder / "bad.yml").write_text(text.replace("name: dummy}\n      agents", params))
-    command = Command(folder, "run", "bad.yml", output="plain")
-    out, err = command.output(), command.err.rest()
-
-    assert 2 == command.process.returncode, out + err
-    assert "colour" in err
-    assert "bad.yml:7:" in err
-    assert nothing_left(command)
-    assert [] == list((folder / "results").glob("short-*"))
