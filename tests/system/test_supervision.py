@@ -228,7 +228,8 @@ def test_a_hang_that_is_interrupted_has_one_verdict(folder: Path) -> None:
     document = (folder / "endless.yml").read_text()
     (folder / "endless.yml").write_text(document.replace("name: dummy", 'name: "hang:Hang"', 1))
     command = Command(folder, "run", "endless.yml", "--name", "hung")
-    assert "for environment field (worker " in command.until("waiting")["text"]
+    while "for environment field (worker " not in command.until("waiting")["text"]:
+        pass  # on a slow machine somebody may be waited for before
     for _ in range(2):
         command.process.send_signal(signal.SIGINT)
         command.err.line()
