@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import Command
+from system.command import Command, ganglion
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` of ganglion-web is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -97,6 +97,12 @@ def test_live_run_grows_stands_and_goes_on(page: Any, tab: Tab, live: Command) -
     tab.wait("document.querySelector('#status').textContent === 'paused'")
     rates = "[...document.querySelectorAll('#processes tbody tr')].map(r => +r.children[6].textContent || 0)"
     tab.wait(f"Math.max(...{rates}) < 5")
+    step = "+(/step (\\d+)/.exec(document.querySelector('.toast')?.textContent || '') || [])[1]"
+    tab.page.click("#step")
+    tab.wait(f"{step} > 0")
+    first = tab.page.evaluate(step)
+    tab.page.keyboard.press("s")
+    tab.wait(f"{step} === {first + 1}")
     tab.page.click("#continue")
     tab.wait(f"document.querySelector('#status').textContent === 'running' && Math.max(...{rates}) > 5")
     tab.page.click("#stop")
@@ -138,19 +144,41 @@ def test_stream_survives_a_restart_of_the_server(browser: Any, pages: Any, folde
     second.close()
 
 
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
 def test_names_are_shown_and_not_obeyed(page: Any, tab: Tab) -> None:
-    """Markup in a document and in a reason is text."""
-    text = (page.folder / "one.yml").read_text().replace("uid: one", "uid: one # <img src=x onerror=alert(1)>")
+    """Markup in every name of a document that may hold it, in its comments and in a log is text."""
+    text = (page.folder / "one.yml").read_text()
+    names = {"uid: one": "uid", "- train:": "- PHASE:", "uid: net": "uid: ENV", "net.0": "ENV.0", "name: ada": "name: AGENT"}
+    del names["uid: one"]
+    for old, new in names.items():
+        text = text.replace(old, new)
+    for word in ("PHASE", "ENV", "AGENT"):
+        text = text.replace(f"- {word}:", f"- '{word}{MARKUP}':").replace(f" {word}", f" '{word}{MARKUP}'")
+        text = text.replace(f"[{word}.0]", f"['{word}{MARKUP}.0']").replace(f"'{word}{MARKUP}'.0", f"'{word}{MARKUP}.0'")
+    text = text.replace("seed: 5", f"seed: 5  # {MARKUP}\nexperiment_uid: 'E{MARKUP}'")
     (page.folder / "mark.yml").write_text(text)
-    from system.command import ganglion
-
-    assert ganglion(page.folder, "run", "-q", "--name", "mark-1", "mark.yml").returncode == 0
+    done = ganglion(page.folder, "run", "-q", "--name", "mark-1", "mark.yml")
+    assert done.returncode == 0, done.stderr
     tab.page.goto(f"http://127.0.0.1:{page.port}/#mark-1")
-    tab.wait(
-        "document.querySelector('#document') && document.querySelector('#document').textContent.includes('onerror')"
-    )
+    tab.wait("document.body.textContent.split('onerror').length > 6 && document.querySelector('.chart canvas')")
 
-    assert 0 == tab.page.locator("#document img").count()
+    assert 0 == tab.page.locator("img").count()
+    assert [] == tab.errors
+
+
+def test_document_is_checked_while_it_is_written(page: Any, tab: Tab) -> None:
+    """Faults are marked at their lines; what is right says so; markup in what is written is text."""
+    good = (page.folder / "one.yml").read_text()
+    tab.page.goto(f"http://127.0.0.1:{page.port}/#/new")
+    tab.page.fill("#write", good.replace("schedule", f"schedul  # {MARKUP}\nx"))
+    tab.wait("document.querySelectorAll('#checked .bad-line').length > 0")
+    assert tab.page.evaluate("document.querySelector('#submit').disabled")
+    tab.page.fill("#write", good)
+    tab.wait("document.querySelector('#verdict').textContent === 'no faults'")
+
+    assert 0 == tab.page.locator("img").count()
     assert [] == tab.errors
 
 
