@@ -9,7 +9,7 @@ export async function ask(path, options) {
   const answer = await fetch(path, { headers: { "x-ganglion": "1" }, ...options });
   const text = await answer.text();
   let value = null;
-  try { value = text ? JSON.parse(text) : null; } catch { value = text; }
+  try { value = text ? JSON.parse(text.replace(/"seed":\s*(\d{16,})/g, '"seed":"$1"')) : null; } catch { value = text; }
   if (!answer.ok) throw Object.assign(new Error((value && value.error) || `${answer.status} ${answer.statusText}`), { told: value });
   return value;
 }
@@ -101,9 +101,9 @@ function hear(one) {
   }
 }
 function step(one) {
-  const workers = (facts.steps[one.run] ||= {}), before = workers[one.fields.worker];
-  const same = before && before.phase === one.fields.phase && one.fields.taken >= before.taken && one.time_s > before.time_s;
-  const rate = same ? (one.fields.taken - before.taken) / (one.time_s - before.time_s) : 0;
+  const workers = (facts.steps[one.run] ||= {}), before = workers[one.fields.worker], { episode, steps } = one.fields;
+  const same = before && before.episode === episode && steps >= before.steps && one.time_s > before.time_s;
+  const rate = same ? (steps - before.steps) / (one.time_s - before.time_s) : before?.rate || 0;  // within an episode
   workers[one.fields.worker] = { ...one.fields, time_s: one.time_s, rate };
   delete facts.waits[one.run];
 }

@@ -90,12 +90,12 @@ function Tiles({ run, told }) {
   const episodes = told.phases.reduce((sum, it) => sum + it.episodes, 0), sealed = told.phases.reduce((sum, it) => sum + (it.steps || 0), 0);
   const workers = OPEN.has(rowOf(run).status) ? Object.values(facts.steps[run] || {}) : [], rate = workers.reduce((sum, it) => sum + it.rate, 0);
   const rows = facts.processes[run] || [], messages = Object.values((facts.rates[run] || {}).rates || {}).reduce((a, b) => a + b, 0);
-  const taken = workers.reduce((sum, it) => sum + it.taken, 0);
+  const taken = workers.reduce((sum, it) => sum + it.steps, 0);
   const lost = rows.reduce((sum, it) => sum + (it.restarts || 0), 0);
   const tile = (name, value, unit, id) => html`<div class="tile" id=${id}><span>${name}</span><b>${value}</b>${unit && html`<small>${unit}</small>`}</div>`;
   return html`<div class="tiles wide">
-    ${tile("episodes", whole(episodes))}${tile("steps of ended episodes", whole(sealed))}
-    ${workers.length > 0 && tile("steps of this phase", whole(taken), "", "steps")}${workers.length > 0 && tile("pace", whole(rate), "steps/s")}
+    ${tile("episodes", whole(episodes))}${tile("steps sealed", whole(sealed))}
+    ${workers.length > 0 && tile("steps of open episodes", whole(taken), "", "steps")}${workers.length > 0 && tile("pace", whole(rate), "steps/s")}
     ${rows.length > 0 && tile("messages", whole(messages), "/s")}${rows.length > 0 && tile("processes", rows.length, lost ? `${lost} restarted` : "")}
     ${tile("phases", `${told.phases.filter((it) => it.status === "finished").length} of ${told.phases.length}`)}</div>`;
 }
@@ -133,17 +133,17 @@ function Processes({ run }) {
     </tbody></table></div></section>`;
 }
 
-const COLUMNS = ["governor", "store", "brain", "muscle", "controller", "environment"], WIDE = 150;
+const COLUMNS = ["run", "worker", "world and acting", "learning"], WIDE = 170;
 function Topology({ run }) {
   useFacts("live", "runs");
   const rows = (facts.processes[run] || []).filter((row) => row.role !== "broker"), rates = (facts.rates[run] || {}).rates || {};
   if (rows.length === 0) return null;
-  const column = (row) => ({ governor: 0, store: 0, observer: 0, brain: 1, table: 1, muscle: 2, controller: 3, environment: 4 })[row.role] ?? 1;
-  const filled = [0, 0, 0, 0, 0], place = {};
-  const count = [0, 0, 0, 0, 0];
+  const column = (row) => ({ governor: 0, store: 0, observer: 0, controller: 1, environment: 2, muscle: 2, brain: 3, table: 3 })[row.role] ?? 0;
+  const filled = [0, 0, 0, 0], place = {};
+  const count = [0, 0, 0, 0];
   for (const row of rows) count[column(row)] += 1;
-  const tall = Math.max(...count), height = 34 + 52 * tall, bare = (name) => name.replace(run + "/", "").replace(/^(brain|muscle|controller|environment)\//, "");
-  for (const row of rows) { const c = column(row); place[row.name] = { x: 6 + c * 212, y: 30 + (tall - count[c]) * 26 + filled[c]++ * 52, row }; }
+  const tall = Math.max(...count), height = 34 + 52 * tall, bare = (name) => name.replace(run + "/", "");
+  for (const row of [...rows].sort((a, b) => (a.worker ?? 0) - (b.worker ?? 0))) { const c = column(row); place[row.name] = { x: 6 + c * 274, y: 30 + (tall - count[c]) * 26 + filled[c]++ * 52, row }; }
   const pairs = new Map();
   for (const row of rows) for (const to in row.sent || {}) {
     if (!place[to]) continue;
@@ -157,7 +157,7 @@ function Topology({ run }) {
     return { pair, path: `M${x1} ${y1}C${x1 + bend} ${y1} ${same ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`, x: same ? x1 + 36 : (x1 + x2) / 2, y: (y1 + y2) / 2 };
   });
   return html`<section class="card wide" aria-label="Topology"><header><h2>Who asks whom</h2><span class="faint">messages per second, both ways</span></header><div class="scroll"><svg id="topology" width="1010" height=${height} viewBox=${`0 0 1010 ${height}`} role="img" aria-label="processes and the messages between them">
-    ${["run", "brain", "muscle", "controller", "environment"].map((it, i) => html`<text class="role" x=${6 + i * 212} y="14">${it}</text>`)}
+    ${COLUMNS.map((it, i) => html`<text class="role" x=${6 + i * 274} y="14">${it}</text>`)}
     ${drawn.map(({ pair, path }) => html`<path class=${"edge" + (pair.rate >= 0.5 ? " flows" : "") + (pair.waits ? " waits" : "")} stroke-width=${(1 + Math.log10(1 + pair.rate) * 0.7).toFixed(2)} d=${path} />`)}
     ${drawn.map(({ pair, x, y }) => pair.rate >= 0.5 && html`<text class="rate" x=${x} y=${y - 4} text-anchor="middle">${whole(pair.rate)}/s</text>`)}
     ${Object.values(place).map(({ x, y, row }) => html`<g><title>${row.name}</title><rect class=${"node " + state(row)} x=${x} y=${y} width=${WIDE} height="34" rx="9" /><text class=${state(row) === "gone" ? "gone" : ""} x=${x + WIDE / 2} y=${y + 21} text-anchor="middle">${bare(row.name).slice(0, 22)}</text></g>`)}
