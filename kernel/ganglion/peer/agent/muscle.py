@@ -220,7 +220,7 @@ class MuscleHost(AgentHost):
             self._acting.declare(self._reward_layouts)
         if setup.filters:
             self._filters = GroupFilters([part.filters for part in parts if part.filters is not None])
-            shown_groups = shown_behind(muscle.groups, self._shown)
+            shown_groups = attributes["groups"] = shown_behind(muscle.groups, self._shown)
             for one in {id(it): it for part in parts for it in part.muscles if it is not None}.values():
                 one.groups = shown_groups
                 one.sensors, one.actuators = self._shown[next(i for i, p in enumerate(parts) if one in p.muscles)]
