@@ -283,8 +283,9 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
     Raises:
         PluginInvalid: there is no such plugin, or the path may not be imported.
     """
-    hosted = _hosted(name) if re.search(r"[.:]", name) and not _offered(kind, name) else None
-    if hosted is None and (not re.search(r"[.:]", name) or _foreign_table(name) or alias(kind, name)):
+    short = not re.search(r"[.:]", name) or bool(_offered(kind, name))
+    hosted = None if short else _hosted(name)
+    if short or (hosted is None and (_foreign_table(name) or alias(kind, name))):
         return find(kind, name)
     path = _PATH.match(name if hosted is None else hosted[0])
     if path is None:
