@@ -308,9 +308,7 @@ class Memory:
         self._tags: dict[str, int] = {}  # the number of each
         self._start = self._end = 0
         self._seen: dict[str, Layout] = {}  # the last of each table of informations, or of flat arrays
-        self._learned: dict[
-            str, tuple[Layout | None, Any, Array | None]
-        ] = {}  # what tables were, before a row is there
+        self._learned: list[tuple[str, Any, Any, Any]] = []  # what tables were, until the row is there
         for name, layout in self._declared.items():
             self._columns[name].learn(layout, 0)
 
@@ -404,11 +402,8 @@ class Memory:
                 if values is not None:
                     layout = self._declared.get(name)
                     # The usual case without a call: a list of numbers in declared order.
-                    plain = (
-                        type(values) is list and layout is not None and layout.scalar and len(values) == layout.width
-                    )
-                    if plain and type(values[0]) in (float, int):
-                        vector = np.array(values)
+                    if type(values) is list and layout is not None and layout.scalar and len(values) == layout.width:
+                        vector = np.array(values) if type(values[0]) in (float, int) else None
                     if vector is None or vector.dtype.kind not in "if":
                         vector = self._vector(name, values)
                 vectors.append(vector)
@@ -442,9 +437,8 @@ class Memory:
         for column in self._plain:
             if column.array is not None:
                 column.array[row] = column.missing
-        for name, (layout, dtype, array) in self._learned.items():
-            column = self._columns[name]
-            column.layout, column.dtype, column.array = layout, dtype, array
+        for name, *former in self._learned:
+            self._columns[name].layout, self._columns[name].dtype, self._columns[name].array = former
             self._seen.pop(name, None)
         self._learned.clear()
 
@@ -553,7 +547,7 @@ class Memory:
     def _see(self, name: str, layout: Layout) -> Layout:
         """Return a layout whose ids a table is about to have."""
         column = self._columns[name]
-        self._learned[name] = column.layout, column.dtype, column.array
+        self._learned.append((name, column.layout, column.dtype, column.array))
         column.learn(layout, self._end)
         self._seen[name] = layout
         return layout

@@ -256,11 +256,6 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
     return found
 
 
-def picked(chunk: Transitions, rows: Sequence[int]) -> Transitions:
-    """Return some rows."""
-    return chunk if len(rows) == len(chunk) else taken(chunk, rows)
-
-
 def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
     """Return these rows in this order."""
     values = {part.name: getattr(chunk, part.name) for part in fields(Transitions)}
