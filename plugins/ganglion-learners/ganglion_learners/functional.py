@@ -130,7 +130,7 @@ def unroll(world: FunctionalEnvironment, policy: Callable[[Any], Any], states: A
         raise ValueError(f"n is at least 1 step, found {n}")
     torch = load_torch("unroll")
     plain = not isinstance(world, TorchFunctionalEnvironment)
-    device = torch.device("cpu") if plain else world.device
+    device = world.device if isinstance(world, TorchFunctionalEnvironment) else torch.device("cpu")
 
     def tensors(given: Any) -> Any:
         """Return what the world gave as tensors."""
