@@ -7,7 +7,7 @@ Importing this imports no numpy and starts nothing.
 from __future__ import annotations
 
 from ganglion import __version__, registry
-from ganglion.cli.progress import plain_line
+from ganglion.cli.progress import plain_line, span
 from ganglion.cli.session import COMMAND, Session
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, records_heard, store_class, store_uri
@@ -35,16 +35,18 @@ from ganglion.supervisor.connection import (
 )
 from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, read_origin
 from ganglion.supervisor.launch.local import Local
-from ganglion.supervisor.output import printable
+from ganglion.supervisor.output import Logs, printable
+from ganglion.supervisor.pace import thinned
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
 from ganglion.wire.messages import RunEvent, RunRequest, RunSignal, Submit
 
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
 __all__ += ["Local", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent", "Session", "Settings", "loop"]
-__all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
+__all__ += ["json_text", "open_reader", "plain_line", "printable", "span", "store_class", "store_uri", "write"]
 __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
+__all__ += ["Logs", "thinned"]
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
 __all__ += ["find_kernel", "read_connection", "write_private"]
 # documents: faults, nodes with their places, forms of keys, run documents

@@ -1,0 +1,1 @@
+"""Looking at runs from another terminal: processes, a live view, logs."""
