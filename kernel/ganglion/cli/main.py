@@ -40,7 +40,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "set": ("ganglion.cli.live:tell_topics", "Set parameters of an environment or agent of a live run."),
     "stop": ("ganglion.cli.live:stop", "Interrupt a live run."),
     "config": ("ganglion.cli.settings:config", "Show the settings, and where each comes from."),
-    "doctor": ("ganglion.cli.plugins:doctor", "Look whether this machine has what is needed."),
 }
 
 

@@ -19,6 +19,7 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.stores import newest_folder
 from ganglion.cli.table import json_text, visible
 from ganglion.sdk import UsageError
+from ganglion_watch.reader import Logs
 
 LEVELS = ("debug", "info", "output", "warning", "error", "critical")
 """Levels of lines in ascending order; `output` is what a process prints."""
@@ -61,8 +62,6 @@ def command(
     RUN is a run's id, a document's uid (its newest run), a beginning of either, or `last`. Times are those of this
     machine's clock.
     """
-    from ganglion.cli.extension import Logs  # late: --help needs none of it
-
     wanted = filters(processes, level, since, grep)
     folder = folder_of(settings, run)
     logs, shown = Logs(folder.name, folder / "logs"), _shower(settings)

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ganglion.cli.extension import MANIFEST, Logs, UsageError, is_name, open_reader, read_manifest, read_origin
+from ganglion.cli.extension import MANIFEST, UsageError, is_name, open_reader, read_manifest, read_origin
 from ganglion.cli.settings import Settings
 from ganglion.sdk import StoreError
+from ganglion_watch import Logs
 from ganglion_web.kernels import OPEN, Kernels
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ganglion.cli.extension import Logs
 from ganglion.cli.main import main
+from ganglion_watch import Logs
 
 
 def _entry(second: int, process: str, level: str, event: str, **fields: object) -> str:
