@@ -44,6 +44,7 @@ class Logs:
             assert found is not None
             stamp = found["time"] or stamp
             fields = _fields(found["text"])
+            values: tuple[str, ...]
             if fields is None:
                 values = (stamp, "output", process, found["text"])
             else:
