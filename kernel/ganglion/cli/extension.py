@@ -60,9 +60,7 @@ __all__ += [
     "thinned",
 ]  # the machine; curves
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
-__all__ += ["find_kernel", "read_connection", "write_private"]
-# documents: faults, nodes with their places, forms of keys, run documents
-__all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]
+__all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "node_of", "path_of", "put"]
 __all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "read_tree", "validate"]
-__all__ += ["cleaned", "component", "normalise", "schema", "walk", "written"]
+__all__ += ["cleaned", "component", "normalise", "schema", "walk", "write_private", "written"]
