@@ -115,7 +115,9 @@ class Pace:
     @property
     def steps_per_s(self) -> float | None:
         """Return the speed of the newest seconds, None before there is one."""
-        (begin_s, begin), (end_s, end) = (self._samples[0], self._samples[-1]) if self._samples else ((0, 0), (0, 0))
+        if len(self._samples) < 2:
+            return None
+        (begin_s, begin), (end_s, end) = self._samples[0], self._samples[-1]
         return (end - begin) / (end_s - begin_s) if end_s > begin_s else None
 
     def left_s(self, now_s: float) -> float | None:

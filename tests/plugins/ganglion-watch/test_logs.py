@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-from ganglion.cli.main import main
+from ganglion.cli.settings import Settings
+from ganglion.sdk import UsageError
 from ganglion_watch import Logs
+from ganglion_watch.logs import command
 
 
 def _entry(second: int, process: str, level: str, event: str, **fields: object) -> str:
@@ -36,6 +39,10 @@ def logs(tmp_path: Path) -> Path:
     return folder
 
 
+def _logs(results: Path, *words: str, json: bool = False) -> Result:
+    return CliRunner().invoke(command, words, obj=Settings(results=results, json=json), standalone_mode=False)
+
+
 EVERY = ["compiled", "peer.joined", "hello", "without a time", "loss 0.5", "slow", "peer.lost"]
 
 
@@ -53,22 +60,19 @@ EVERY = ["compiled", "peer.joined", "hello", "without a time", "loss 0.5", "slow
         (["--since", "1h"], []),
     ],
 )
-def test_lines_of_all_processes_are_in_order_of_time(
-    logs: Path, words: list[str], expected: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_of_all_processes_are_in_order_of_time(logs: Path, words: list[str], expected: list[str]) -> None:
     """What was logged and what was printed, by Python and by other programs, is one list; options narrow it."""
     if words == ["--since", "1h"]:  # it is before 2030
         expected = EVERY
-    assert 0 == main(["logs", "last", "--results", str(logs.parents[1]), "--json", *words])
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    result = _logs(logs.parents[1], "last", *words, json=True)
+    found = [json.loads(line) for line in result.output.splitlines()]
 
     assert expected == [line["event"] for line in found]
 
 
-def test_a_line_for_people(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_for_people(logs: Path) -> None:
     """A line has process and level; an entry has its fields; a run is found by a beginning of its id."""
-    assert 0 == main(["logs", "dem", "--results", str(logs.parents[1])])
-    lines = [line.split(maxsplit=1)[1].split() for line in capsys.readouterr().out.splitlines()[1:]]
+    lines = [line.split(maxsplit=1)[1].split() for line in _logs(logs.parents[1], "dem").output.splitlines()[1:]]
 
     assert ["demo-1/brain/ada", "info", "peer.joined", "pid=7"] == lines[1]
     assert ["demo-1/environment/my.grid/0", "output", "without", "a", "time"] == lines[3]
@@ -82,13 +86,12 @@ def test_a_line_for_people(logs: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["demo-1", "--grep", "("], "expected a regular expression"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
-    logs: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_meant_is_refused(logs: Path, words: list[str], said: str) -> None:
     """A run that is not there, a time and an expression that cannot be read are refused, with what was expected."""
-    assert 2 == main(["logs", *words, "--results", str(logs.parents[1])])
+    error = _logs(logs.parents[1], *words).exception
 
-    assert said in capsys.readouterr().err
+    assert isinstance(error, UsageError)
+    assert said in str(error)
 
 
 def test_each_reading_gives_what_is_new(logs: Path) -> None:
