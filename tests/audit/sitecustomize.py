@@ -33,6 +33,7 @@ STARTS = (
     "ganglion_conformance/recipes.py",
     "ganglion_observers/beside.py",
     "ganglion_web/command.py",
+    "ganglion_web/commands.py",
 )  # these start programs; nothing else does
 MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")
 HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typing_extensions.py", "attr", "attrs")
