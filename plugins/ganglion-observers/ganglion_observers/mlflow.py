@@ -19,7 +19,7 @@ class MlflowObserver(ScalarObserver):
     """Write a run of MLflow: `mlflow ui --backend-store-uri results/mlruns` shows it.
 
     Params:
-        experiment: The experiment of MLflow that the run belongs to.
+        experiment: The experiment of MLflow that the run belongs to; `ganglion` by default.
         folder: The folder of all runs of MLflow; None, the default: `mlruns` beside the folder of the run.
     """
 

@@ -16,7 +16,7 @@ class TensorboardObserver(ScalarObserver):
 
     Params:
         folder: Where the files go; None, the default: `tensorboard` in the folder of the run.
-        flush_s: At the latest after so many seconds what was told can be seen.
+        flush_s: At the latest after so many seconds what was told can be seen; 5 by default.
     """
 
     tool, extra = "tensorboard.summary.writer.event_file_writer", "tensorboard"

@@ -15,7 +15,7 @@ class WandbObserver(ScalarObserver):
     """Write an offline run of Weights & Biases; its numbers are drawn over `episode`.
 
     Params:
-        project: The project, for `wandb sync`.
+        project: The project, for `wandb sync`; `ganglion` by default.
         folder: Where the folder `wandb` is made; None, the default: the folder of the run.
     """
 
