@@ -53,6 +53,8 @@ GROUPS: dict[str, _Group] = {
     "schema": _Group("ganglion.schemas", "", "schema"),
     "command": _Group("ganglion.commands", "", "command"),
     "python": _Group("ganglion.python", "", "part of `import ganglion`"),
+    "companion": _Group("ganglion.companions", "", "companion of a command"),
+    "tracer": _Group("ganglion.tracers", "", "tracer"),
     "alias": _Group("ganglion.aliases", "", "table of aliases"),
 }
 
