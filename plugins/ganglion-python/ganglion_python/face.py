@@ -156,7 +156,7 @@ class Kernel:
             except OSError as error:
                 raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
         given = [f"{path}={json.dumps(value)}" for path, value in _paths(overrides).items()]
-        wish = Submit(text, Path(file).name, folder, given, seed, name)
+        wish = Submit(text, Path(file).name, folder, seed, name, given)
         with Operator(self._connection) as operator:
             submitted = operator.ask("kernel.submit", wish)
         found = self.run(submitted.run)

@@ -136,7 +136,7 @@ class Results:
         from ganglion.sdk.models import load_arrays
 
         run = run if run is not None else next(iter(self._runs), "last")
-        equal = {"agent": agent, "tag": tag, "phase": phase}
+        equal: dict[str, Any] = {"agent": agent, "tag": tag, "phase": phase}
         found = list(self.table("brains", run, **{k: v for k, v in equal.items() if v is not None}).rows())
         if not found:
             raise UsageError(f"{self.folder}: expected a model of {run}, {equal}, found none")

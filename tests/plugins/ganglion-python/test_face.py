@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import importlib
 import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-import ganglion
 from ganglion.cli.extension import DocumentError, Pace
 from ganglion_python.drawing import run_html, table_html
+from ganglion_python.face import check
 
 DOCUMENT: dict[str, Any] = {
     "uid": "talk",
@@ -31,26 +30,19 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def test_what_programs_use_is_there_by_name() -> None:
-    """The six names are attributes of the package, others are not; the room `run` is a room and can be called."""
-    assert {"run", "check", "results", "connect", "arun", "aconnect"} <= set(dir(ganglion))
-    assert importlib.import_module("ganglion.run") is ganglion.run
-    assert callable(ganglion.run)
-    with pytest.raises(AttributeError, match="has no attribute 'runn'"):
-        _ = ganglion.runn
-
-
-@pytest.mark.parametrize("form", [lambda it: it, json.dumps, lambda it: json.dumps(it, indent=1)], ids=str)
+@pytest.mark.parametrize(
+    "form", [lambda it: it, json.dumps, lambda it: json.dumps(it, indent=1)], ids=["map", "line", "text"]
+)
 def test_a_document_is_a_map_or_text(form: Any) -> None:
     """Maps and text are checked as files are; overrides have dots or double underscores in their paths."""
     document = form(DOCUMENT)
     if isinstance(document, str) and "\n" not in document:
         document += "\n"
 
-    assert [] == ganglion.check(document)
-    assert [] == ganglion.check(document, seed=3, schedule__train__phase_config__episodes=4)
+    assert [] == check(document)
+    assert [] == check(document, seed=3, schedule__train__phase_config__episodes=4)
     with pytest.raises(DocumentError, match="episodes") as caught:
-        ganglion.check(document, **{"schedule.train.phase_config.episodes": -4})
+        check(document, **{"schedule.train.phase_config.episodes": -4})
     assert 1 == len(caught.value.faults)
 
 

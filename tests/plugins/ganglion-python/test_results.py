@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ganglion
 from ganglion.sdk import StoreError, UsageError
 from ganglion.sdk.models import save_arrays
+from ganglion_python.face import results as results_of
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_rows_are_narrowed_by_runs_conditions_and_columns(
     folder: Path, runs: tuple[str, ...], narrowing: dict[str, Any], expected: list[tuple[str, int]]
 ) -> None:
     """Several runs, a condition, values of columns, an order and a limit; counted are the rows that come."""
-    query = ganglion.results(folder).episodes(*runs, **narrowing)
+    query = results_of(folder).episodes(*runs, **narrowing)
 
     assert expected == [(row["run"], row["steps"]) for row in query]
     assert len(expected) == query.count()
@@ -51,14 +51,14 @@ def test_a_folder_a_store_and_a_run_are_places(folder: Path, monkeypatch: pytest
     monkeypatch.delenv("GANGLION_STORE", raising=False)
     store = folder / "ganglion.db"
 
-    assert [2, 2, 2, 2] == [ganglion.results(it).runs().count() for it in (None, folder, store, f"sqlite:///{store}")]
-    assert [3, 3, 3] == [ganglion.results(it).steps().count() for it in ("demo-1", folder / "demo-1", "demo-1")]
+    assert [2, 2, 2, 2] == [results_of(it).runs().count() for it in (None, folder, store, f"sqlite:///{store}")]
+    assert [3, 3, 3] == [results_of(it).steps().count() for it in ("demo-1", folder / "demo-1", "demo-1")]
 
 
 def test_value_lists_are_maps_or_columns(folder: Path) -> None:
     """Rows have maps of full ids; wide ones a column of each, for Arrow, pandas and polars alike."""
     pytest.importorskip("pyarrow")
-    results = ganglion.results(folder)
+    results = results_of(folder)
     assert {"grid.a": 0.5} == next(iter(results.steps("demo-1").rows()))["sensors"]
     query = results.steps("demo-2", wide=True, columns=["step", "sensors", "rewards"])
     table = query.to_arrow()
@@ -72,7 +72,7 @@ def test_value_lists_are_maps_or_columns(folder: Path) -> None:
 
 def test_sql_is_asked_read_only(folder: Path) -> None:
     """A query in SQL has rows and frames as any other, and can change nothing."""
-    results = ganglion.results(folder)
+    results = results_of(folder)
     query = results.sql("SELECT run, max(step) AS last FROM steps GROUP BY run ORDER BY run")
 
     assert [{"run": "demo-1", "last": 3}, {"run": "demo-2", "last": 5}] == list(query)
@@ -95,19 +95,19 @@ def test_sql_is_asked_read_only(folder: Path) -> None:
 def test_what_there_is_not_is_refused_by_name(folder: Path, ask: Callable[[Any], Any], said: str) -> None:
     """A run, a column, a value that cannot be compared, a model: what was expected, and the nearest."""
     with pytest.raises(UsageError, match=said):
-        ask(ganglion.results(folder))
+        ask(results_of(folder))
 
 
 def test_a_table_that_there_is_not_is_no_attribute(folder: Path, tmp_path: Path) -> None:
     """Tables are attributes; others are not, and a place without a store is told when it is asked."""
-    results = ganglion.results(folder)
+    results = results_of(folder)
 
     assert {"episodes", "actions"} <= set(dir(results))
     with pytest.raises(AttributeError, match="there is no table 'episode'"):
         _ = results.episode
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreError, match="found nothing"):
-        ganglion.results(tmp_path / "empty").tables()
+        results_of(tmp_path / "empty").tables()
 
 
 def test_a_model_that_is_not_the_stored_one_is_refused(folder: Path) -> None:
@@ -115,4 +115,4 @@ def test_a_model_that_is_not_the_stored_one_is_refused(folder: Path) -> None:
     save_arrays(folder / "demo-1" / "brain.npz", {"w": np.arange(3.0)})
 
     with pytest.raises((StoreError, ValueError), match=r"sha256|SHA-256|digest"):
-        ganglion.results(folder).brain("demo-1")
+        results_of(folder).brain("demo-1")
