@@ -31,6 +31,7 @@ STARTS = (
     "cli/child.py",
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",
+    "ganglion_web/commands.py",
 )  # these start programs; nothing else does
 MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")
 HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typing_extensions.py", "attr", "attrs")

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Disturbance, Outcome, Simulation, kill_one, orders, read, simulate
+from simulation import Disturbance, Outcome, Simulation, kill_one, orders, read, searched, sets, simulate, survives
 
 DOCUMENT = """
 uid: two
@@ -340,7 +339,7 @@ def test_an_excused_reward_leaves_what_the_environment_pays(tmp_path: Path) -> N
     assert {("CONTINUE", "reward:lake")} == {(row["signal"], row["issuer"]) for row in outcome.tables["signals"][:3]}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_loss_does_not_show_where_rewards_have_a_state(results: Path, seed: int) -> None:
     """A successor of the environment has the rewards and transformers where they stood."""
     text = JUDGED.format(
@@ -349,15 +348,8 @@ def test_a_loss_does_not_show_where_rewards_have_a_state(results: Path, seed: in
         rules="[]",
         end="each" if seed % 2 else "all",
     )
-    plain = simulate(text, seed, results)
-    moment = plain.events * (2 + seed) // 8
-    simulation = Simulation(read(text), seed, results, Disturbance([(moment, partial(kill_one, "environment"))]))
-    simulation.tight = True
-    lossy = simulation.carry_out()
-
-    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
-    for name in TABLES:
-        assert sorted(map(untimed, plain.tables[name])) == sorted(map(untimed, lossy.tables[name])), name
+    view = partial(sets, tables=TABLES)
+    survives(text, results, "environment", seed=seed, shares=[(2 + seed) / 8], tight=True, view=view)
 
 
 # -- what was applied --------------------------------------------------------------------------------------------------
@@ -391,7 +383,6 @@ def test_what_was_applied_comes_back_with_the_next_row(
 # -- losses -----------------------------------------------------------------------------------------------------------
 TABLES = ("phases", "signals", "episodes", "resets", "steps", "actions", "bodies", "evaluations")
 NORM = "[{name: merge_steps, params: {merge_actuators: true}}, {name: norm, params: {batch_size: 3}}]"
-SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {
     "workers": st.integers(1, 2),
     "brain": st.sampled_from(["none", "log"]),
@@ -409,42 +400,24 @@ def untimed(row: Mapping[str, Any]) -> str:
     return repr({key: value for key, value in row.items() if key != "completed"})
 
 
-def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:
-    """Assert that a run from which one process is killed gives the tables of the undisturbed run.
-
-    `tight` has all journals begin anew at each tick.
-    """
-    text = DOCUMENT.format(**{**FEW, **given, "conditions": AVERAGE.format(n=3, least=6)})
-    plain = simulate(text, seed, results)
-    moment = int(share * plain.events)
-    simulation = Simulation(read(text), seed, results, Disturbance([(moment, partial(kill_one, victim))]))
-    simulation.tight = tight
-    lossy = simulation.carry_out()
-
-    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
-    for name in TABLES:
-        # Which worker's rows come first is not said.
-        assert sorted(map(untimed, plain.tables[name])) == sorted(map(untimed, lossy.tables[name])), name
-
-
-@pytest.mark.long
-@settings(max_examples=8, **SLOW)
-@given(tight=st.booleans(), victim=VICTIMS, **DRAWN)
-def test_a_loss_does_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
+@searched(300, DRAWN | {"tight": st.booleans(), "victim": VICTIMS}, few=1)
+def test_a_loss_does_not_show_where_a_condition_ends_the_phase(
+    results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any
+) -> None:
     """Whoever is killed at whatever moment: the phase ends at the same tick, and its rows are equal."""
-    survives_a_loss(results, **drawn)
+    text = DOCUMENT.format(**{**FEW, **given, "conditions": AVERAGE.format(n=3, least=6)})
+    survives(text, results, victim, seed=seed, shares=[share], tight=tight, view=partial(sets, tables=TABLES))
 
 
-@pytest.mark.long
-@settings(max_examples=300, **SLOW)
-@given(tight=st.booleans(), victim=VICTIMS, **DRAWN)
-def test_many_losses_do_not_show_where_a_condition_ends_the_phase(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    survives_a_loss(results, **drawn)
+LOSABLE = ("environment lake", "environment moor", "muscle ada", "muscle bob")
+GIVEN_UP = {**DRAWN, "tight": st.booleans(), "victim": st.sampled_from(["muscle", "environment", "environment", ""])}
 
 
-def gives_up_an_episode(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:
-    """Assert that a loss costs what was open, and that all budgets are made."""
+@searched(300, GIVEN_UP, few=1)
+def test_a_loss_costs_the_open_episode(
+    results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any
+) -> None:
+    """With `on_loss: restart` it counts for no budget: all are made, and the others' rows are as without it."""
     text = DOCUMENT.format(**{**FEW, **given, "lake": 4, "moor": 5, "on_loss": "restart"})
     plain = simulate(text, seed, results)
     moment = int(share * plain.events)
@@ -471,26 +444,6 @@ def gives_up_an_episode(results: Path, seed: int, share: float, tight: bool, vic
             assert name in lost or sorted(each[0]) == sorted(each[1])
 
 
-LOSABLE = ("environment lake", "environment moor", "muscle ada", "muscle bob")
-GIVEN_UP = {**DRAWN, "tight": st.booleans(), "victim": st.sampled_from(["muscle", "environment", "environment", ""])}
-
-
-@pytest.mark.long
-@settings(max_examples=6, **SLOW)
-@given(**GIVEN_UP)
-def test_a_loss_costs_the_open_episode(results: Path, **drawn: Any) -> None:
-    """With `on_loss: restart` it counts for no budget, and the others' rows are as without it."""
-    gives_up_an_episode(results, **drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=300, **SLOW)
-@given(**GIVEN_UP)
-def test_many_losses_cost_the_open_episode(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    gives_up_an_episode(results, **drawn)
-
-
 # -- orders -----------------------------------------------------------------------------------------------------------
 PLACE = ("mode", "worker", "environment", "episode")
 LATER = 300  # events that a pause lasts, at least
@@ -505,8 +458,13 @@ ORDERS = st.lists(
 )
 
 
-def obeys(results: Path, seed: int, given_orders: Any, **given: Any) -> None:
-    """Assert that a run ends whatever operators signal, and that its episodes are whole."""
+CONDITIONS = st.sampled_from(["[]", AVERAGE.format(n=3, least=6), AVERAGE.format(n=99, least=6)])
+ORDERED = {key: value for key, value in DRAWN.items() if key != "share"}
+
+
+@searched(300, ORDERED | {"conditions": CONDITIONS, "given_orders": ORDERS})
+def test_any_signal_leaves_whole_episodes(results: Path, seed: int, given_orders: Any, **given: Any) -> None:
+    """Whatever operators signal at whatever moment, the run ends in order, and its episodes are whole."""
     plan = read(DOCUMENT.format(**{**FEW, "lake": 4, "moor": 5, **given}))
     length = Simulation(plan, seed, results, stored=False).carry_out().events
     acts = sorted(orders(given_orders, length, LATER), key=lambda act: act[0])
@@ -517,21 +475,3 @@ def obeys(results: Path, seed: int, given_orders: Any, **given: Any) -> None:
     if given["end"] == "all":
         assert {tuple(row[key] for key in PLACE): row["steps"] for row in outcome.tables["episodes"]} == Counter(places)
     assert all(row["terminated"] != row["truncated"] for row in outcome.tables["episodes"])
-
-
-CONDITIONS = st.sampled_from(["[]", AVERAGE.format(n=3, least=6), AVERAGE.format(n=99, least=6)])
-
-
-@settings(max_examples=6, **SLOW)
-@given(conditions=CONDITIONS, given_orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
-def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
-    """Whatever operators signal at whatever moment, the run ends in order."""
-    obeys(results, **drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=300, **SLOW)
-@given(conditions=CONDITIONS, given_orders=ORDERS, **{key: value for key, value in DRAWN.items() if key != "share"})
-def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    obeys(results, **drawn)

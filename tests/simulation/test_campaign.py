@@ -17,14 +17,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from simulation.bus import Simulation
-from simulation.campaign import Campaign, carry_out
-from simulation.cases import CASES, DICE, case
+from simulation.campaign import Campaign, Failure, carry_out, case_of, shrunk
+from simulation.cases import CASES, DICE, case, plan_of
 from simulation.counting import SOMETIMES
-from simulation.fault import KINDS, ROLES, Fault
+from simulation.fault import KINDS, ROLES, Fault, drawn
+from simulation.keeper import Keeper
 from simulation.outcome import read_rows
 
 from ganglion.wire.name import Role
@@ -33,6 +35,7 @@ PARTS, SEEDS = 3, 20
 LONG_SEEDS = int(os.environ.get("GANGLION_SEEDS", "20000"))
 FIRST_LONG_SEED = int(os.environ.get("GANGLION_FIRST_SEED", "100000"))
 TOLD_S = 60.0
+TELL_MUTANTS = (0, 1, 2, 7, 11, 12, 22, 31, 51, 55, 72, 136, 145, 175, 274, 378, 482, 572)
 FOUND = {
     # Words that name what was wrong -> the seed of the run, and the fewest faults that have shown it.
     "an order that was refused shifts the signals of a phase that begins again": (
@@ -129,9 +132,9 @@ def test_one_seed(folder: Path) -> None:
     Campaign(folder).go(int(os.environ.get("GANGLION_SEED", "0")))
 
 
-def test_cases_differ(folder: Path) -> None:
+def test_cases_differ() -> None:
     """The runs of a campaign are many, and of all kinds: modes, workers, phases, evaluations, agents without brains."""
-    plans = [case(number, folder).plan for number in range(CASES)]
+    plans = [plan_of(number) for number in range(CASES)]
     phases = [phase for plan in plans for phase in plan.phases]
 
     assert {"train", "test"} == {phase.mode for phase in phases}
@@ -164,6 +167,30 @@ def carry_out_undisturbed(name: str, seed: int, folder: Path) -> list[str]:
 def test_what_was_found_stays_mended(folder: Path, seed: int, faults: list[Fault]) -> None:
     """What campaigns have found goes well now."""
     assert not carry_out(seed, faults, folder).wrong
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", TELL_MUTANTS)
+def test_a_seed_that_tells_mutants_goes_well(folder: Path, seed: int) -> None:
+    """A run that misses a line of the design (`tests/mutants/simulation.toml`) goes well where none is missing."""
+    Campaign(folder, shrinks=False).go(seed)
+
+
+def test_a_failure_names_seed_and_fewest_faults(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a campaign says of a failure is enough to see it again, and holds no fault that does not matter."""
+    case_of(0, folder)  # its undisturbed results, before anything is broken
+    admission = Keeper._admission
+    monkeypatch.setattr(Keeper, "_admission", lambda *given: replace(admission(*given), returns=False))
+    with pytest.raises(Failure) as failure:
+        Campaign(folder).go(0)
+    words = str(failure.value)
+    fewest = shrunk(0, drawn(0, case_of(0, folder).length), folder)
+
+    assert words.startswith("seed 0, run ")
+    assert all(str(fault) in words for fault in fewest)
+    assert carry_out(0, fewest, folder).wrong
+    for fault in fewest:
+        assert not carry_out(0, [other for other in fewest if other is not fault], folder).wrong
 
 
 @pytest.mark.parametrize("kind", KINDS)

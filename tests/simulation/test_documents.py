@@ -4,20 +4,15 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Outcome, simulate
+from simulation import Outcome, searched, simulate
 from simulation.documents import Document, documents
 from simulation.world import UNKNOWN, Expected, PhaseWorld, evaluated, expected
 
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-SEEDS = st.integers(0, 2**32)
-AS_DRAWN = [Phase.explicit, Phase.generate]  # to shrink a document takes minutes; the one that fails is printed
 
-
-def runs_to_its_end(document: Document, seed: int, results: Path) -> None:
-    """Assert that a document finishes with what its phases must give."""
+@searched(200, {"document": documents(), "seed": st.integers(0, 2**32)}, few=6)
+def test_any_document_runs_to_its_end(results: Path, document: Document, seed: int) -> None:
+    """A valid document finishes on the whole bus with the episodes, rows and objectives that its words imply."""
     outcome = simulate(document.text, seed, results)
 
     assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects), (
@@ -98,18 +93,3 @@ def assert_race(outcome: Outcome, index: int, phase: PhaseWorld, evaluations: in
         found = {(row["worker"], row["episode"]) for row in trained}
         assert {(w, e) for w in range(phase.worker) for e in range(phase.episodes)} == found
         assert not phase.evaluates or evaluations >= (phase.worker * phase.episodes >= phase.every)
-
-
-@settings(max_examples=12, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS)
-def test_any_document_runs_to_its_end(document: Document, seed: int, results: Path) -> None:
-    """A valid document finishes on the whole bus with the episodes, rows and objectives that its words imply."""
-    runs_to_its_end(document, seed, results)
-
-
-@pytest.mark.long
-@settings(max_examples=200, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS)
-def test_two_hundred_documents_run_to_their_end(document: Document, seed: int, results: Path) -> None:
-    """The same for more documents."""
-    runs_to_its_end(document, seed, results)

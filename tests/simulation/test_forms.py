@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulation import Disturbance, Outcome, Simulation, simulate
+from simulation import Disturbance, Outcome, kill_one, simulate
 
 STACK = [
     {"name": "merge_steps", "params": {"steps": 2, "merge_actuators": True}},
@@ -55,8 +55,7 @@ def tables(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
-@pytest.mark.parametrize("filters", [[], STACK], ids=["bare", "filtered"])
+@pytest.mark.parametrize(("sync", "filters"), [("lockstep", STACK), ("pipelined", [])])
 def test_both_forms_have_equal_tables(filters: list[Any], sync: str, results: Path) -> None:
     """Training, evaluation and test of an agent on arrays, with and without filters, are those of one on objects."""
     objects = run("ObjectMuscle", "ObjectBrain", filters, sync, results)
@@ -111,16 +110,10 @@ def train_patiently(brain: str, says: bool, results: Path, kills: Sequence[tuple
             {"two": {"phase_config": {"mode": "test", "episodes": 1, "evaluate_every": None}}},
         ],
     }
-    acts = [(event, partial(kill_role, role)) for event, role in kills]
+    acts = [(event, partial(kill_one, f"/{role}/")) for event, role in kills]
     outcome = simulate(json.dumps(whole), 3, results, Disturbance(acts))
     assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects)
     return outcome
-
-
-def kill_role(role: str, simulation: Simulation) -> None:
-    """Kill the one process of a role."""
-    for name in [process.name for process in simulation.processes if process.lives and f"/{role}/" in process.name]:
-        simulation.kill(name)
 
 
 @pytest.mark.parametrize("brain", ["PatientBrain", "PatientArrayBrain"])
@@ -136,5 +129,5 @@ def test_decisions_that_are_kept_change_nothing(brain: str, results: Path) -> No
 def test_a_loss_loses_no_decision_that_was_kept(role: str, results: Path) -> None:
     """Where decisions are kept, and their keeper or their reader is killed, the tables are those without a loss."""
     calm = train_patiently("PatientBrain", True, results)
-    for event in (int(share * calm.events) for share in (0.3, 0.4, 0.5, 0.6)):
+    for event in (int(share * calm.events) for share in (0.3, 0.5)):
         assert tables(calm) == tables(train_patiently("PatientBrain", True, results, [(event, role)]))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Disturbance, Outcome, Simulation, orders, read, simulate
+from simulation import ROLES, Disturbance, Outcome, Simulation, calm, orders, read, searched, simulate, survives
 
 from ganglion.peer.journal import renewal
 from ganglion.peer.worker.free import FreeTicks
@@ -71,13 +69,12 @@ def text_of(**given: Any) -> str:
     return DOCUMENT.format(**found)
 
 
-def sets(outcome: Outcome) -> dict[str, list[str]]:
+def every(outcome: Outcome) -> dict[str, list[str]]:
     """Return the rows of a run that finished, but for evaluations, of each table in an order of their own."""
     assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
     return {name: sorted(repr(row) for row in outcome.tables[name] if row.get("mode") != "evaluate") for name in TABLES}
 
 
-SLOW: dict[str, Any] = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {
     "workers": st.integers(1, 2),
     "brain": st.sampled_from(["none", "log"]),
@@ -91,47 +88,25 @@ DRAWN = {
 }
 
 
-def is_common(results: Path, seed: int, **given: Any) -> None:
-    """Assert that free environments make the rows of common ticks."""
-    barrier = simulate(text_of(**{**given, **BARRIER}), 1, results)
-
-    assert sets(barrier) == sets(simulate(text_of(**given), seed, results))
+CASE = {"workers": 2, "brain": "log", "rule": "each", "end": "all", "rules": LATE, "spawns": True, "seed": 7}
+CASE |= {"params": "mode: free, lead: 1", "evaluate": ""}
 
 
-@settings(max_examples=6, **SLOW)
-@given(**DRAWN)
-def test_free_environments_make_the_rows_of_common_ticks(results: Path, **drawn: Any) -> None:
+@searched(300, DRAWN, case=CASE)
+def test_free_environments_make_the_rows_of_common_ticks(results: Path, seed: int, **given: Any) -> None:
     """Whoever comes first: the rows of environments that do not interact are those of `barrier`, as sets."""
-    is_common(results, **drawn)
+    barrier = calm(text_of(**{**given, **BARRIER}), 1, results)
 
-
-@pytest.mark.long
-@settings(max_examples=300, **SLOW)
-@given(**DRAWN)
-def test_many_free_environments_make_the_rows_of_common_ticks(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    is_common(results, **drawn)
+    assert every(barrier) == every(simulate(text_of(**given), seed, results))
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
-ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
-
-
-def kill(role: str, simulation: Simulation) -> None:
-    """Kill a process of this role, by the schedule's own dice."""
-    names = sorted(p.name for p in simulation.processes[1:] if p.lives and p.name.split("/")[1] == role)
-    if names:
-        simulation.kill(simulation.schedule.random.choice(names))
-
-
-def survives(results: Path, seed: int, role: str, share: float, **given: Any) -> None:
+def does_not_show(results: Path, seed: int, role: str, share: float, **given: Any) -> None:
     """Assert that a run from which one process is killed makes the rows of common ticks."""
-    text = text_of(**given)
-    barrier = simulate(text_of(**{**given, **BARRIER}), 1, results)
-    length = Simulation(read(text), seed, results, stored=False).carry_out().events
-    lossy = Simulation(read(text), seed, results, Disturbance([(int(share * length), partial(kill, role))])).carry_out()
+    barrier = calm(text_of(**{**given, **BARRIER}), 1, results)
+    lossy = survives(text_of(**given), results, role, seed=seed, shares=[share], view=every)
 
-    assert sets(barrier) == sets(lossy)
+    assert every(barrier) == every(lossy)
 
 
 @pytest.fixture
@@ -153,17 +128,15 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("role", ["muscle", *(pytest.param(r, marks=pytest.mark.long) for r in ROLES if r != "muscle")])
 def test_a_loss_does_not_show(role: str, results: Path, carried: list[int]) -> None:
     """Whoever is killed: its successor goes on from what it heard, in whatever order, and no row is lost or double."""
-    survives(results, 11, role, 0.6, workers=2, brain="log", rules=LATE)
+    does_not_show(results, 11, role, 0.6, workers=2, brain="log", rules=LATE, lake=3, moor=12)
 
     assert (role == "controller") == (sum(carried) > 0), "a journal begins anew while calls are under way"
 
 
-@pytest.mark.long
-@settings(max_examples=300, suppress_health_check=[*HealthCheck], phases=SLOW["phases"])
-@given(role=st.sampled_from(ROLES), share=st.floats(0.0, 1.0), **DRAWN)
-def test_many_losses_do_not_show(results: Path, carried: list[int], **drawn: Any) -> None:
+@searched(300, DRAWN | {"role": st.sampled_from(ROLES), "share": st.floats(0.0, 1.0)}, few=1)
+def test_many_losses_do_not_show(results: Path, **drawn: Any) -> None:
     """The same at other moments."""
-    survives(results, **drawn)
+    does_not_show(results, **drawn)
 
 
 # -- ends -------------------------------------------------------------------------------------------------------------
@@ -185,7 +158,7 @@ def whole(outcome: Outcome) -> list[Any]:
 def test_an_end_is_noticed_while_others_step(end: str, results: Path) -> None:
     """All environments finish the steps that they are in; who has a budget left is closed as truncated."""
     outcome = simulate(text_of(params=f"mode: free, end: {end}", lake=2, moor=3, workers=2), 3, results)
-    sets(outcome)
+    every(outcome)
     reasons = {(worker, uid): reason for worker, uid, _, reason in whole(outcome) if uid.startswith("fen")}
 
     assert "budget" == outcome.tables["phases"][0]["reason"]
@@ -197,7 +170,7 @@ def test_a_condition_of_the_phase_ends_it_in_all_workers(workers: int, results: 
     """The governor hears of episodes as they end, and whoever runs on is told to stop; the signal is recorded once."""
     given = {"lake": 999, "moor": 9999, "end": "all", "conditions": AVERAGE, "workers": workers}
     outcome = simulate(text_of(**given), 5, results)
-    sets(outcome)
+    every(outcome)
     [signal] = outcome.tables["signals"]
 
     assert ("STOP_PHASE", "condition:agent_objective", None) == tuple(signal[k] for k in ("signal", "issuer", "worker"))
@@ -214,26 +187,12 @@ ORDERS = st.lists(
 )
 
 
-def obeys(results: Path, seed: int, given_orders: Any, **given: Any) -> None:
-    """Assert that a run ends whatever operators signal, and that its episodes are whole."""
+@searched(300, DRAWN | {"given_orders": ORDERS, "conditions": st.sampled_from(["[]", AVERAGE])})
+def test_any_signal_leaves_whole_episodes(results: Path, seed: int, given_orders: Any, **given: Any) -> None:
+    """Whatever operators signal at whatever moment, all environments stand, begin anew or end in order."""
     plan = read(text_of(**given))
     length = Simulation(plan, seed, results, stored=False).carry_out().events
     acts = sorted(orders(given_orders, length, LATER), key=lambda act: act[0])
     outcome = Simulation(plan, seed, results, Disturbance(acts)).carry_out()
-    sets(outcome)
+    every(outcome)
     whole(outcome)
-
-
-@settings(max_examples=6, **SLOW)
-@given(given_orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
-def test_any_signal_leaves_whole_episodes(results: Path, **drawn: Any) -> None:
-    """Whatever operators signal at whatever moment, all environments stand, begin anew or end in order."""
-    obeys(results, **drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=300, **SLOW)
-@given(given_orders=ORDERS, conditions=st.sampled_from(["[]", AVERAGE]), **DRAWN)
-def test_many_signals_leave_whole_episodes(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    obeys(results, **drawn)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from simulation import Disturbance, Outcome, Simulation, read, simulate
+from simulation import ROLES, Outcome, simulate, survives
+from simulation import rows as every
 
 AGENTS = "[{name: ada, brain: log, muscle: echo}]"
 THREE = (
@@ -263,40 +265,7 @@ MANY = document(
     "{num: 2}",
     config="{worker: 2}",
 )  # fmt: skip
-
-
-def _kill(role: str) -> Any:
-    def kill(simulation: Simulation) -> None:
-        names = sorted(p.name for p in simulation.processes[1:] if p.lives and p.name.split("/")[1] == role)
-        if names:
-            simulation.kill(simulation.schedule.random.choice(names))
-
-    return kill
-
-
-def _tables(outcome: Outcome) -> dict[str, list[Any]]:
-    return {name: rows(outcome, name) for name in ("episodes", "steps", "actions", "bodies", "returns")}
-
-
-ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
-
-
-def survives(role: str, share: float, results: Path, text: str = MANY) -> None:
-    """Assert that a kill of this role changes no table."""
-    plan = read(text)
-    calm = Simulation(plan, 11, results).carry_out()
-    disturbance = Disturbance([(int(share * calm.events), _kill(role))])
-    disturbed = Simulation(plan, 12, results, disturbance).carry_out()
-
-    assert _tables(calm) == _tables(disturbed)
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_loss_leaves_the_undisturbed_tables(role: str, results: Path) -> None:
-    """Whoever of a run with bodies and two workers is killed: its tables are those of a run in peace."""
-    survives(role, 0.6, results)
-
-
+TABLES = partial(every, tables=("episodes", "steps", "actions", "bodies", "returns"))
 LAKE = "{after: 1, spawn: bob}, {after: 1, spawn: ada}, {after: 2, retire: bob, spawn: bob}, {after: 3, spawn: bob}"
 SHARED = (
     "{after: 3, group: herd, reward: 0.5}, {after: 4, group: herd, reward: 0.25}, {after: 5, group: herd, reward: 2}"
@@ -314,18 +283,20 @@ COMING = document(
     "{group: herd}]}",
     config="{worker: 2}",
 )
+TEXTS = {"many": MANY, "coming": COMING}
+SOME = [*(("many", role, 0.6) for role in ("governor", "brain"))]  # in every run
+SOME += [("coming", role, 0.6) for role in ("environment", "muscle", "controller", "store")]
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_loss_where_bodies_come_and_go_leaves_the_undisturbed_tables(role: str, results: Path) -> None:
-    """The same with spawned bodies, of agents whose muscles are an object each, also with `each`."""
-    survives(role, 0.55, results, COMING)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("text", [MANY, COMING])
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.45, 0.75, 0.9])
-def test_losses_at_any_moment_leave_the_undisturbed_tables(text: str, role: str, share: float, results: Path) -> None:
-    """The same at other moments."""
-    survives(role, share, results, text)
+@pytest.mark.parametrize(
+    ("kind", "role", "share"),
+    [
+        pytest.param(kind, role, share, marks=[pytest.mark.long] * ((kind, role, share) not in SOME))
+        for kind in TEXTS
+        for role in ROLES
+        for share in (0.1, 0.3, 0.45, 0.6, 0.75, 0.9)
+    ],
+)
+def test_a_loss_leaves_the_undisturbed_tables(kind: str, role: str, share: float, results: Path) -> None:
+    """Whoever of two workers with bodies is killed, also where bodies come and go: the tables are those of peace."""
+    survives(TEXTS[kind], results, role, shares=[share], view=TABLES)

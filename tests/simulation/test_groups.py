@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Disturbance, Simulation, kill_one, read, simulate
+from simulation import calm, searched, sets, simulate, survives
 
 DOCUMENT = """
 uid: groups
@@ -51,19 +49,7 @@ OBJECTS = {"brain": "simulation.groups:ObjectBrain", "muscle": "simulation.group
 
 def run(results: Path, **given: Any) -> dict[str, Any]:
     """Return the tables of the document."""
-    outcome = simulate(DOCUMENT.format(**{**FEW, **given}), 1, results)
-    assert ("finished", "completed", 0, []) == (outcome.status, outcome.reason, outcome.exit_status, outcome.defects)
-    return outcome.tables
-
-
-def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Say whether two runs have equal tables; which worker's rows come first is not said, nor of how many updates."""
-
-    def rows(table: list[dict[str, Any]]) -> list[str]:
-        return sorted(repr({key: value for key, value in row.items() if key != "policy_version"}) for row in table)
-
-    names = ("phases", "signals", "episodes", "steps", "actions", "bodies")
-    return all(rows(one[name]) == rows(other[name]) for name in names)
+    return calm(DOCUMENT.format(**{**FEW, **given}), 1, results).tables
 
 
 def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
@@ -82,15 +68,16 @@ def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("mode", ["train", "test"])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("mode", "workers"), [("train", 2), ("test", 1)])
 def test_objects_and_arrays_do_the_same(results: Path, mode: str, workers: int) -> None:
     """One muscle for all bodies that is asked per group, or one object per body: equal rows, and equal learning."""
-    asked = {"mode": mode, "workers": workers}
-    arrays = run(results, **asked)
-    assert 2 * workers < len({row["objective"] for row in arrays["actions"]})
+    names = ("phases", "signals", "episodes", "steps", "actions", "bodies")
+    text = DOCUMENT.format(**{**FEW, "mode": mode, "workers": workers})
+    arrays = calm(text, 1, results)
+    assert 2 * workers < len({row["objective"] for row in arrays.tables["actions"]})
     for form in (OBJECTS, {"brain": OBJECTS["brain"]}, {"muscle": OBJECTS["muscle"]}):
-        assert same(arrays, run(results, **asked, **form))
+        other = DOCUMENT.format(**{**FEW, "mode": mode, "workers": workers, **form})
+        assert sets(arrays, names) == sets(simulate(other, 1, results), names)
 
 
 def test_a_part_by_other_models_has_groups_of_its_own(results: Path) -> None:
@@ -140,7 +127,6 @@ def test_filters_of_several_groups_are_refused_at_their_place(results: Path) -> 
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
-SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {
     "workers": st.integers(1, 2),
     "form": st.sampled_from([{}, OBJECTS]),
@@ -150,30 +136,10 @@ DRAWN = {
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
 }
+CASE = {"workers": 2, "form": OBJECTS, "rules": POOL, "objective": "aggregate_rewards", "end": "each", "seed": 3}
 
 
-def survives_a_loss(results: Path, seed: int, share: float, form: Any, **given: Any) -> None:
-    """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
-    text = DOCUMENT.format(**{**FEW, **given, **form, "episodes": 8})
-    plain = simulate(text, seed, results)
-    lossy = Simulation(
-        read(text), seed, results, Disturbance([(int(share * plain.events), partial(kill_one, ""))])
-    ).carry_out()
-
-    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
-    assert same(plain.tables, lossy.tables)
-
-
-@settings(max_examples=4, **SLOW)
-@given(**DRAWN)
-def test_a_loss_does_not_show_in_groups(results: Path, **drawn: Any) -> None:
+@searched(300, DRAWN, case=CASE | {"share": 0.6})
+def test_a_loss_does_not_show_in_groups(results: Path, seed: int, share: float, form: Any, **given: Any) -> None:
     """Whoever is killed at whatever moment: the rows of all bodies are equal."""
-    survives_a_loss(results, **drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=300, **SLOW)
-@given(**DRAWN)
-def test_many_losses_do_not_show_in_groups(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    survives_a_loss(results, **drawn)
+    survives(DOCUMENT.format(**{**FEW, **given, **form, "episodes": 4}), results, seed=seed, shares=[share])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Disturbance, Simulation, kill_one, read, simulate
+from simulation import Outcome, calm, searched, sets, simulate, survives
 
 PLAIN = """
 uid: masks
@@ -62,40 +60,29 @@ OBJECTS = {"muscle": "simulation.masks:ObjectMuscle"}
 REBEL = "{name: 'simulation.masks:%s', params: {rebels: 1}}"
 
 
-def tables(document: str, results: Path, **given: Any) -> dict[str, Any]:
-    """Return the tables of a document that is carried out."""
-    outcome = simulate(document.format(**{**FEW, **given}), 1, results)
-    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
-    return outcome.tables
+def run(document: str, results: Path, **given: Any) -> Outcome:
+    """Carry out a document to its good end."""
+    return calm(document.format(**{**FEW, **given}), 1, results)
 
 
-def rows_of(found: dict[str, Any], *names: str) -> dict[str, list[str]]:
-    """Return the rows of tables in an order of their own; which update was the newest is not said."""
-    kept = names or ("phases", "episodes", "steps", "actions", "resets")
-    return {
-        name: sorted(repr({k: v for k, v in row.items() if k != "policy_version"}) for row in found[name])
-        for name in kept
-    }
-
-
-@pytest.mark.parametrize("document", [PLAIN, BODIES], ids=["plain", "bodies"])
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(("document", "workers"), [(PLAIN, 2), (BODIES, 1)], ids=["plain", "bodies"])
 def test_objects_and_arrays_are_told_the_same(results: Path, document: str, workers: int) -> None:
     """Each sees what is allowed and what is listed, does nothing else, and learns from equal masks, filters or none."""
-    arrays = tables(document, results, workers=workers)
-    assert arrays["actions"]
-    for row in arrays["actions"]:
+    arrays = run(document, results, workers=workers)
+    assert arrays.tables["actions"]
+    for row in arrays.tables["actions"]:
         seen = {uid.rpartition(".")[2]: value for uid, value in row["sensors"].items()}
         (chosen,) = row["setpoints"].values()
         assert 1 == seen["open"][chosen]
         assert [i for i, free in enumerate(seen["open"]) if free] == [number for number, _ in seen["list"]]
-    assert rows_of(arrays) == rows_of(tables(document, results, workers=workers, **OBJECTS))
+    names = ("phases", "episodes", "steps", "actions", "resets")
+    assert sets(arrays, names) == sets(run(document, results, workers=workers, **OBJECTS), names)
 
 
 def test_learners_keep_to_masks_behind_a_filter(results: Path) -> None:
     """`norm` shows masks as they are, and the muscle of the toys draws what is allowed."""
-    found = tables(PLAIN, results, filters="[norm]", muscle="random", brain="log")
-    assert all(1 == row["sensors"]["house.open"][row["setpoints"]["house.door"]] for row in found["actions"])
+    rows = run(PLAIN, results, filters="[norm]", muscle="random", brain="log").tables["actions"]
+    assert all(1 == row["sensors"]["house.open"][row["setpoints"]["house.door"]] for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -144,14 +131,12 @@ def test_a_tolerated_error_goes_on_with_something_allowed(results: Path) -> None
     """What was set before may be forbidden now: the first value that is allowed takes its place."""
     muscle = "{name: 'simulation.masks:TiltedMuscle', on_error: continue}"
     for document in (PLAIN, BODIES):
-        found = tables(document, results, muscle=muscle, brain="log")
-        for row in found["actions"]:
+        for row in run(document, results, muscle=muscle, brain="log").tables["actions"]:
             (mask,) = (value for uid, value in row["sensors"].items() if uid.endswith("open"))
             assert 1 == mask[next(iter(row["setpoints"].values()))]
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
-SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 DRAWN = {
     "document": st.sampled_from([PLAIN, BODIES]),
     "form": st.sampled_from([{}, OBJECTS]),
@@ -160,29 +145,10 @@ DRAWN = {
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
 }
+CASE = {"document": BODIES, "form": {}, "workers": 2, "end": "each", "seed": 5, "share": 0.5}
 
 
-def survives_a_loss(results: Path, document: str, form: Any, seed: int, share: float, **given: Any) -> None:
-    """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
-    text = document.format(**{**FEW, **given, **form, "episodes": 4})
-    plain = simulate(text, seed, results)
-    order = Disturbance([(int(share * plain.events), partial(kill_one, ""))])
-    lossy = Simulation(read(text), seed, results, order).carry_out()
-
-    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
-    assert rows_of(plain.tables) == rows_of(lossy.tables)
-
-
-@settings(max_examples=3, **SLOW)
-@given(**DRAWN)
-def test_a_loss_does_not_show(results: Path, **drawn: Any) -> None:
+@searched(200, DRAWN, case=CASE)
+def test_a_loss_does_not_show(results: Path, document: str, form: Any, seed: int, share: float, **given: Any) -> None:
     """Whoever is killed at whatever moment: masks and lists are those of the undisturbed run."""
-    survives_a_loss(results, **drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=200, **SLOW)
-@given(**DRAWN)
-def test_many_losses_do_not_show(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    survives_a_loss(results, **drawn)
+    survives(document.format(**{**FEW, **given, **form, "episodes": 4}), results, seed=seed, shares=[share])

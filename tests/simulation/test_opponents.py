@@ -9,16 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
-from simulation import Disturbance, Outcome, Simulation, kill_one, read
+from simulation import ROLES, Outcome, calm, searched, sets, simulate, survives
 
-from ganglion import registry
-from ganglion.document import load_document
 from ganglion.peer.step.opponents import rated
-from ganglion.run.plan import Plan
-from ganglion.sdk import ActuatorInformation, Muscle, SensorInformation
 from ganglion.sdk.seed import stream
 
 DOCUMENT = """
@@ -28,7 +23,7 @@ version: "0.1"
 schedule:
   - warm:
       environments: [{{environment: {{uid: lake, name: counting, params: {{length: 5}}}}, budget: {{episodes: 3}}}}]
-      agents: [{{name: ada, brain: {{name: log, params: {{update_every: 2}}}}, muscle: "{here}:Telling"}}]
+      agents: [{{name: ada, brain: {{name: log, params: {{update_every: 2}}}}, muscle: "simulation.talking:Telling"}}]
       simulation: {{name: aeb}}
   - duel:
       environments:
@@ -40,38 +35,12 @@ schedule:
 RED = "{{match: {{body: 1}}, team: red, policy: {{source: pool, window: 4, latest: 0.25, snapshot_every: 30, {more}}}}}"
 BLUE = "{match: {body: 2}, team: blue, policy: pool}, {match: {body: 3}, policy: frozen}"
 RULES = f"[{RED.format(more='swap_every: 15')}, {BLUE}]"
-FEW = {"seed": 5, "here": __name__, "lengths": 6, "steps": 240, "num": 4, "rules": RULES, "workers": 1}
-
-
-class Telling(Muscle):
-    """Set the number of the update by which it decides."""
-
-    version = 0
-
-    def update(self, update: Any) -> None:
-        """Take an update of the brain `log`."""
-        self.version = int(update["version"])
-
-    def propose_actions(
-        self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
-    ) -> list[ActuatorInformation]:
-        """Tell it."""
-        for actuator in actuators_available:
-            actuator.value = self.version
-        return actuators_available
-
-
-def plan_of(**given: Any) -> Plan:
-    """Return the plan of the document."""
-    text = DOCUMENT.format(**{**FEW, **given})
-    return load_document("document.yml", plugins=registry, text=text, allow=["tests"])[0]
+FEW = {"seed": 5, "lengths": 6, "steps": 240, "num": 4, "rules": RULES, "workers": 1}
 
 
 def run(results: Path, **given: Any) -> Outcome:
     """Run the document, which must end well."""
-    outcome = Simulation(plan_of(**given), 1, results).carry_out()
-    assert ("finished", 0, []) == (outcome.status, outcome.exit_status, outcome.defects), outcome.reason
-    return outcome
+    return calm(DOCUMENT.format(**{**FEW, **given}), 1, results)
 
 
 def drawn(outcome: Outcome, worker: int, body: int) -> list[tuple[int, int]]:
@@ -91,12 +60,11 @@ def acted(outcome: Outcome) -> dict[tuple[int, int], list[tuple[int, Any, Any]]]
 
 
 # -- draws ------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("workers", [1, 2])
-def test_opponents_are_those_of_the_stream(workers: int, results: Path) -> None:
+def test_opponents_are_those_of_the_stream(results: Path) -> None:
     """Every 15 decisions u is drawn; below 0.25 it is the current model, else one of the four newest snapshots."""
-    outcome = run(results, workers=workers)
-    learned = 4 * workers  # in each tick but the first
-    for worker in range(workers):
+    outcome = run(results, workers=2)
+    learned = 8  # decisions of both workers in each tick but the first
+    for worker in (0, 1):
         path = ("phase", "duel", "agent", "ada", "opponents", "worker", worker, "team", "red")
         rng, expected = default_rng(stream(5, path)), []
         for tick in range(0, 240, 15):
@@ -110,16 +78,15 @@ def test_opponents_are_those_of_the_stream(workers: int, results: Path) -> None:
         assert expected == drawn(outcome, worker, 1)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_bodies_act_by_the_models_that_are_told(workers: int, results: Path) -> None:
+def test_bodies_act_by_the_models_that_are_told(results: Path) -> None:
     """The current model is followed, a drawn one stays until the next draw, a stored one for ever."""
-    outcome = run(results, workers=workers)
+    outcome = run(results, workers=2)
     [stored] = {told for (_, body), rows in acted(outcome).items() if body == 3 for _, _, told in rows}
     rows = acted(outcome)
 
     assert stored == (5 * 3 - 1) // 2
     assert {(None, stored)} == {row[1:] for row in rows[0, 3]}
-    for worker in range(workers):
+    for worker in (0, 1):
         draws = dict(drawn(outcome, worker, 1))
         assert [(tick, tick // 2, tick // 2) for tick in range(240)] == rows[worker, 0]
         assert [(tick, draws[tick - tick % 15]) for tick in range(240)] == [row[:2] for row in rows[worker, 1]]
@@ -172,7 +139,7 @@ schedule:
 
 def test_sides_are_rated_by_their_returns(results: Path) -> None:
     """After each episode, by the returns of all: bodies of one team are one side, a body of none is one by itself."""
-    outcome = Simulation(read(RACE), 1, results).carry_out()
+    outcome = simulate(RACE, 1, results)
     returns: dict[int, dict[int, float]] = defaultdict(dict)
     for row in outcome.tables["returns"]:
         returns[row["episode"]][row["body"]] = row["return"]
@@ -189,32 +156,30 @@ def test_sides_are_rated_by_their_returns(results: Path) -> None:
 
 
 # -- what brains are told ---------------------------------------------------------------------------------------------
-def told(outcome_of: Any, path: Path) -> list[list[int]]:
-    """Return the bodies of each batch that the brain was given."""
-    outcome_of()
-    return [json.loads(line)["body"] for line in path.read_text().splitlines()]
+@pytest.mark.parametrize(
+    ("given", "batches"),
+    [
+        (
+            {
+                "rules": "[{match: {body: 1}, policy: pool}, {match: {body: 3}, policy: frozen, learn: false}]",
+                "steps": 20,
+                "num": 5,
+            },
+            [[0]] * 15 + [[0, 1, 2, 4]] * 20,
+        ),
+        (
+            {"rules": TURNS.format(keys="swap_every: 7, rotate_every: 20"), "steps": 60, "num": 3},
+            [[0]] * 15 + ([[0, 1]] * 10 + [[2]] * 20) * 2,
+        ),
+    ],
+    ids=["agent", "turns"],
+)
+def test_brain_is_told_in_agent_view(given: Any, batches: list[Any], tmp_path: Path, results: Path) -> None:
+    """One batch of a tick has all bodies, but for those that do not learn, and for teams whose turn it is not."""
+    text = DOCUMENT.format(**{**FEW, **given})
+    simulate(text.replace("update_every: 2", f"update_every: 2, path: {tmp_path / 'log'}"), 1, results)
 
-
-def test_brain_is_told_in_agent_view(tmp_path: Path, results: Path) -> None:
-    """Whatever muscle they are of: one batch of a tick has all bodies, but for those that do not learn."""
-    rules = "[{match: {body: 1}, policy: pool}, {match: {body: 3}, policy: frozen, learn: false}]"
-    text = DOCUMENT.format(**{**FEW, "rules": rules, "steps": 20, "num": 5})
-    text = text.replace("update_every: 2", f"update_every: 2, path: {tmp_path / 'log'}")
-    plan = load_document("document.yml", plugins=registry, text=text, allow=["tests"])[0]
-    batches = told(Simulation(plan, 1, results).carry_out, tmp_path / "log")
-
-    assert [[0]] * 15 + [[0, 1, 2, 4]] * 20 == batches
-
-
-def test_brain_is_told_of_the_team_whose_turn_it_is(tmp_path: Path, results: Path) -> None:
-    """What the others decide is stored, and nobody learns from it."""
-    rules = TURNS.format(keys="swap_every: 7, rotate_every: 20")
-    text = DOCUMENT.format(**{**FEW, "rules": rules, "steps": 60, "num": 3})
-    text = text.replace("update_every: 2", f"update_every: 2, path: {tmp_path / 'log'}")
-    plan = load_document("document.yml", plugins=registry, text=text, allow=["tests"])[0]
-    batches = told(Simulation(plan, 1, results).carry_out, tmp_path / "log")
-
-    assert [[0]] * 15 + ([[0, 1]] * 10 + [[2]] * 20) * 2 == batches
+    assert batches == [json.loads(line)["body"] for line in (tmp_path / "log").read_text().splitlines()]
 
 
 # -- orders -----------------------------------------------------------------------------------------------------------
@@ -242,32 +207,20 @@ SOME = """{match: {body: 1}, policy: {source: pool, snapshot_every: 20, swap_eve
           {match: {body: 1, agent: bob}, learn: false}"""
 
 
-@pytest.mark.parametrize(
-    ("rules", "sync"),
-    [
-        (OTHER, "lockstep"),
-        *(
-            pytest.param(rules, sync, marks=pytest.mark.long)
-            for rules in (OTHER, APART, SOME)
-            for sync in ("lockstep", "pipelined")
-            if (rules, sync) != (OTHER, "lockstep")
-        ),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("sync", ["lockstep", "pipelined"])
+@pytest.mark.parametrize("rules", [OTHER, APART, SOME])
 def test_who_is_faster_does_not_show(rules: str, sync: str, results: Path) -> None:
     """Whatever comes first: two workers, agents of one team each, filters, and evaluations give the same tables."""
-    plan = read(TWO.format(rules=rules, sync=sync))
-    first, other = (Simulation(plan, seed, results).carry_out() for seed in (1, 2))
+    text = TWO.format(rules=rules, sync=sync)
+    first, other = (calm(text, seed, results) for seed in (1, 2))
 
-    assert ("finished", []) == (first.status, first.defects), first.reason
-    for name, rows in first.tables.items():
-        assert sorted(map(repr, rows)) == sorted(map(repr, other.tables[name])), name
+    assert sets(first, tuple(first.tables)) == sets(other, tuple(first.tables))
     assert first.tables["opponents"]
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
 TABLES = ("phases", "episodes", "resets", "steps", "actions", "bodies", "opponents", "ratings")
-SLOW = {"suppress_health_check": [HealthCheck.too_slow], "phases": [Phase.explicit, Phase.generate]}
 KINDS = {"plain": RULES, "turns": TURNS.format(keys="swap_every: 7, rotate_every: 20")}
 DRAWN = {
     "workers": st.integers(1, 2),
@@ -275,40 +228,24 @@ DRAWN = {
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
     "tight": st.booleans(),
-    "victim": st.sampled_from(["", "controller", "muscle", "environment", "brain", "governor", "store"]),
+    "victim": st.sampled_from(["", *ROLES]),
 }
+CASE = {"workers": 2, "rules": RULES, "seed": 3, "share": 0.6, "tight": False, "victim": "controller"}
 
 
-def survives_a_loss(results: Path, seed: int, share: float, tight: bool, victim: str, **given: Any) -> None:
+def does_not_show(results: Path, share: float, tight: bool, victim: str, seed: int, **given: Any) -> None:
     """Assert that a run from which one process is killed gives the tables of the undisturbed run."""
-    plan = plan_of(steps=60, **given)
-    plain = Simulation(plan, seed, results).carry_out()
-    disturbance = Disturbance([(int(share * plain.events), partial(kill_one, victim))])
-    simulation = Simulation(plan, seed, results, disturbance)
-    simulation.tight = tight
-    lossy = simulation.carry_out()
-
-    assert ("finished", "finished") == (plain.status, lossy.status), lossy.reason
-    for name in TABLES:
-        assert sorted(map(repr, plain.tables[name])) == sorted(map(repr, lossy.tables[name])), name
+    text = DOCUMENT.format(**{**FEW, "steps": 60, **given})
+    survives(text, results, victim, seed=seed, shares=[share], tight=tight, view=partial(sets, tables=TABLES))
 
 
 @pytest.mark.parametrize("victim", ["controller", "muscle", "brain"])
 def test_a_loss_behind_a_new_begin_does_not_show(victim: str, results: Path) -> None:
     """Where journals have begun anew, successors go on with turns, draws, models and ratings."""
-    survives_a_loss(results, seed=1, share=0.7, tight=True, victim=victim, rules=KINDS["turns"], workers=1)
+    does_not_show(results, seed=1, share=0.7, tight=True, victim=victim, rules=KINDS["turns"], steps=40)
 
 
-@settings(max_examples=5, **SLOW)
-@given(**DRAWN)
+@searched(200, DRAWN, case=CASE)
 def test_a_loss_does_not_show_in_what_is_played(results: Path, **drawn: Any) -> None:
     """Whoever is killed at whatever moment: draws, turns, models and ratings are those of a run in peace."""
-    survives_a_loss(results, **drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=200, **SLOW)
-@given(**DRAWN)
-def test_many_losses_do_not_show_in_what_is_played(results: Path, **drawn: Any) -> None:
-    """The same for more runs."""
-    survives_a_loss(results, **drawn)
+    does_not_show(results, **drawn)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulation import Disturbance, Outcome, simulate
+from simulation import Disturbance, Outcome, calm, simulate
 from simulation.outcome import plain, read_tables
 from system.command import ganglion
 
@@ -59,7 +59,7 @@ def ended_well(outcome: Outcome) -> dict[str, Any]:
 @pytest.mark.parametrize("text", [LEARNERS, PIPELINED, TURNS], ids=["learners", "pipelined", "turns"])
 def test_who_runs_first_changes_nothing(text: str, others: int, results: Path) -> None:
     """In lockstep the tables are a function of the document: whoever is faster, they are equal to the last bit."""
-    first = ended_well(simulate(text, 0, results))
+    first = ended_well(calm(text, 0, results))
 
     assert len(first["actions"]) > 20
     for seed in range(1, 1 + others):
@@ -68,7 +68,7 @@ def test_who_runs_first_changes_nothing(text: str, others: int, results: Path) -
 
 def test_slow_wires_change_nothing(results: Path) -> None:
     """Messages that take up to half a second, each wire by itself, give the tables of those that take no time."""
-    first = ended_well(simulate(TURNS, 0, results))
+    first = ended_well(calm(TURNS, 0, results))
     slow = simulate(TURNS, 0, results, Disturbance(delay=lambda random, name: random.uniform(0.0, 0.5)))
 
     assert first == ended_well(slow)
@@ -89,7 +89,7 @@ def test_real_processes_give_the_same_tables(results: Path, tmp_path: Path) -> N
     (tmp_path / "document.yml").write_text(LEARNERS)
     done = ganglion(tmp_path, "run", "document.yml", "--plain", "--name", "real")
     assert 0 == done.returncode, done.stderr
-    simulated = ended_well(simulate(LEARNERS, 5, results))
+    simulated = ended_well(calm(LEARNERS, 0, results))
 
     real = read_tables(f"sqlite:///{tmp_path / 'results' / 'ganglion.db'}", "real")
     assert simulated.keys() == real.keys()

@@ -4,17 +4,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from simulation import Act, Disturbance, Outcome, Simulation, orders, read
+from simulation import Act, Disturbance, Outcome, Simulation, orders, read, searched
 from simulation.documents import Document, documents
 
 from ganglion.wire.messages import Signalled
 
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 SEEDS = st.integers(0, 2**32)
-AS_DRAWN = [Phase.explicit, Phase.generate]  # to shrink a document takes minutes; the one that fails is printed
 MILD = ("RESET", "RESTART", "PAUSE")
 STOPS = ("STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN")
 
@@ -59,9 +55,8 @@ def is_consistent(outcome: Outcome, document: Document) -> None:
         assert ("completed", len(document.phases)) == (outcome.reason, len(phases))
 
 
-@settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS, given_orders=drawn_orders(MILD))
-def test_mild_signals_lose_no_worker(document: Document, seed: int, given_orders: list[Order], results: Path) -> None:
+@searched(100, {"document": documents(), "seed": SEEDS, "given_orders": drawn_orders(MILD)})
+def test_mild_signals_lose_no_worker(results: Path, document: Document, seed: int, given_orders: list[Order]) -> None:
     """RESET, RESTART and PAUSE at any moment: every worker of every phase has all its episodes all the same."""
     outcome = disturbed(document, seed, given_orders, results)
 
@@ -75,29 +70,17 @@ def test_mild_signals_lose_no_worker(document: Document, seed: int, given_orders
             assert expected == {w: rows[index, w] for w in range(phase.worker)}, document.text
 
 
-@settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS, given_orders=drawn_orders(MILD + STOPS))
+@searched(300, {"document": documents(), "seed": SEEDS, "given_orders": drawn_orders(MILD + STOPS)})
 def test_any_signal_leaves_whole_tables(
-    document: Document, seed: int, given_orders: list[Order], results: Path
+    results: Path, document: Document, seed: int, given_orders: list[Order]
 ) -> None:
     """Whatever operators signal at whatever moment, the run ends, and every episode that is shown is whole."""
     is_consistent(disturbed(document, seed, given_orders, results), document)
 
 
-@pytest.mark.long
-@settings(max_examples=300, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS, given_orders=drawn_orders(MILD + STOPS))
-def test_many_signals_leave_whole_tables(
-    document: Document, seed: int, given_orders: list[Order], results: Path
-) -> None:
-    """The same for more runs."""
-    is_consistent(disturbed(document, seed, given_orders, results), document)
-
-
-@settings(max_examples=3, suppress_health_check=SLOW, phases=AS_DRAWN)
-@given(document=documents(), seed=SEEDS, share=st.floats(0.0, 1.0), now=st.booleans())
+@searched(100, {"document": documents(), "seed": SEEDS, "share": st.floats(0.0, 1.0), "now": st.booleans()})
 def test_an_interruption_leaves_whole_tables(
-    document: Document, seed: int, share: float, now: bool, results: Path
+    results: Path, document: Document, seed: int, share: float, now: bool
 ) -> None:
     """Ctrl-C at any moment: the run ends as interrupted unless it was over, with whole episodes."""
     plan = read(document.text)

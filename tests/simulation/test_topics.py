@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from simulation import Disturbance, Outcome, Simulation, read, simulate
+from simulation import ROLES, Disturbance, Outcome, Simulation, calm, kill_one, read, survives
+from simulation import rows as tables
 
 ORDINARY = """
 uid: ponds
@@ -53,9 +55,7 @@ FEW = {"cls": "Pond", "rate": DRAWN, "workers": 1, "episodes": 3, "end": "all"}
 
 def run(text: str, results: Path, **given: Any) -> Outcome:
     """Run a document to its good end."""
-    outcome = simulate(text.format(**{**FEW, **given}), 1, results)
-    assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
-    return outcome
+    return calm(text.format(**{**FEW, **given}), 1, results)
 
 
 def rows(outcome: Outcome, topic: str, peer: str = "lake", worker: int = 0) -> list[tuple[Any, ...]]:
@@ -170,27 +170,31 @@ def order(simulation: Simulation) -> None:
     simulation.keeper.signal("CONTINUE", data={"topics": topics})
 
 
-@pytest.mark.parametrize("role", ["", "environment", "muscle", "controller", "governor"])
-@pytest.mark.parametrize("kind", ["pond", "bodies"])
+EARLY = 400  # events after which it is said
+SAID = [("pond", "environment"), ("bodies", "controller"), ("bodies", "governor")]  # in every run
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [
+        pytest.param(kind, role, marks=[pytest.mark.long] * ((kind, role) not in SAID))
+        for kind in ("pond", "bodies")
+        for role in ("", "environment", "muscle", "controller", "governor")
+    ],
+)
 def test_operator_sets_what_a_run_is_told(kind: str, role: str, results: Path) -> None:
     """It acts at the next boundary, holds in the episodes that follow, and is there again after a loss."""
-    plan = read((BODIES if kind == "bodies" else ORDINARY).format(**{**FEW, "workers": 2, "episodes": 8}))
-    length = Simulation(plan, 11, results).carry_out().events
+    plan = read((BODIES if kind == "bodies" else ORDINARY).format(**{**FEW, "workers": 2, "episodes": 6}))
 
     def play(*acts: Any) -> Outcome:
-        simulation = Simulation(plan, 11, results, Disturbance([(int(0.4 * length), order), *acts]))
+        simulation = Simulation(plan, 11, results, Disturbance([(EARLY, order), *acts]))
         simulation.tight = True
         return simulation.carry_out()
 
-    def kill(simulation: Simulation) -> None:
-        names = sorted(it.name for it in simulation.processes[1:] if it.lives and it.name.split("/")[1] == role)
-        if names:
-            simulation.kill(simulation.schedule.random.choice(names))
-
-    calm = play()
-    outcome = play((int(0.7 * length), kill)) if role else calm
+    peace = play()
+    outcome = play((int(0.6 * peace.events), partial(kill_one, role))) if role else peace
     assert ("finished", []) == (outcome.status, outcome.defects), outcome.reason
-    assert calm.tables["topics"] == outcome.tables["topics"]
+    assert peace.tables["topics"] == outcome.tables["topics"]
     for worker in (0, 1):
         rates = rows(outcome, "parameters", worker=worker)
         (tick,) = [tick for tick, _, value in rates if value == 100]
@@ -199,31 +203,24 @@ def test_operator_sets_what_a_run_is_told(kind: str, role: str, results: Path) -
     assert 1 == len([row for row in outcome.tables["signals"] if row["signal"] == "SET"])
 
 
-ROLES = ["environment", "muscle", "brain", "controller", "governor", "store"]
+TABLES = ("topics", "steps", "actions")
+LOST = [("pond", "environment"), ("plain", "environment"), ("pond", "controller"), ("bodies", "muscle")]  # in every run
 
 
-@pytest.mark.parametrize("tight", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("kind", ["pond", "plain", "bodies"])
+@pytest.mark.parametrize(
+    ("kind", "role", "tight"),
+    [
+        pytest.param(kind, role, tight, marks=[pytest.mark.long] * (tight or (kind, role) not in LOST))
+        for kind in ("pond", "plain", "bodies")
+        for role in ROLES
+        for tight in (False, True)
+    ],
+)
 def test_loss_leaves_the_undisturbed_topics(kind: str, role: str, tight: bool, results: Path) -> None:
     """Whoever is killed, the rows of topics are those of a run in peace; `tight` has journals begin anew all the time.
 
     An environment that saves no state is one of them.
     """
     text = BODIES if kind == "bodies" else ORDINARY.replace("{cls}", "Plain" if kind == "plain" else "Pond")
-    plan = read(text.format(**{**FEW, "workers": 2, "episodes": 6}))
-    calm = Simulation(plan, 11, results).carry_out()
-
-    def kill(simulation: Simulation) -> None:
-        names = sorted(it.name for it in simulation.processes[1:] if it.lives and it.name.split("/")[1] == role)
-        if names:
-            simulation.kill(simulation.schedule.random.choice(names))
-
-    moments = [(int(share * calm.events), kill) for share in (0.4, 0.7)]
-    simulation = Simulation(plan, 12, results, Disturbance(moments))
-    simulation.tight = tight
-    disturbed = simulation.carry_out()
-
-    assert ("finished", "finished", []) == (calm.status, disturbed.status, disturbed.defects), disturbed.reason
-    for table in ("topics", "steps", "actions"):
-        assert calm.tables[table] == disturbed.tables[table], table
+    text = text.format(**{**FEW, "workers": 2, "episodes": 6})
+    survives(text, results, role, shares=(0.4, 0.7), tight=tight, view=partial(tables, tables=TABLES))

@@ -33,6 +33,7 @@ schedule:
 GOLDEN = [3, 4, 4, 4, 4, 3, 3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("on_loss", ["recover", "fail"])
 def test_an_environment_that_ends_itself_does_so_once_in_a_run(on_loss: str) -> None:
     """Its successor goes on where it stood, at once or in the run that is resumed; bodies are the golden ones."""

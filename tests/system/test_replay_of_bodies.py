@@ -64,7 +64,9 @@ def heard(folder: Path, text: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["phase"] == 1]
 
 
-@pytest.mark.parametrize(("end", "filters"), [("all", "[]"), ("each", "[delta_obs, norm]")])
+@pytest.mark.parametrize(
+    ("end", "filters"), [pytest.param("all", "[]", marks=pytest.mark.long), ("each", "[delta_obs, norm]")]
+)
 def test_a_brain_learns_from_recorded_bodies(tmp_path: Path, end: str, filters: str) -> None:
     """It hears of all decisions of each body, as those of that body, episode by episode, before its own."""
     lines = heard(tmp_path, DOCUMENT.format(end=end, filters=filters, only=""))

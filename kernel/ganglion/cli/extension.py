@@ -46,9 +46,7 @@ __all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class"
 __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
-__all__ += ["find_kernel", "read_connection", "write_private"]
-# documents: faults, nodes with their places, forms of keys, run documents
-__all__ += ["Fault", "nearest", "placed", "report", "settle", "summary"]
+__all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "node_of", "path_of", "put"]
 __all__ += ["Count", "Expect", "Flag", "Form", "Name", "Seed", "Version", "is_name", "read_tree", "validate"]
-__all__ += ["cleaned", "component", "normalise", "schema", "walk", "written"]
+__all__ += ["cleaned", "component", "normalise", "schema", "walk", "write_private", "written"]

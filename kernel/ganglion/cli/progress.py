@@ -107,7 +107,7 @@ class Progress:
         yield f"{outcome.status} in {outcome.took_s:.1f} s{reason}, {steps} steps{where}"
         if outcome.status == "finished":
             if store:
-                yield f"next: ganglion results episodes {outcome.run} · ganglion runs"
+                yield f"next: ganglion plot {outcome.run} · ganglion results episodes {outcome.run} · ganglion runs"
         elif outcome.resumable and outcome.exit_status in (1, INTERRUPTED):
             yield f"next: ganglion resume {outcome.run}"
 

@@ -174,14 +174,16 @@ class TerminationCondition(Part):
         """Return what is to happen with the phase, or with workers by number; sets `reason`, likewise."""
         return Signal.CONTINUE
 
+    def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
+        """Return (what, its value, the value it waits for) for those who look on, whose views may lack objectives."""
+        return ()
+
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
         """Return what looks like a mistake in an expanded phase of a document; nothing has been started.
 
-        `document` is the phase with every default written out (`environments`, `agents`, `simulation`,
-        `phase_config`). Beside these there are `longest_episode`: after how many steps its environments have ended
-        every episode by what their classes say, None for unknown; `episode_limit`: after how many episodes of each
-        worker a condition ends the phase, None where none does; `known_agents`: the names of all phases; `part`:
-        `episode` or `phase`, by where this condition stands.
+        `document` is the phase with every default written out, with `longest_episode`: after how many steps its
+        environments have ended every episode by their classes, None: unknown; `episode_limit`: after how many episodes
+        a condition ends each worker, None: never; `known_agents`: of all phases; `part`: `episode` or `phase`.
 
         Raises:
             ValueError: The phase cannot be carried out with this condition.

@@ -99,6 +99,15 @@ class AgentObjective(TerminationCondition):
                 return Signal.STOP_PHASE
         return Signal.CONTINUE
 
+    def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
+        """Return for each `phase_avgN` the mean of the worker that is farthest from it, of the episodes there are."""
+        found = []
+        for criterion in self.whole:
+            values = [_means(worker, criterion) for worker in phase.workers]
+            if values and all(values):
+                found.append((f"{criterion.agent} {criterion.key}", min(map(mean, values)), criterion.threshold))
+        return found
+
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
         """Return what can never be reached, or hardly in the way that was meant.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ganglion.sdk import PhaseView, Signal, TerminationCondition
+from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition
 from ganglion_conditions.parameter import known, table
 from ganglion_conditions.rule import Plateau, Rule, Success
 
@@ -60,6 +60,16 @@ class EvaluationObjective(TerminationCondition):
         for rules in self._rules.values():
             for agent, rule in rules.items():
                 rule.take(metrics.get(agent, {}))
+
+    def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
+        """Return for each success rule the newest value of its metric, and the threshold."""
+        newest = phase.evaluations[-1].metrics if phase.evaluations else {}
+        rules = [(agent, rule) for agent, rule in self._rules["success"].items() if isinstance(rule, Success)]
+        return [
+            (f"{agent} {rule.metric}", newest[agent][rule.metric], rule.threshold)
+            for agent, rule in rules
+            if rule.metric in newest.get(agent, {})
+        ]
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:
         """Return one warning for each rule that more evaluations need than the phase can have.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ganglion.sdk import PhaseView, Signal, TerminationCondition
+from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition
 
 __all__ = ["MaxEpisodes"]
 
@@ -30,3 +30,10 @@ class MaxEpisodes(TerminationCondition):
         if len(done) == len(view.workers):
             return Signal.STOP_PHASE
         return {worker: Signal.STOP_SIMULATION for worker in view.asked if worker in done}
+
+    def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
+        """Return the episodes of the worker that has the fewest, and the limit."""
+        if phase.episodes is None or not phase.workers:
+            return ()
+        ended = [worker.finished[-1].episode + 1 if worker.finished else 0 for worker in phase.workers]
+        return [("episodes of a worker", min(ended), phase.episodes)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ganglion.sdk import EpisodeView, Signal, TerminationCondition
+from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition
 
 __all__ = ["MaxSteps"]
 
@@ -32,6 +32,10 @@ class MaxSteps(TerminationCondition):
             return Signal.CONTINUE
         self.reason = f"truncated: max_steps {self.steps}"
         return Signal.RESET
+
+    def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
+        """Return the step of the worker that is farthest, and `steps`."""
+        return [("step of the episode", max(view.step for view in episodes), self.steps)] if episodes else ()
 
     def longest_episode(self, environments: Mapping[str, int | None]) -> int | None:
         """Return `steps`."""

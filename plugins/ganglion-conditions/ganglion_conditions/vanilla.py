@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ganglion.sdk import EpisodeView, PhaseView, Signal, TerminationCondition
@@ -42,6 +42,10 @@ class VanillaCondition(TerminationCondition):
         signal = self._max_episodes.phase(view)
         self.issuer, self.reason = self._max_episodes.issuer, self._max_episodes.reason
         return signal
+
+    def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
+        """Return what `max_episodes` says."""
+        return self._max_episodes.distances(phase, episodes)
 
     def state(self) -> Mapping[str, Any]:
         """Return nothing: both parts judge what they see, and keep nothing."""

@@ -32,7 +32,7 @@ _PATIENCE_MS = 1000  # for the lock of another; after that the store says that i
 _IDLE_MS = 60_000  # of an open transaction whose writer has vanished with its machine
 _KEY = 0x67616E67  # of our locks among those of others
 _MAKING = "\0"  # the key of who makes or changes a store
-DIALECT: Any = dialects.dialect(paramstyle="format")  # type: ignore[no-untyped-call] - SQLAlchemy leaves it open
+DIALECT: Any = dialects.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
 
 # What may pass by itself: the connection is gone, the server starts or ends, is full, or somebody holds a lock.
 _PASSING = ("08", "53", "57", "58", "25006", "25P03", "40001", "40P01", "55P03")
@@ -57,26 +57,26 @@ _BY_CODE = {
 }
 
 
-class _Text(StrDumper):
+class _Text(StrDumper):  # type: ignore[misc]
     """Write text; what PostgreSQL cannot hold, a NUL, becomes its picture."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(obj.replace("\0", "\u2400"))
 
 
-class _BinaryText(StrBinaryDumper):
+class _BinaryText(StrBinaryDumper):  # type: ignore[misc]
     def dump(self, obj: str) -> Any:
         return super().dump(obj.replace("\0", "\u2400"))
 
 
-class _Float(FloatDumper):
+class _Float(FloatDumper):  # type: ignore[misc]
     """Write numbers as SQLite keeps them: not a number is unknown, and zero has no sign."""
 
     def dump(self, obj: float) -> Any:
         return None if obj != obj else super().dump(obj + 0.0)
 
 
-class _Flag(Loader):
+class _Flag(Loader):  # type: ignore[misc]
     """Read booleans as SQLite does, by whose numbers seals are made."""
 
     def load(self, data: Any) -> int:
@@ -87,7 +87,7 @@ class _BinaryFlag(_Flag):
     format = psycopg.pq.Format.BINARY
 
 
-class _Number(Loader):
+class _Number(Loader):  # type: ignore[misc]
     """Read what sums of integers are as the numbers that they are."""
 
     def load(self, data: Any) -> float:

@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import io
 import json
-import subprocess
+import os
+import re
 import sys
+import tempfile
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,7 +24,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ganglion.cli.extension import (
-    COMMAND,
     DEADLINE_OTHER_S,
     PAUSE_ANSWER_S,
     CallFailed,
@@ -37,17 +39,25 @@ from ganglion.cli.extension import (
     is_name,
     json_text,
     load_document,
+    read_tree,
     registry,
     schema,
     write,
 )
 from ganglion.cli.settings import Settings
+from ganglion_web.commands import Commands, carry_out_in
 from ganglion_web.kernels import OPEN, Kernels
 from ganglion_web.look import Look, NotThere
 from ganglion_web.news import News
 
 PAGE = Path(__file__).with_name("page")
 """The files of the page; nothing else is served."""
+
+NICE = 10
+"""How far the server stands back behind the runs that it shows."""
+
+SHARED_S, SHARED_MAX = 0.5, 200
+"""For so long what was answered is answered to other pages too, and so many answers are kept for that."""
 
 SUBMIT_S = 65.0
 """The longest time that a kernel is given to check a document."""
@@ -79,14 +89,19 @@ class Page:
         self._news = News()
         self._kernels = Kernels(settings, self._news)
         self._look = Look(settings, self._kernels)
-        self._resumed: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands = Commands(settings)
+        self._shared: dict[tuple[Any, ...], tuple[float, asyncio.Future[bytes]]] = {}
         self.closing = asyncio.Event()
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        _yield_to_runs()
         self._kernels.start()
+        warm = asyncio.ensure_future(run_in_threadpool(self._look.warm_up))
         yield
+        await warm
         await run_in_threadpool(self._kernels.close)
+        self._commands.close()
 
     def app(self) -> Starlette:
         """Return the application, which is to be guarded."""
@@ -101,6 +116,8 @@ class Page:
             f"{one}/curves": self._curves,
             f"{one}/logs": self._logs,
             f"{one}/results/{{table}}": self._results,
+            "/api/sweeps": self._sweeps,
+            "/api/sweeps/{experiment}": self._sweep,
             "/api/events": self._events,
             "/api/schema": self._schema,
             "/api/plugins": self._plugins,
@@ -113,6 +130,7 @@ class Page:
         routes += [
             Route(one, _refusing(self._remove), methods=["DELETE"]),
             Route("/api/runs", _refusing(self._submit), methods=["POST"]),
+            Route("/api/sweeps", _refusing(self._submit_sweep), methods=["POST"]),
             Route("/api/check", _refusing(self._check), methods=["POST"]),
             Route(kept, _refusing(self._document), methods=["GET", "PUT", "DELETE"]),
             Mount("/page", StaticFiles(directory=PAGE)),
@@ -123,33 +141,56 @@ class Page:
     async def _index(self, request: Request) -> Response:
         return FileResponse(PAGE / "index.html", media_type="text/html")
 
+    async def _answer(self, run: str, question: Callable[[], Any]) -> Response:
+        """Answer a question; pages that ask the same at the same time are given one answer."""
+        parts = question.args if isinstance(question, partial) else ()
+        more = tuple(question.keywords.items()) if isinstance(question, partial) else ()
+        key = (question.func if isinstance(question, partial) else question, self._kernels.turn(run), parts, more)
+        loop = asyncio.get_running_loop()
+        known = self._shared.get(key)
+        if known is None or loop.time() >= known[0]:
+            asked = asyncio.ensure_future(run_in_threadpool(lambda: json_text(question()).encode()))
+            if len(self._shared) >= SHARED_MAX:
+                self._shared.clear()
+            self._shared[key] = known = loop.time() + SHARED_S, asked
+        body = await asyncio.shield(known[1])  # who leaves takes nothing from the others
+        return Response(body, media_type="application/json")
+
     def _told(self, question: Callable[[str], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            return _json(await run_in_threadpool(question, request.path_params["run"]))
+            run = request.path_params["run"]
+            return await self._answer(run, partial(question, run))
 
         return answer
 
     async def _runs(self, request: Request) -> Response:
         query = request.query_params
-        asked = partial(self._look.runs, query.get("status"), query.get("uid"), _int(query, "limit", 500))
-        return _json(await run_in_threadpool(asked, _int(query, "offset", 0)))
+        parts = (query.get("status"), query.get("uid"), _int(query, "limit", 500), _int(query, "offset", 0))
+        return await self._answer("", partial(self._look.runs, *parts))
 
     async def _curves(self, request: Request) -> Response:
-        points = _int(request.query_params, "points", 500)
-        return _json(await run_in_threadpool(self._look.curves, request.path_params["run"], points))
+        run, points = request.path_params["run"], _int(request.query_params, "points", 500)
+        return await self._answer(run, partial(self._look.curves, run, points))
 
     async def _logs(self, request: Request) -> Response:
-        query = request.query_params
+        query, run = request.query_params, request.path_params["run"]
         asked = partial(
             self._look.logs,
-            request.path_params["run"],
+            run,
             level=query.get("level"),
             process=query.get("process"),
             since=query.get("since"),
             limit=_int(query, "limit", 500),
             offset=_int(query, "offset", 0),
         )
-        return _json(await run_in_threadpool(asked))
+        return await self._answer(run, asked)
+
+    async def _sweeps(self, request: Request) -> Response:
+        return await self._answer("", partial(self._look.sweeps))
+
+    async def _sweep(self, request: Request) -> Response:
+        experiment, points = request.path_params["experiment"], _int(request.query_params, "points", 200)
+        return await self._answer("", partial(self._look.sweep, experiment, points))
 
     async def _results(self, request: Request) -> Response:
         query, run, table = request.query_params, request.path_params["run"], request.path_params["table"]
@@ -222,15 +263,11 @@ class Page:
 
     def _resume(self, run: str, status: str) -> Response:
         """Start `ganglion resume` as a process of its own, which outlives the page."""
-        known = self._resumed.get(run)
-        if status not in _RESUMABLE or (known is not None and known.poll() is None):
+        if status not in _RESUMABLE or self._commands.goes(run):
             raise Refused(409, f"run {run} is {status}: expected one that is {', '.join(_RESUMABLE)}")
         logs = self._settings.results / run / "logs"
         logs.mkdir(exist_ok=True)
-        with (logs / "resume.out").open("wb") as out:
-            self._resumed[run] = subprocess.Popen(
-                self._command("resume", run), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
-            )
+        self._commands.start(run, logs / "resume.out", "resume", run)
         return _json({"accepted": True, "text": f"run {run} is being resumed"}, 202)
 
     async def _remove(self, request: Request) -> Response:
@@ -238,17 +275,10 @@ class Page:
         row = await run_in_threadpool(self._look.run, run)
         if row["status"] in OPEN:
             raise Refused(409, f"run {run} is {row['status']}: stop it first")
-        done = await run_in_threadpool(
-            subprocess.run, self._command("runs", "rm", "--yes", run), capture_output=True, text=True, check=False
-        )
+        done = await run_in_threadpool(self._commands.carry_out, "runs", "rm", "--yes", run)
         if done.returncode:
             raise Refused(409, done.stderr.strip() or done.stdout.strip() or f"run {run} could not be removed")
         return Response(status_code=204)
-
-    def _command(self, *words: str) -> list[str]:
-        store = [] if self._settings.store is None else ["--store", self._settings.store]
-        place = ["--results", str(self._settings.results), *store]
-        return [sys.executable, "-P", "-c", COMMAND, *place, *words]
 
     async def _submit(self, request: Request) -> Response:
         if not self._allow_submit:
@@ -268,6 +298,46 @@ class Page:
             return _json({"runs": [await run_in_threadpool(hand_on)]}, 202)
         except CallFailed as error:
             raise Refused(422, error.remote_message) from error
+
+    async def _submit_sweep(self, request: Request) -> Response:
+        if not self._allow_submit:
+            raise Refused(403, "expected `ganglion serve --allow-submit`: this page takes no documents")
+        text = (await request.body()).decode(errors="replace")
+        experiment, runs = await run_in_threadpool(self._planned, text)
+        folder = self._settings.results / ".web" / "sweeps"
+        if self._commands.goes(f"sweep {experiment}") or (self._settings.results / "sweeps" / experiment).exists():
+            raise Refused(409, f"an experiment {experiment!r} is there already; give this one another uid")
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{experiment}.yml"
+        file.write_text(text, encoding="utf-8")
+        words = ("sweep", str(file), "--plain")
+        await run_in_threadpool(self._commands.start, f"sweep {experiment}", folder / f"{experiment}.out", *words)
+        return _json({"experiment": experiment, "runs": runs}, 202)
+
+    def _planned(self, text: str) -> tuple[str, list[str]]:
+        """Return the uid of an experiment and those of its runs, each of whose documents may come from a page."""
+        try:
+            entries = read_tree("experiment.yml", text, local=False).root.map
+        except DocumentError as error:
+            raise Refused(422, "the document has faults", **_faults(error)) from error
+        run, design = entries.get("run"), entries.get("design")
+        if run is None or not run.map:
+            raise Refused(422, "run: expected a run document in the experiment: a page names no files")
+        named = design.plain() if design is not None else "full"
+        if ":" in str(named.get("name") if isinstance(named, dict) else named):
+            raise Refused(422, "design: expected a plugin by its short name: a page names no code")
+        with tempfile.TemporaryDirectory(prefix="ganglion-") as place:
+            (Path(place) / "experiment.yml").write_text(text, encoding="utf-8")
+            done = carry_out_in(Path(place), "sweep", "experiment.yml", "--plan", "--json")
+            if done.returncode:
+                raise Refused(422, "the document has faults", faults=_lines(done.stderr), warnings=[])
+            rows = json.loads(done.stdout)
+            texts = [(Path(place) / row["document"]).read_text() for row in rows if row["repetition"] == 0]
+        for one in texts:
+            found = checked(one)
+            if found["faults"]:
+                raise Refused(422, "the document of a run has faults", **found)
+        return str(entries["uid"].plain()), [str(row["run"]) for row in rows]
 
     # -- kept documents -----------------------------------------------------------------------------------------------
     async def _documents(self, request: Request) -> Response:
@@ -301,8 +371,35 @@ def checked(text: str) -> dict[str, Any]:
     try:
         _, warnings = load_document("document.yml", plugins=registry, text=text, local=False)
     except DocumentError as error:
-        return {"faults": [_fault(fault) for fault in error.faults], "warnings": []}
+        return _faults(error)
     return {"faults": [], "warnings": [_fault(warning) for warning in warnings]}
+
+
+def _faults(error: DocumentError) -> dict[str, Any]:
+    found = [(getattr(fault, "severity", "error"), _fault(fault)) for fault in error.faults]
+    return {
+        "faults": [fault for severity, fault in found if severity == "error"],
+        "warnings": [fault for severity, fault in found if severity != "error"],
+    }
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    """Return the faults that a command has printed: `file:line:column: path: message`, or a sentence."""
+    found = []
+    for line in text.splitlines():
+        match = re.match(r"experiment\.yml:(\d+):(\d+): (.*)", line)
+        if match:
+            place = {"line": int(match[1]), "column": int(match[2]), "path": None}
+            found.append({**place, "message": match[3], "text": line})
+    sentence = text.strip()
+    return found or [{"line": None, "column": None, "path": None, "message": sentence, "text": sentence}]
+
+
+def _yield_to_runs() -> None:
+    """Let runs come first: on Linux each thread that looks on is nicer than they are."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _fault(fault: Any) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ganglion.cli.extension import (
     Connection,
@@ -25,11 +26,16 @@ from ganglion_web.news import News
 LOOK_S = 0.5
 """The time between two looks at a kernel."""
 
+RATE_S = 0.9
+"""The least time over which messages per second are counted."""
+
 END_S = 5.0
 """The longest time that the threads are given to end."""
 
 OPEN = frozenset({"queued", "running", "paused"})
 Answer = TypeVar("Answer")
+Edge: TypeAlias = tuple[str, str]
+"""Who sends to whom."""
 
 
 class Kernels:
@@ -45,6 +51,9 @@ class Kernels:
         self._lock = threading.Lock()
         self._runs: dict[str, dict[str, Any]] = {}
         self._processes: dict[str, list[dict[str, Any]]] = {}
+        self._sent: dict[str, tuple[float, dict[Edge, int], dict[Edge, float]]] = {}
+        self._turns: Counter[str] = Counter()
+        self._steps: dict[str, dict[int, Mapping[str, Any]]] = {}
         self._threads: dict[str, threading.Thread] = {}
 
     def start(self) -> None:
@@ -67,6 +76,21 @@ class Kernels:
         """Return the processes of a live run, the broker first; none of one that has ended."""
         with self._lock:
             return list(self._processes.get(run, ()))
+
+    def rates(self, run: str) -> dict[Edge, float]:
+        """Return the messages per second from one process of a live run to another, between the last two looks."""
+        with self._lock:
+            return dict(self._sent[run][2]) if run in self._sent else {}
+
+    def steps(self, run: str) -> dict[int, Mapping[str, Any]]:
+        """Return worker -> what it has told last of how far it is: `phase`, `episode`, `steps`, `taken`."""
+        with self._lock:
+            return dict(self._steps.get(run, {}))
+
+    def turn(self, run: str) -> int:
+        """Return how often the status of a run has changed."""
+        with self._lock:
+            return self._turns[run]
 
     def ask(self, run: str, question: Callable[[Operator], Answer]) -> Answer:
         """Ask the kernel of a run something over a connection of its own; PeerLost if no kernel knows the run."""
@@ -120,21 +144,36 @@ class Kernels:
         with self._lock:
             before = {run: self._runs.get(run, {}).get("status") for run in rows}
             self._runs |= rows
+            self._turns.update(run for run, row in rows.items() if row["status"] != before[run])
             for run in rows:
                 self._processes.pop(run, None)
             self._processes |= processes or {}
+            for run, found in (processes or {}).items():
+                self._count(run, found)
         for run, row in rows.items():
             if row["status"] != before[run]:
                 self._news.tell("status", run, {"status": row["status"], "reason": row["reason"]})
         for run, found in (processes or {}).items():
             self._news.tell("processes", run, {"processes": found})
 
+    def _count(self, run: str, processes: list[dict[str, Any]]) -> None:
+        """Take how many messages each process has sent; a rate is taken over a second or so."""
+        now_s = time.monotonic()
+        sent = {(row["name"], to): count for row in processes for to, count in row.get("sent", {}).items()}
+        before_s, before, rates = self._sent.get(run, (now_s, sent, {}))
+        if now_s - before_s >= RATE_S:  # a successor of a process begins to count anew
+            rates = {edge: max(0, n - before.get(edge, n)) / (now_s - before_s) for edge, n in sent.items()}
+            before_s, before = now_s, sent
+        self._sent[run] = before_s, before, rates
+
     def _forget(self, runs: set[str]) -> None:
         """Forget the runs of a kernel that has ended; what it did not say of their end is in the store."""
         with self._lock:
             gone = [run for run in runs if self._runs.pop(run, None) is not None]
+            self._turns.update(gone)
             for run in gone:
-                self._processes.pop(run, None)
+                for known in (self._processes, self._sent, self._steps):
+                    known.pop(run, None)
         for run in gone:
             self._news.tell("status", run, {"status": None, "reason": None})
 
@@ -144,6 +183,9 @@ class Kernels:
 
         def show(news: RunEvent) -> None:
             self._news.tell("event", run, {"event": news.event, "time_s": news.time_s, "fields": news.fields})
+            if news.event == "steps.taken":
+                with self._lock:
+                    self._steps.setdefault(run, {})[int(news.fields["worker"])] = news.fields
             if news.event == "run.ended":
                 over.set()
 

@@ -6,21 +6,35 @@ import contextlib
 import json
 import os
 import threading
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ganglion.cli.extension import MANIFEST, UsageError, is_name, open_reader, read_manifest, read_origin
+from ganglion.cli.extension import (
+    MANIFEST,
+    GanglionError,
+    Plan,
+    UsageError,
+    is_name,
+    open_reader,
+    read_manifest,
+    read_origin,
+)
 from ganglion.cli.settings import Settings
 from ganglion.sdk import StoreError
+from ganglion_web.curves import POINTS_MAX, Bin, Curve, binned, over_runs, thinned
+from ganglion_web.distance import conditions
 from ganglion_web.kernels import OPEN, Kernels
 
 if TYPE_CHECKING:
     from ganglion.sdk import StoreReader
 
-POINTS_MAX = 2_000
-"""The most points of one curve."""
+MADE_KEPT, PLANS_KEPT = 2_000, 200
+"""So many curves, counts and plans of runs are kept in memory."""
+
+SHARE = 0.05
+"""The greatest part of a processor that the curve of a run may cost while the run goes on."""
 
 LOG_LINES_MAX = 2_000
 """The most lines of logs in one answer."""
@@ -46,58 +60,66 @@ class Look:
     def __init__(self, settings: Settings, kernels: Kernels) -> None:
         self._settings, self._kernels = settings, kernels
         self._lock = threading.Lock()
-        self._curves: dict[tuple[str, int], tuple[object, list[dict[str, Any]]]] = {}
+        self._making = threading.Lock()
+        self._made: dict[tuple[str, str], tuple[object, float, Any]] = {}
+        self._plans: dict[str, tuple[object, Plan]] = {}
+
+    def warm_up(self) -> None:
+        """Import what the first question needs."""
+        with contextlib.suppress(GanglionError), self._reader():
+            pass
 
     # -- runs ---------------------------------------------------------------------------------------------------------
     def runs(
         self, status: str | None = None, uid: str | None = None, limit: int = 500, offset: int = 0
     ) -> dict[str, Any]:
-        """Return runs, the newest first, and how many there are of this status and uid."""
-        rows = {row["run"]: row for row in self._stored_runs()}
-        for folder in self._folders():
-            if folder.name not in rows:
-                manifest = read_manifest(folder)[0]
-                if manifest.get("run") == folder.name:
-                    keys = ("run", "uid", "experiment", "seed", "started")
-                    rows[folder.name] = {key: manifest.get(key) for key in keys} | _STATUS_OF_FOLDER
-        live = self._live()
-        for run, row in live.items():
-            named = {"run": run, "uid": row["uid"], "experiment": None, "seed": row["seed"], "started": None}
-            rows.setdefault(run, named | _STATUS_OF_FOLDER)
-        told = [self._told(row, live.get(run)) for run, row in rows.items()]
-        chosen = [row for row in told if status in (None, row["status"]) and uid in (None, row["uid"])]
-        chosen.sort(key=lambda row: str(row["started"] or "9"), reverse=True)
-        return {"total": len(chosen), "runs": chosen[offset : offset + limit]}
+        """Return runs, the newest first, and how many there are of this status and uid.
+
+        Those that go on have `episodes`, sealed so far, and `limit`, how many their plan has at most (None: open).
+        """
+        with self._reader() as reader:
+            rows = {} if reader is None else {row["run"]: row for row in reader.rows("runs")}
+            for folder in self._folders():
+                if folder.name not in rows:
+                    manifest = read_manifest(folder)[0]
+                    if manifest.get("run") == folder.name:
+                        keys = ("run", "uid", "experiment", "seed", "started")
+                        rows[folder.name] = {key: manifest.get(key) for key in keys} | _STATUS_OF_FOLDER
+            live = self._live()
+            for run, row in live.items():
+                named = {"run": run, "uid": row["uid"], "experiment": None, "seed": row["seed"], "started": None}
+                rows.setdefault(run, named | _STATUS_OF_FOLDER)
+            told = [self._told(row, live.get(run)) for run, row in rows.items()]
+            chosen = [row for row in told if status in (None, row["status"]) and uid in (None, row["uid"])]
+            chosen.sort(key=lambda row: str(row["started"] or "9"), reverse=True)
+            shown = chosen[offset : offset + limit]
+            for row in shown:
+                if row["status"] in OPEN:
+                    row["limit"] = self._limit(row["run"])
+                    row["episodes"] = 0 if reader is None else self._sealed(reader, row["run"])[0]
+        return {"total": len(chosen), "runs": shown}
 
     def run(self, run: str) -> dict[str, Any]:
-        """Return one run with its phases: what was planned, and how far each is.
+        """Return one run with its phases: what was planned, how far each is, how far its conditions are.
 
         Raises:
             NotThere: No store, folder or kernel knows it.
         """
-        row = self._row(run)
         folder = self._folder(run)
-        phases: list[dict[str, Any]] = []
-        done: dict[tuple[Any, Any], tuple[int, int]] = {}
-        with self._reader() as reader:
-            if reader is not None and self._known(reader, run):
-                phases = list(reader.rows("phases", [run]))
-                _, counts = reader.query(
-                    "SELECT phase, mode, COUNT(*), SUM(steps) FROM episodes "  # noqa: S608 - quoted
-                    f"WHERE run = {_quoted(run)} GROUP BY phase, mode"
-                )
-                done = {(phase, mode): (count, steps) for phase, mode, count, steps in counts}
-        manifest = read_manifest(folder)[0]
-        with contextlib.suppress(UsageError):
-            for plan in read_origin(folder, manifest.get("plan"))[0].phases:
-                own = [p for p in phases if p["phase"] == plan.index and p["mode"] == plan.mode]
+        with self._of(run) as (row, reader):
+            manifest = read_manifest(folder)[0]
+            phases: list[dict[str, Any]] = [] if reader is None else list(reader.rows("phases", [run]))
+            done = {} if reader is None else self._counts(reader, row)
+            plan = self._plan(run, manifest)
+            for planned in () if plan is None else plan.phases:
+                own = [p for p in phases if p["phase"] == planned.index and p["mode"] == planned.mode]
                 if not own:
-                    named = {"run": run, "phase": plan.index, "name": plan.name, "mode": plan.mode}
+                    named = {"run": run, "phase": planned.index, "name": planned.name, "mode": planned.mode}
                     own = [{**named, "status": None, "reason": None}]
                     phases += own
-                limit = None if plan.episodes is None else plan.episodes * plan.workers
-                conditions = [_condition(one) for one in (*plan.episode_conditions, *plan.phase_conditions)]
-                own[0] |= {"workers": plan.workers, "limit": limit, "conditions": conditions}
+                limit = None if planned.episodes is None else planned.episodes * planned.workers
+                own[0] |= {"workers": planned.workers, "limit": limit}
+                own[0]["conditions"] = conditions(planned, reader, run, self._kernels.steps(run), own[0]["status"])
         for phase in phases:
             phase["episodes"], phase["steps"] = done.get((phase["phase"], phase["mode"]), (0, 0))
         phases.sort(key=lambda phase: (phase["phase"], phase["mode"] == "evaluate"))
@@ -106,7 +128,8 @@ class Look:
 
     def document(self, run: str) -> dict[str, Any]:
         """Return the document of a run as it was given and as it was carried out; None where a file is not there."""
-        self._row(run)
+        with self._of(run):
+            pass
         found: dict[str, Any] = {"run": run}
         for key, name in (("document", "document.yml"), ("resolved", "resolved.yml")):
             path = self._folder(run) / name
@@ -115,15 +138,24 @@ class Look:
 
     def processes(self, run: str) -> list[dict[str, Any]]:
         """Return the processes of a live run; none of one that has ended."""
-        self._row(run)
+        if run not in self._live():
+            with self._of(run):
+                pass
         return self._kernels.processes(run)
 
     def topology(self, run: str) -> dict[str, Any]:
-        """Return who has sent how many messages to whom: nodes, and edges with the number so far."""
+        """Return who has sent how many messages to whom: nodes, and edges with the number so far and per second."""
         processes = self.processes(run)
         nodes = [{key: row.get(key) for key in ("name", "role", "worker", "uid", "state")} for row in processes]
+        rates = self._kernels.rates(run)
         edges = [
-            {"from": row["name"], "to": to, "messages": count, "waits": to in row.get("waiting_for", ())}
+            {
+                "from": row["name"],
+                "to": to,
+                "messages": count,
+                "per_second": rates.get((row["name"], to), 0.0),
+                "waits": to in row.get("waiting_for", ()),
+            }
             for row in processes
             for to, count in row.get("sent", {}).items()
         ]
@@ -136,35 +168,89 @@ class Look:
         A point stands for neighbouring episodes: `episode` (the middle one), `step` (steps of a worker so far, the mean
         over workers), `count`, `mean`, `low` and `high` of the returns, `objective` (mean).
         """
-        self._row(run)
+        points = max(1, min(points, POINTS_MAX))
+        with self._of(run) as (row, reader):
+            bins = {} if reader is None else self._bins(reader, row)
+        return {"run": run, "curves": thinned(bins, points)}
+
+    def _bins(self, reader: StoreReader, row: Mapping[str, Any]) -> Mapping[Curve, list[Bin]]:
+        """Return the bins of a run; while it goes on they are made anew as often as costs little of a processor."""
+        found: Mapping[Curve, list[Bin]] = self._kept("bins", reader, row, lambda run: binned(reader, run))
+        return found
+
+    def _kept(self, what: str, reader: StoreReader, row: Mapping[str, Any], make: Callable[[str], Any]) -> Any:
+        """Return what was made of a run's episodes, anew if there are others, and not before it has paid off."""
+        run, live = row["run"], row["status"] in OPEN
+        sealed: object = self._sealed(reader, run) if live else row["ended"]
+        with self._making:  # of several who ask one makes it
+            known = self._made.get((what, run))
+            now_s = time.monotonic()
+            if known is None or (known[0] != (live, sealed) and not (live and now_s < known[1])):
+                made = make(run)
+                end_s = time.monotonic()
+                known = (live, sealed), end_s + (end_s - now_s) / SHARE, made
+                if len(self._made) >= MADE_KEPT:
+                    self._made.clear()
+                self._made[what, run] = known
+        return known[2]
+
+    def _sealed(self, reader: StoreReader, run: str) -> tuple[int, int]:
+        """Return how many episodes are sealed of a run, and the sum of their numbers: an index has both."""
+        text = f"SELECT COUNT(*), SUM(episode) FROM episodes WHERE run = {_quoted(run)}"  # noqa: S608 - quoted
+        count, numbers = next(iter(reader.query(text)[1]))
+        return count, numbers or 0
+
+    def _counts(self, reader: StoreReader, row: Mapping[str, Any]) -> dict[tuple[int, str], tuple[int, int]]:
+        """Return (phase, mode) -> how many episodes, and steps of them, are sealed of a run."""
+
+        def counted(run: str) -> dict[tuple[int, str], tuple[int, int]]:
+            _, counts = reader.query(
+                "SELECT phase, mode, COUNT(*), SUM(steps) FROM episodes "  # noqa: S608 - quoted
+                f"WHERE run = {_quoted(run)} GROUP BY phase, mode"
+            )
+            return {(phase, mode): (count, steps) for phase, mode, count, steps in counts}
+
+        found: dict[tuple[int, str], tuple[int, int]] = self._kept("counts", reader, row, counted)
+        return found
+
+    # -- sweeps -------------------------------------------------------------------------------------------------------
+    def sweeps(self) -> list[dict[str, Any]]:
+        """Return the experiments of the store: how many points each has, and how many of each state."""
+        found: dict[str, dict[str, Any]] = {}
+        with self._reader() as reader:
+            for point in () if reader is None else reader.rows("points"):
+                row = found.setdefault(point["experiment"], {"experiment": point["experiment"], "points": 0})
+                row["points"] += 1
+                row[point["state"]] = row.get(point["state"], 0) + 1
+        return list(found.values())
+
+    def sweep(self, experiment: str, points: int = 200) -> dict[str, Any]:
+        """Return an experiment: its points, and the curves of each row of its design, over all of its runs.
+
+        In a curve `mean` is that of the runs' means, `low` and `high` are the least and the greatest of them.
+        """
         points = max(1, min(points, POINTS_MAX))
         with self._reader() as reader:
-            if reader is None or not self._known(reader, run):
-                return {"run": run, "curves": []}
-            sealed = self._sealed(reader, run)
-            with self._lock:
-                known = self._curves.get((run, points))
-            if known is None or known[0] != sealed:
-                known = sealed, _thinned(reader, run, points)
-                with self._lock:
-                    if len(self._curves) > 1_000:
-                        self._curves.clear()
-                    self._curves[run, points] = known
-        return {"run": run, "curves": known[1]}
-
-    def _sealed(self, reader: StoreReader, run: str) -> object:
-        """Return something that changes with each episode that is stored of a run."""
-        text = f"SELECT COUNT(*), SUM(steps) FROM episodes WHERE run = {_quoted(run)}"  # noqa: S608 - quoted
-        return next(iter(reader.query(text)[1]))
+            rows = [] if reader is None else [row for row in reader.rows("points") if row["experiment"] == experiment]
+            if reader is None or not rows:
+                raise NotThere(f"there is no experiment {experiment[:80]!r}")
+            known = {row["run"]: row for row in reader.rows("runs", columns=["run", "status", "ended"])}
+            made = [row for row in rows if row["run"] in known]
+            bins = {row["run"]: self._bins(reader, known[row["run"]]) for row in made}
+        curves = [
+            {"row": number, "factors": next(row["factors"] for row in rows if row["row"] == number), **curve}
+            for number in sorted({row["row"] for row in made})
+            for curve in over_runs([bins[row["run"]] for row in made if row["row"] == number], points)
+        ]
+        return {"experiment": experiment, "points": rows, "curves": curves}
 
     # -- tables and logs ----------------------------------------------------------------------------------------------
     def results(
         self, run: str, table: str, where: str | None, columns: list[str] | None, limit: int
     ) -> tuple[list[str], list[dict[str, Any]]]:
         """Return columns and rows of a table of a run; UsageError says what is wrong with the question."""
-        self._row(run)
-        with self._reader() as reader:
-            if reader is None or not self._known(reader, run):
+        with self._of(run) as (_, reader):
+            if reader is None:
                 raise NotThere(f"nothing is stored of run {run}")
             if table not in reader.tables():
                 raise NotThere(f"there is no table {table!r}; there are {', '.join(reader.tables())}")
@@ -182,7 +268,8 @@ class Look:
         offset: int = 0,
     ) -> dict[str, Any]:
         """Return the newest lines of the logs of a run, the oldest first; `offset` passes over so many newer ones."""
-        self._row(run)
+        with self._of(run):
+            pass
         if level is not None and level not in _LEVELS:
             raise UsageError(f"level: expected one of {', '.join(_LEVELS)}, found {level[:80]!r}")
         least = _LEVELS.index(level) if level else 0
@@ -226,32 +313,52 @@ class Look:
         with reader:
             yield reader
 
-    def _stored_runs(self) -> list[dict[str, Any]]:
-        with self._reader() as reader:
-            return [] if reader is None else list(reader.rows("runs"))
+    @contextlib.contextmanager
+    def _of(self, run: str) -> Iterator[tuple[dict[str, Any], StoreReader | None]]:
+        """Open the store for a question about a run: yield its row, and a reader if the store knows it.
 
-    def _known(self, reader: StoreReader, run: str) -> bool:
-        try:
-            return reader.resolve(run) == run
-        except UsageError:
-            return False
-
-    def _row(self, run: str) -> dict[str, Any]:
-        """Return the row of a run; NotThere if nobody knows it, or if that is no name of one."""
+        Raises:
+            NotThere: Nobody knows it, or that is no name of a run.
+        """
         if not _is_run(run):
             raise NotThere(f"there is no run {run[:80]!r}")
         with self._reader() as reader:
-            stored = list(reader.rows("runs", [run])) if reader is not None and self._known(reader, run) else []
-        live = self._live().get(run)
-        if stored:
-            row = stored[0]
-        elif live is not None or (self._folder(run) / MANIFEST).is_file():
-            manifest = read_manifest(self._folder(run))[0]
-            row = {key: manifest.get(key) for key in ("uid", "experiment", "seed", "started")}
-            row = {"run": run, **row, **_STATUS_OF_FOLDER}
-        else:
-            raise NotThere(f"there is no run {run!r}")
-        return self._told(row, live)
+            stored: list[dict[str, Any]] = []
+            with contextlib.suppress(UsageError):  # the store does not know it
+                stored = [] if reader is None else list(reader.rows("runs", [run]))
+            live = self._live().get(run)
+            if stored:
+                yield self._told(stored[0], live), reader
+            elif live is not None or (self._folder(run) / MANIFEST).is_file():
+                manifest = read_manifest(self._folder(run))[0]
+                row = {key: manifest.get(key) for key in ("uid", "experiment", "seed", "started")}
+                yield self._told({"run": run, **row, **_STATUS_OF_FOLDER}, live), None
+            else:
+                raise NotThere(f"there is no run {run!r}")
+
+    def _plan(self, run: str, manifest: Mapping[str, Any]) -> Plan | None:
+        """Return the plan of a run, read once; None where its folder has none that is whole."""
+        digest = manifest.get("plan")
+        with self._lock:
+            known = self._plans.get(run)
+        if known is None or known[0] != digest:
+            try:
+                known = digest, read_origin(self._folder(run), digest)[0]
+            except UsageError:
+                return None
+            with self._lock:
+                if len(self._plans) >= PLANS_KEPT:
+                    self._plans.clear()
+                self._plans[run] = known
+        return known[1]
+
+    def _limit(self, run: str) -> int | None:
+        """Return how many episodes a run has at most; None if a phase has no bound, or the plan is not known."""
+        plan = self._plan(run, read_manifest(self._folder(run))[0])
+        counts = (
+            [None] if plan is None else [phase.episodes and phase.episodes * phase.workers for phase in plan.phases]
+        )
+        return None if None in counts else sum(filter(None, counts))
 
     def _told(self, row: dict[str, Any], live: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the row of a run with what its kernel says; an end that is stored is known before the kernel's."""
@@ -300,37 +407,8 @@ def _quoted(run: str) -> str:
     return "'" + run.replace("'", "''") + "'"
 
 
-def _condition(plugin: Any) -> dict[str, Any]:
-    return {"name": plugin.name, "params": dict(plugin.params)}
-
-
 def _tail(path: Path) -> bytes:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - LOG_BYTES_MAX))
         return file.read(LOG_BYTES_MAX)
-
-
-def _thinned(reader: StoreReader, run: str, points: int) -> list[dict[str, Any]]:
-    """Return the curves of a run, in which a point stands for as many episodes as are needed."""
-    of_run = f"FROM returns WHERE run = {_quoted(run)}"
-    _, rows = reader.query(f"SELECT phase, mode, agent, MAX(episode), COUNT(DISTINCT worker) {of_run} GROUP BY 1, 2, 3")
-    groups = [tuple(row) for row in rows]
-    width = max((-(-(int(last) + 1) // points) for *_, last, _ in groups), default=1)
-    _, rows = reader.query(
-        f"SELECT phase, mode, agent, episode / {width}, MIN(episode), MAX(episode), COUNT(*), SUM(steps), "
-        f'AVG("return"), MIN("return"), MAX("return"), AVG(objective) {of_run} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4'
-    )
-    found: Mapping[tuple[Any, ...], list[Any]] = defaultdict(list)
-    steps: dict[tuple[Any, ...], float] = defaultdict(float)
-    workers = {(phase, mode, agent): count for phase, mode, agent, _, count in groups}
-    for phase, mode, agent, _, first, last, count, taken, mean, low, high, objective in rows:
-        key = (phase, mode, agent)
-        steps[key] += float(taken) / workers[key]
-        found[key].append([(first + last) / 2, steps[key], count, mean, low, high, objective])
-    names = ("episode", "step", "count", "mean", "low", "high", "objective")
-    return [
-        {"phase": phase, "mode": mode, "agent": agent, "episodes_per_point": width}
-        | dict(zip(names, map(list, zip(*values, strict=True)), strict=True))
-        for (phase, mode, agent), values in found.items()
-    ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
@@ -54,7 +54,6 @@ def test_refused_hello_says_why_and_ends(bus: Any, change: dict[str, Any], kind:
 
 # -- routing ----------------------------------------------------------------------------------------------------------
 @given(frames=st.lists(st.binary(max_size=50), min_size=1, max_size=4))
-@settings(max_examples=30)
 def test_bodies_are_not_opened(new_bus: Any, frames: list[bytes]) -> None:
     """Body and blobs pass as they are, whatever they are; only the first frame changes."""
     bus = new_bus()
@@ -277,7 +276,6 @@ def test_frames_of_no_message(bus: Any, frames: list[bytes], text: str) -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=4), st.booleans())
-@settings(max_examples=300)
 def test_any_frames_are_survived(new_bus: Any, frames: list[bytes], joined: bool) -> None:
     """No frames of a stranger or a peer do more than end its own connection."""
     bus = new_bus()

@@ -354,4 +354,4 @@ class BrokerMachine(RuleBasedStateMachine):
 
 
 TestBroker = BrokerMachine.TestCase
-TestBroker.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestBroker.settings = settings(max_examples=60, stateful_step_count=40)

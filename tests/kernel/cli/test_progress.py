@@ -102,7 +102,11 @@ def test_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("outcome", "store", "following"),
     [
-        (Outcome("demo-1", "finished", "", 0), "x", ["next: ganglion results episodes demo-1 · ganglion runs"]),
+        (
+            Outcome("demo-1", "finished", "", 0),
+            "x",
+            ["next: ganglion plot demo-1 · ganglion results episodes demo-1 · ganglion runs"],
+        ),
         (Outcome("demo-1", "finished", "", 0), None, []),
         (Outcome("demo-1", "interrupted", "", 130), "x", ["next: ganglion resume demo-1"]),
         (Outcome("demo-1", "failed", "", 1), "x", ["next: ganglion resume demo-1"]),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -161,7 +161,6 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 SCHEMA = Draft202012Validator(schema())
 
 
-@settings(max_examples=100)
 @given(document=documents())
 def test_any_document_resolved_gives_the_same_plan(read: Load, document: dict[str, Any]) -> None:
     """A sound document, written out with all its defaults, reads as the same plan, and both fit the schema; a plan travels."""
@@ -193,7 +192,6 @@ def maps(tree: Any, place: str = "") -> Iterator[dict[str, Any]]:
                 yield from maps(part, key)
 
 
-@settings(max_examples=100)
 @given(document=documents(), data=st.data())
 def test_what_the_schema_refuses_is_refused(read: Load, document: dict[str, Any], data: st.DataObject) -> None:
     """Whatever stands in the place of any value: an editor marks nothing that the loader would take."""

@@ -1,4 +1,4 @@
-"""Hosts of environments and muscles with several bodies, through the messages of a step."""
+"""Hosts of environments whose bodies answer by arrays, through the messages of a step."""
 
 from __future__ import annotations
 
@@ -7,36 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.errors import AuthorError, OutOfActionSpaceError, OutOfObservationSpaceError, RemoteProtocolError
-from ganglion.peer.agent.muscle import MuscleHost
+from ganglion.errors import AuthorError, OutOfObservationSpaceError, RemoteProtocolError
 from ganglion.peer.environment.host import EnvironmentHost
-from ganglion.peer.step.layout import declaration
 from ganglion.sdk import (
     ActuatorInformation,
     Box,
     Discrete,
     Environment,
     EnvironmentBaseline,
-    EnvironmentState,
-    Muscle,
-    Objective,
     RewardInformation,
     SensorInformation,
     StepBatch,
 )
 from ganglion.sdk.seed import derive, integer_from_words, words
-from ganglion.wire.messages import (
-    DECIDE,
-    FIRST,
-    TERMINATED,
-    TRUNCATED,
-    Act,
-    EnvironmentReset,
-    EnvironmentStart,
-    EnvironmentUpdate,
-    MuscleSetup,
-    Thought,
-)
+from ganglion.wire.messages import TERMINATED, TRUNCATED, EnvironmentReset, EnvironmentStart, EnvironmentUpdate
 
 STREAM = words(1, ["test"])
 UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
@@ -88,24 +72,6 @@ class Arrays(Environment):
         rewards = {"gain": setpoints["a"].astype(float)}
         over = self.over if np.ndim(self.over) == 0 else np.asarray(self.over)[self.rows]
         return StepBatch(**{"readings": readings, "rewards": rewards, "terminated": over, **self.bad})
-
-
-class Objects(Environment):
-    """Answer by informations that name their body."""
-
-    def start_environment(self) -> Any:
-        return baseline(self._all())
-
-    def _all(self) -> list[Any]:
-        return [(body.agent, body.b) for body in self.bodies]
-
-    def update(self, actuators: Any) -> Any:
-        given = {it.body: it.value for it in actuators}
-        return EnvironmentState(
-            [SensorInformation(0.5, UNIT, "half", None, body) for body in given],
-            [RewardInformation(float(value), FREE, "gain", None, body) for body, value in given.items()],
-            terminated={("bob", 0): True},
-        )
 
 
 class Stage:
@@ -213,153 +179,3 @@ def test_an_update_of_other_rows_is_refused(arrays: Stage, setpoints: Any, of: A
 
     with pytest.raises(RemoteProtocolError, match=text):
         arrays.update(*setpoints, of=of)
-
-
-def test_objects_name_their_bodies(hosted: Any, loader: Any) -> None:
-    """An environment without arrays gets and gives informations with a body, and flags by body."""
-    stage = Stage(hosted, loader, Objects)
-    declared = stage.start()
-    answer = stage.update(3, 4, 5)
-
-    assert ([block(0.5, 0.5, 0.5)], 1) == (declared.readings, len(declared.sensors))
-    assert ([block(3.0, 4.0, 5.0)], bytes([0, 0, TERMINATED])) == (answer.rewards, answer.flags)
-
-
-def test_each_needs_arrays(hosted: Any, loader: Any) -> None:
-    """An environment without arrays cannot begin single bodies anew, and is refused by name."""
-    with pytest.raises(AuthorError, match="episode_end: each needs an environment that is batched"):
-        Stage(hosted, loader, Objects).start(each={})
-
-
-# -- muscles ----------------------------------------------------------------------------------------------------------
-
-
-class Together(Muscle):
-    """Set each actuator to the number of its decision, for all bodies at once."""
-
-    batched = True
-    proposal: Any = None
-
-    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        raise NotImplementedError
-
-    def propose_batch(self, batch: Any) -> Any:
-        self.batch = batch
-        return batch.step[:, None] if self.proposal is None else self.proposal
-
-
-class Single(Muscle):
-    """Count the decisions of one body."""
-
-    count = 0
-
-    def reset(self) -> None:
-        self.count += 5
-
-    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
-        actuators_available[0].value = self.count
-        self.count += 1
-        return actuators_available
-
-
-class Sums(Objective):
-    """Add up rewards, of one body or of many."""
-
-    batched = True
-
-    def internal_rewards(self, batch: Any) -> Any:
-        return batch.rewards.sum(axis=1)
-
-    def internal_reward(self, memory: Any, **kwargs: Any) -> float:
-        return float(memory.tail(1).rewards.values.sum())
-
-
-class Acting:
-    """Stand a host of a muscle with three bodies, of which the last is not learned from."""
-
-    def __init__(self, hosted: Any, loader: Any, cls: type[Muscle]) -> None:
-        self.hosted = hosted(MuscleHost(loader(muscle=cls, objective=Sums)))
-        self.link = self.hosted.link
-        self.link.answers |= dict.fromkeys(
-            ("brain.join", "brain.think", "brain.update"), lambda peer, message: Thought()
-        )
-        plugin = {"name": "own", "params": {}}
-        own = [
-            [uid, b, learn, words(2, [uid, b])] for uid, b, learn in (("w", 0, True), ("w", 1, True), ("v", 0, False))
-        ]
-        setup = MuscleSetup(
-            "r", 0, "one", "train", 0, "a", plugin, plugin,
-            [declaration("s", UNIT)], [declaration("m", TEN, 0)], [declaration("r", FREE)], STREAM, STREAM,
-            brain="r/brain/a", bodies=own,
-        )  # fmt: skip
-        self.hosted.ask("muscle.setup", setup)
-
-    def act(self, of: bytes, flags: list[int], readings: Any, rewards: Any) -> Any:
-        message = Act([block(*readings)], [block(*rewards)], rows=of, flags=bytes(flags))
-        return self.hosted.ask("muscle.act", message)
-
-    def thoughts(self) -> list[Any]:
-        return [message for _, message in self.link.asked("brain.think")]
-
-
-@pytest.mark.parametrize("cls", [Together, Single])
-def test_decisions_of_bodies_are_made_and_completed(hosted: Any, loader: Any, cls: type[Muscle]) -> None:
-    """One message completes the decisions of bodies and makes their next; the brain hears of those that are learned."""
-    stage = Acting(hosted, loader, cls)
-    begun = stage.act(rows(0, 1, 2), [DECIDE | FIRST] * 3, (0.1, 0.2, 0.3), (0, 0, 0))
-    going = stage.act(rows(0, 1, 2), [DECIDE, TERMINATED, DECIDE], (0.4, 0.5, 0.6), (1, 2, 3))
-    anew = stage.act(rows(0, 1, 2), [DECIDE, DECIDE | FIRST, TRUNCATED], (0.7, 0.8, 0.9), (4, 0, 6))
-
-    assert ([block(0, 0, 0, dtype="<i8")], []) == (begun.setpoints, begun.objective)
-    assert ([block(1, 1, dtype="<i8")], [1.0, 2.0, 3.0]) == (going.setpoints, going.objective)
-    last = [2, 0] if cls is Together else [2, 6]
-    assert ([block(*last, dtype="<i8")], [4.0, 6.0]) == (anew.setpoints, anew.objective)
-    first, second = stage.thoughts()
-    assert (rows(0, 1), bytes([0, TERMINATED]), [1.0, 2.0]) == (first.rows, first.flags, first.objective)
-    assert ([block(0.1, 0.2)], [block(0.4, 0.5)]) == (first.readings, first.next_readings)
-    assert (rows(0), [block(0.4)], [block(0.7)]) == (second.rows, second.readings, second.next_readings)
-
-
-def test_an_array_muscle_sees_who_begins(hosted: Any, loader: Any) -> None:
-    """The batch names the bodies, their decisions and episodes, and says which begin."""
-    stage = Acting(hosted, loader, Together)
-    stage.act(rows(0, 2), [DECIDE | FIRST] * 2, (0.1, 0.3), (0, 0))
-    stage.act(rows(0, 1), [DECIDE, DECIDE | FIRST], (0.4, 0.5), (1, 0))
-    batch = stage.hosted.host._muscle.batch
-
-    assert [("a", "w", 0), ("a", "w", 1)] == list(batch.bodies)
-    assert ([False, True], [1, 0], [0, 0]) == (batch.first.tolist(), batch.step.tolist(), batch.episode.tolist())
-
-
-@pytest.mark.parametrize(
-    ("proposal", "kind", "text"),
-    [
-        (np.array([[1], [99]]), OutOfActionSpaceError, "m"),
-        (np.array([[1]]), AuthorError, r"expected setpoints of shape \(2, 1\)"),
-        ({"m": np.array([1, 12])}, OutOfActionSpaceError, "m of body w/1"),
-    ],
-)
-def test_a_bad_proposal_is_refused(hosted: Any, loader: Any, proposal: Any, kind: type[Exception], text: str) -> None:
-    """A setpoint outside of its space and an array of another shape are refused by id."""
-    stage = Acting(hosted, loader, Together)
-    stage.hosted.host._muscle.proposal = proposal
-
-    with pytest.raises(kind, match=text):
-        stage.act(rows(0, 1), [DECIDE | FIRST] * 2, (0.1, 0.2), (0, 0))
-
-
-@pytest.mark.parametrize(
-    ("of", "flags", "readings", "text"),
-    [
-        (rows(0), [DECIDE], (0.1,), "body w/0 has no open decision"),
-        (rows(7), [DECIDE | FIRST], (0.1,), "expected numbers below 3, found 7"),
-        (rows(0, 1), [DECIDE | FIRST], (0.1, 0.2), "flags of one byte for each body"),
-        (rows(0), [DECIDE | FIRST], (0.1, 0.2), "readings"),
-    ],
-)
-def test_a_message_of_other_rows_is_refused(
-    hosted: Any, loader: Any, of: bytes, flags: list[int], readings: Any, text: str
-) -> None:
-    """Rows, flags and blocks that do not fit each other are refused, and nothing is decided."""
-    with pytest.raises(RemoteProtocolError, match=text):
-        Acting(hosted, loader, Together).act(of, flags, readings, (0,) * len(readings))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakepeer import MemoryReel
+from fakepeer import MemoryJournalFile
 
 from ganglion.errors import AuthorError, RemoteProtocolError
 from ganglion.peer.agent.brain import BrainHost
@@ -138,7 +138,7 @@ def ask(link: Any, asked: list[tuple[str, Any]], first: int = 0) -> None:
     link.idle.append(lambda: link.deliver("", Head(Verb.BYE, 5)))
 
 
-def carry_out(host: Any, link: Any, clock: Any, storage: MemoryReel | None) -> None:
+def carry_out(host: Any, link: Any, clock: Any, storage: MemoryJournalFile | None) -> None:
     """Let a host live its life."""
     variables = {"GANGLION_ROLE": "brain", "GANGLION_NAME": "r/brain/a"}
     journal = None if storage is None else Journal(storage)
@@ -161,7 +161,7 @@ def test_brain_goes_on_from_its_checkpoint(link: Any, clock: Any, loader: Any, t
     other = type(link)(clock)
     asked = messages(tmp_path, 5.0)
     ask(other, asked)
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     with pytest.raises(KeyboardInterrupt):
         carry_out(BrainHost(loader(brain=Learner)), Mortal(other, replies), clock, storage)
     other.inbox.clear()

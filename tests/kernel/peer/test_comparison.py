@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakepeer import MemoryReel
+from fakepeer import MemoryJournalFile
 
 from ganglion.peer.conversation import Request
 from ganglion.peer.journal.write import Journal, JournalDiffers, Recorded
@@ -39,7 +39,7 @@ recorder = Writer
 
 def test_a_successor_hears_and_compares() -> None:
     """What was heard comes again as it was; what is said is compared, and is new behind the end."""
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     first = recorder(storage)
     first.journal.note((Kind.HEARD, 1.0, HEARD))
     assert first.journal.say([b"x", b"said"], "muscle.act")
@@ -59,7 +59,7 @@ def test_a_successor_hears_and_compares() -> None:
 
 def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
     """What was said beside the first word after a message is compared with the first word after the next one."""
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     first = recorder(storage)
     for word in (b"a", b"b"):
         first.journal.note((Kind.HEARD, 1.0, HEARD))
@@ -78,7 +78,7 @@ def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
 
 def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
     """What is said after the last message that was heard may have left: it is noted, and not sent."""
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     first = recorder(storage)
     first.journal.note((Kind.HEARD, 1.0, HEARD))
     first.journal.say()
@@ -96,7 +96,7 @@ def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
 
 def test_what_waits_for_something_else_differs() -> None:
     """Who hears where it spoke, or waits for an answer where it was idle, does not do the same again."""
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     first = recorder(storage)
     first.journal.note((Kind.TICK, 1.0, None))
     first.journal.say([b"x"], "muscle.act")
@@ -114,7 +114,7 @@ def test_what_waits_for_something_else_differs() -> None:
 
 def test_who_says_more_differs() -> None:
     """Who speaks where its predecessor heard something else first does not do the same again."""
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     first = recorder(storage)
     first.journal.note((Kind.HEARD, 1.0, HEARD))
     first.journal.note((Kind.HEARD, 1.0, HEARD))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakepeer import MemoryReel
+from fakepeer import MemoryJournalFile
 
 from ganglion.errors import DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS
@@ -20,7 +20,7 @@ from ganglion.wire.verb import Verb
 @pytest.fixture(params=["memory", "file"])
 def storage(request: Any, tmp_path: Path) -> Any:
     """Return a storage of each kind."""
-    return MemoryReel() if request.param == "memory" else JournalFile(tmp_path / "a.journal")
+    return MemoryJournalFile() if request.param == "memory" else JournalFile(tmp_path / "a.journal")
 
 
 def played(storage: Any) -> list[Any]:

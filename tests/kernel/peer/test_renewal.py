@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakepeer import MemoryReel
+from fakepeer import MemoryJournalFile
 
 from ganglion.peer.journal import renewal as module
 from ganglion.peer.journal.renewal import Renewal
@@ -16,10 +16,10 @@ LONG_BYTES = 100_000
 
 
 @pytest.fixture
-def peer(link: Any, clock: Any) -> Callable[[MemoryReel | None], Participant]:
+def peer(link: Any, clock: Any) -> Callable[[MemoryJournalFile | None], Participant]:
     """Return what joins a participant with a journal."""
 
-    def join(storage: MemoryReel | None) -> Participant:
+    def join(storage: MemoryJournalFile | None) -> Participant:
         journal = None if storage is None else Journal(storage)
         made = Participant(lambda: link, {}, lambda it: None, clock=clock, pulse=False, journal=journal)
         made.join(made.hello("muscle", "a", "?"))
@@ -38,7 +38,7 @@ def hear(link: Any, participant: Participant, size_bytes: int = 10) -> None:
 def test_long_journals_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal is begun anew when it is longer than the limit and than twice what it begins with; then it is short."""
     monkeypatch.setattr(module, "JOURNAL_BEGIN_BYTES", LONG_BYTES)
-    storage, taken = MemoryReel(), list[bytes]()
+    storage, taken = MemoryJournalFile(), list[bytes]()
     participant = peer(storage)
     renewal = Renewal(participant, "muscle a", lambda: None)
     state = bytes(LONG_BYTES)
@@ -55,7 +55,7 @@ def test_long_journals_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.
 def test_large_states_are_taken_seldom(peer: Any, link: Any, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a phase lasts, states that are written for their age are so many bytes in a second at most."""
     monkeypatch.setattr(module, "_STATE_BYTES_PER_S", 4 << 10)
-    storage, taken = MemoryReel(), list[Any]()
+    storage, taken = MemoryJournalFile(), list[Any]()
     participant = peer(storage)
     renewal = Renewal(participant, "muscle a", lambda: None)
     for _ in range(1000):

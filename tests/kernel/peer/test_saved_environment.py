@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakepeer import MemoryReel
+from fakepeer import MemoryJournalFile
 
 from ganglion.peer.environment.host import EnvironmentHost
 from ganglion.peer.journal import renewal
@@ -127,7 +127,9 @@ class Shifts(StateTransformer):
 class Life:
     """Serve one environment on a journal, as the process of one name does; `killed` lets the next one take it over."""
 
-    def __init__(self, link: Any, clock: Any, loader: Any, storage: MemoryReel | None, chosen: dict[str, Any]) -> None:
+    def __init__(
+        self, link: Any, clock: Any, loader: Any, storage: MemoryJournalFile | None, chosen: dict[str, Any]
+    ) -> None:
         self.link, self.chosen = link, chosen
         self.host = EnvironmentHost(loader(**chosen))
         journal = None if storage is None else Journal(storage)
@@ -179,7 +181,7 @@ def live(link: Any, clock: Any, loader: Any) -> Iterator[Callable[..., Life]]:
     """Return what begins a life on a journal with these classes."""
     lives: list[Life] = []
 
-    def begin(storage: MemoryReel | None = None, **chosen: Any) -> Life:
+    def begin(storage: MemoryJournalFile | None = None, **chosen: Any) -> Life:
         lives.append(Life(link, clock, loader, storage, chosen))
         return lives[-1]
 
@@ -207,7 +209,7 @@ SPEAKERS: list[dict[str, Any]] = [
 def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: Any, killed: int) -> None:
     """Killed anywhere it goes on bit by bit, and hears no more than its start and what came since the last state."""
     expected = live(None, **chosen).script(1, STEPS)
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     live(storage, **chosen).script(1, killed)
     cls = chosen["environment"]
     cls.updates = cls.starts = cls.loads = 0
@@ -283,7 +285,7 @@ def test_bodies_go_on_within_their_episodes(
         return BodiesLife(link, clock, loader, storage, {"environment": cls})
 
     expected = live(None).script(1, 48)
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     live(storage).script(1, killed)
     cls.updates = cls.loads = 0
     successor = live(storage)
@@ -333,7 +335,7 @@ class Raises(Says):
 )
 def test_what_is_no_state_answers_the_next_request(live: Any, often: None, cls: Any, said: str) -> None:
     """Who returns no map of arrays fails by name: the hook is told, and where in the state it is."""
-    failure = live(MemoryReel(), environment=cls).script(1, 3)[-1]
+    failure = live(MemoryJournalFile(), environment=cls).script(1, 3)[-1]
 
     assert isinstance(failure, Failure)
     assert ("author", True) == (failure.kind, said in failure.message), failure.message
@@ -343,7 +345,7 @@ def test_what_is_no_state_answers_the_next_request(live: Any, often: None, cls: 
 
 def test_who_does_not_take_its_state_is_named(live: Any, often: None, monkeypatch: Any, capsys: Any) -> None:
     """Then a successor ends as one that does otherwise; its last words are the author's traceback."""
-    storage = MemoryReel()
+    storage = MemoryJournalFile()
     live(storage, environment=Says).script(1, 9)
 
     def fails(self: Any, state: Any) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from fakepeer import MemoryReel
+from fakepeer import MemoryJournalFile
 
 from ganglion.errors import GanglionError, StoreDamaged, StoreError, StoreUnavailable
 from ganglion.limits import RETRY_S, STREAM_CREDIT_BYTES
@@ -243,11 +243,11 @@ def steps(episode: int, size: int = 10) -> list[Any]:
     return ["steps", 0, "train", 0, "w", episode, [[1, bytes(size)]]]
 
 
-class Taped:
+class JournaledStore:
     """Let a store with a journal hear batches, die at any place, and come again on the same journal."""
 
     def __init__(self, link: Any, clock: Any) -> None:
-        self.link, self.clock, self.storage = link, clock, MemoryReel()
+        self.link, self.clock, self.storage = link, clock, MemoryJournalFile()
         self.open_episodes: set[int] = set()
         self.behind: int | None = None
         self.begin()
@@ -288,12 +288,12 @@ def _pair(entry: Any) -> tuple[str, list[Any]]:
 
 
 @pytest.fixture
-def journaled(link: Any, clock: Any) -> Taped:
+def journaled(link: Any, clock: Any) -> JournaledStore:
     """Return a store with a journal."""
-    return Taped(link, clock)
+    return JournaledStore(link, clock)
 
 
-def test_what_its_journal_does_not_tell_of_is_withdrawn(journaled: Taped) -> None:
+def test_what_its_journal_does_not_tell_of_is_withdrawn(journaled: JournaledStore) -> None:
     """At the end of the journal, once, and before the bus is joined: all that was sealed behind it."""
     sealed = [["episode", 0, "train", 0, None, n, 1, True, False, "environment", 1] for n in range(3)]
     evaluation = ["evaluation", 0, "ada", 1, 3, {}, None, "now"]
@@ -312,7 +312,7 @@ def test_what_its_journal_does_not_tell_of_is_withdrawn(journaled: Taped) -> Non
     assert journaled.writer.log.count("commit") == 1
 
 
-def test_a_long_journal_is_begun_anew(journaled: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_journal_is_begun_anew(journaled: JournaledStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left is rows of open episodes, and what is told of the newest phases; all else is known as heard."""
     monkeypatch.setattr(module, "STORE_JOURNAL_BYTES", 50_000)
     journaled.host._shorten_at_bytes = 50_000
@@ -343,7 +343,7 @@ def test_a_long_journal_is_begun_anew(journaled: Taped, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", ["body_steps", "body_actions"])
-def test_columns_of_bodies_are_kept_while_they_are_open(journaled: Taped, kind: str) -> None:
+def test_columns_of_bodies_are_kept_while_they_are_open(journaled: JournaledStore, kind: str) -> None:
     """A journal that is begun anew has those of open episodes alone."""
     record = [kind, 0, "train", 0, "w", [[0, bytes(1000)]]]
     over = [kind, 0, "train", 0, "w", [[1, bytes(1000)]]]
@@ -358,7 +358,7 @@ def test_columns_of_bodies_are_kept_while_they_are_open(journaled: Taped, kind: 
     assert (ONE, over) not in journaled.rows
 
 
-def test_a_journal_that_is_needed_is_kept(journaled: Taped) -> None:
+def test_a_journal_that_is_needed_is_kept(journaled: JournaledStore) -> None:
     """Where hardly anything can go the journal may grow to twice its length before it is looked at again."""
     journaled.host._shorten_at_bytes = 20_000
     journaled.open_episodes |= {0}
@@ -369,7 +369,9 @@ def test_a_journal_that_is_needed_is_kept(journaled: Taped) -> None:
     assert [(ONE, steps(0, 1000))] * 39 == journaled.rows
 
 
-def test_a_store_that_cannot_write_what_it_heard_ends(journaled: Taped, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_write_what_it_heard_ends(
+    journaled: JournaledStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The time of a journal is none to wait for a disk: the process ends, and its successor hears all once more."""
     monkeypatch.setattr(module, "_REPLAY_ROWS", 1)
     journaled.batch(ONE, 1, [steps(0)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.peer.step.tick import Clock, Over, Pace, Timelines, closed_flags
@@ -139,7 +139,6 @@ def test_with_each_every_body_has_the_episodes_of_a_copy() -> None:
 
 
 @given(period=st.integers(1, 5), offset=st.integers(0, 4), steps=st.integers(1, 20))
-@settings(max_examples=60, deadline=None)
 def test_a_body_decides_before_the_steps_of_its_clock(period: int, offset: int, steps: int) -> None:
     """A body decides before step n where n is at least its offset and as many periods behind it as are whole."""
     offset %= period
@@ -153,7 +152,6 @@ def test_a_body_decides_before_the_steps_of_its_clock(period: int, offset: int, 
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.sampled_from(["all", "any", "each"]), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
 def test_a_restored_state_goes_on_as_the_one_that_was_taken(lengths: list[int], end: str, ticks: int) -> None:
     """What `restore` is given makes the same of all further steps."""
     bodies = [0] * len(lengths)

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulation.oracle import check_governor
 
@@ -154,7 +154,6 @@ def by_definition(world: World) -> tuple[list[tuple[int, int, int, str]], int]:
     return rows, evaluations
 
 
-@settings(max_examples=150)
 @given(world=worlds(("lockstep", "pipelined")), seed=st.integers(0, 2**32))
 def test_a_phase_ends_exactly_when_the_definition_says(kit: Any, world: World, seed: int) -> None:
     """With common boundaries the episodes and evaluations are those of the rounds counted by hand, in any order."""
@@ -280,7 +279,6 @@ WISHES = st.lists(
 )
 
 
-@settings(max_examples=250)
 @given(
     world=worlds(),
     seed=st.integers(0, 2**32),
@@ -312,7 +310,6 @@ def test_no_signal_hangs_a_run(
         assert dict.fromkeys(range(world.workers), 2 * world.limit) == counted
 
 
-@settings(max_examples=200)
 @given(
     world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "stop", "lost", "failed", "away", "tick"))
 )
@@ -332,7 +329,6 @@ def test_no_blow_hangs_a_run(kit: Any, world: World, seed: int, given_blows: lis
     assert farm.finish.status == "failed" or dense(farm, 2)
 
 
-@settings(max_examples=60)
 @given(data=st.data(), workers=st.integers(1, 3), brain=st.sampled_from([None, "dummy"]))
 def test_lost_episodes_are_none(kit: Any, data: Any, workers: int, brain: str | None) -> None:
     """Whatever is lost whenever: each worker has its whole episodes, numbered behind the lost ones, in any order."""

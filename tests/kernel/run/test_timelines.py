@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.run.effect import Answer, Effect, Event, Record, Steer
@@ -453,7 +453,6 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=150)
 @given(given=scripts(), words=WORDS, seed=st.integers(0, 2**32))
 def test_neither_order_nor_successor_changes_anything(kit: Any, given: Any, words: Any, seed: int) -> None:
     """With a common boundary what comes first does not show, nor that a restored flow went on."""
@@ -470,7 +469,6 @@ def test_neither_order_nor_successor_changes_anything(kit: Any, given: Any, word
         assert sorted(plain.signals) == sorted(other.signals)
 
 
-@settings(max_examples=150)
 @given(given=scripts(), total=st.integers(1, 12))
 def test_a_phase_ends_exactly_when_enough_episodes_ended(kit: Any, given: Any, total: int) -> None:
     """It ends in the first tick in which all workers together have so many, else with the last budget."""

@@ -162,7 +162,7 @@ class Hosted:
         return codec_of(row.reply).decode(codec_of(row.reply).encode(reply))
 
 
-class MemoryReel:
+class MemoryJournalFile:
     """Keep a journal in memory, for processes that are none."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
@@ -180,7 +180,6 @@ talk = st.lists(st.tuples(st.booleans(), st.sampled_from([CONTROLLER, ENVIRONMEN
 
 
 @given(talk, st.booleans())
-@settings(max_examples=200)
 def test_the_fast_path_decides_as_the_broker(said: list[tuple[bool, str, bytes]], full: bool) -> None:
     """Whatever two peers say to each other: the walk forwards, and counts as open, what the broker alone would."""
     walked, asked = desks(), desks(fast=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zmq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.limits import MESSAGE_BYTES_LARGE
@@ -118,7 +118,6 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Router]:
 
 
 @given(st.lists(said, max_size=5).map(b"".join), flips, st.integers(0, 1), st.lists(st.integers(0, 3000), max_size=5))
-@settings(max_examples=60)
 def test_no_router_delivers_what_we_do_not(
     router: Router, data: bytes, flips: list[tuple[int, int]], minor: int, cuts: list[int]
 ) -> None:

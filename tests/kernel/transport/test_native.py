@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.broker.core import Broker
@@ -409,7 +409,6 @@ chatter = st.one_of(
 
 
 @given(st.lists(chatter, max_size=12).map(b"".join), st.lists(st.integers(0, 5000), max_size=8))
-@settings(max_examples=100)
 def test_turns_change_nothing(data: bytes, cuts: list[int]) -> None:
     """What is heard does not depend on the pieces in which it was said, nor on how much one turn allows."""
     expected = play(data, [])

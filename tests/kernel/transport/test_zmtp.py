@@ -4,7 +4,7 @@ import itertools
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.errors import RemoteProtocolError
@@ -193,7 +193,6 @@ def cut(data: bytes, cuts: list[int]) -> list[bytes]:
     st.sampled_from([b"", GREETING, SHAKEN]),
     st.booleans(),
 )
-@settings(max_examples=400)
 def test_any_bytes_in_any_split(data: bytes, cuts: list[int], before: bytes, joined: bool) -> None:
     """Whatever comes: no exception, the same events and the same answer for every split, and little memory."""
     whole, split_up = Connection(listening=True), Connection(listening=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from databases import change
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ganglion.sdk.store import Nondeterministic, StoreError
@@ -429,7 +429,6 @@ SPACES = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([(), (2,), (
 
 
 @given(SPACES, st.lists(st.sets(st.integers(0, 6)).map(sorted), max_size=5), st.booleans(), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
 def test_each_row_has_the_values_of_its_body(spaces: list[Any], parts: list[list[int]], own: bool, seed: int) -> None:
     """Whatever dtypes and shapes are declared and whoever takes part: a row has its body's values, bit by bit."""
     rng = np.random.default_rng(seed)

@@ -33,6 +33,12 @@ ATTACKS: dict[str, tuple[int, str, dict[str, Any]]] = {
     "a table of the store itself": (404, "/api/runs/one-1/results/stored_runs", {}),
     "a number without end": (422, "/api/runs?limit=" + "9" * 40, {}),
     "a document where none is taken": (403, "/api/runs", {"method": "POST", "body": "uid: x"}),
+    "an experiment where none is taken": (403, "/api/sweeps", {"method": "POST", "body": "uid: x"}),
+    "a form for an experiment": (403, "/api/sweeps", {"method": "POST", "body": "uid=x", "x_ganglion": None}),
+    "a quote in an experiment": (404, "/api/sweeps/x'%20OR%20'1'='1", {}),
+    "a path as an experiment": (404, "/api/sweeps/..%2Fx", {}),
+    "a huge path": (404, "/api/runs/" + "a" * 30_000 + "/curves", {}),
+    "points without end": (200, "/api/runs/one-1/curves?points=999999999", {}),
 }
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
+from pathlib import Path
 from typing import Any
 
+import pytest
 from system.command import ganglion
 from system.results import table
 
@@ -45,6 +48,68 @@ def test_tables_in_each_form(page: Any) -> None:
         csv.DictReader(io.StringIO(page.ask(path + "&format=csv").text))
     )
     assert rows[:1] == page.ask(path + "&limit=1").value
+
+
+EXPERIMENT = """
+uid: pair
+seed: 1
+version: "0.1"
+run:
+  schedule:
+    - train:
+        environments: [{{environment: {{uid: net, name: {name}, params: {{max_iter: 3}}}}}}]
+        agents: [{{name: ada, muscle: dummy, brain: dummy, sensors: [net.0], actuators: [net.0]}}]
+        phase_config: {{mode: train, episodes: 2}}
+  run_config: {{condition: vanilla}}
+factors:
+  length: {{set: schedule.train.environments.net.params.max_iter, levels: [3, 4]}}
+repetitions: {repetitions}
+"""
+
+
+@pytest.mark.long
+def test_sweep_is_taken_and_shown(pages: Any, tmp_path: Path) -> None:
+    """An experiment is carried out by a process of its own; its points and a band over its runs are told."""
+    page = pages(tmp_path, "--port", "0", "--allow-submit")
+    try:
+        taken = page.ask("/api/sweeps", "POST", EXPERIMENT.format(name="dummy", repetitions=2))
+        assert (202, "pair", ["pair-0", "pair-1", "pair-2", "pair-3"]) == (taken.status, *taken.value.values())
+        until_s = time.monotonic() + 100.0
+        while not (found := page.ask("/api/sweeps")).value or found.value[0].get("done") != 4:
+            assert time.monotonic() < until_s, found.text
+            time.sleep(0.2)
+        sweep = page.ask("/api/sweeps/pair").value
+
+        assert [(0, 3, 2), (1, 4, 2)] == [
+            (one["row"], one["factors"]["length"], one["runs"]) for one in sweep["curves"]
+        ]
+        assert {"done"} == {point["state"] for point in sweep["points"]}
+        again = page.ask("/api/sweeps", "POST", EXPERIMENT.format(name="dummy", repetitions=2))
+        assert 409 == again.status
+    finally:
+        page.close()
+
+
+WRONG = {
+    "a path as the run document": "uid: pair\nseed: 1\nversion: '0.1'\nrun: /etc/passwd\n",
+    "code as an environment": EXPERIMENT.format(name="'os:system'", repetitions=1),
+    "code as a design": EXPERIMENT.format(name="dummy", repetitions=1) + "design: 'os:system'\n",
+    "a fault in a factor": EXPERIMENT.format(name="dummy", repetitions="none"),
+}
+
+
+@pytest.mark.long
+def test_faulty_experiments_are_refused(pages: Any, tmp_path: Path) -> None:
+    """A page names plugins by their short names only; faults are told, and nothing is left of what was refused."""
+    page = pages(tmp_path, "--port", "0", "--allow-submit")
+    try:
+        found = {name: page.ask("/api/sweeps", "POST", text) for name, text in WRONG.items()}
+    finally:
+        page.close()
+
+    assert dict.fromkeys(WRONG, 422) == {name: answer.status for name, answer in found.items()}
+    assert 14 == found["a fault in a factor"].value["faults"][0]["line"]
+    assert not (tmp_path / "results" / "sweeps").exists()
 
 
 def test_document_and_logs(page: Any) -> None:

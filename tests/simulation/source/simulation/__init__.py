@@ -3,5 +3,22 @@
 from simulation.bus import Act, Disturbance, Simulation, kill_one, orders, read, simulate
 from simulation.outcome import Outcome
 from simulation.schedule import Stuck
+from simulation.search import ROLES, calm, rows, searched, sets, survives
 
-__all__ = ["Act", "Disturbance", "Outcome", "Simulation", "Stuck", "kill_one", "orders", "read", "simulate"]
+__all__ = [
+    "ROLES",
+    "Act",
+    "Disturbance",
+    "Outcome",
+    "Simulation",
+    "Stuck",
+    "calm",
+    "kill_one",
+    "orders",
+    "read",
+    "rows",
+    "searched",
+    "sets",
+    "simulate",
+    "survives",
+]

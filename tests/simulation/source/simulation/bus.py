@@ -39,7 +39,7 @@ from simulation.process import Process
 from simulation.schedule import Schedule, Stuck
 from simulation.shortcuts import shortcuts
 from simulation.snare import Snare, snared
-from simulation.storage import JournalStorage, SimulatedTape
+from simulation.storage import JournalStorage, SimulatedJournal
 
 _TICK_S = BEAT_AFTER_SILENCE_S / 2  # how often the broker looks at its clocks
 _SUPERVISOR_TOKEN = "s" * 43
@@ -152,7 +152,7 @@ class Simulation:
         self._notes: list[tuple[int, Note]] = []
         # Phase, journals, and which rows somebody could have read by then: what came later may come otherwise.
         self._moment: tuple[int, dict[str, bytes], set[tuple[Any, ...]]] | None = None
-        self.reels: list[tuple[JournalStorage, SimulatedTape, Role]] = []
+        self.journals: list[tuple[JournalStorage, SimulatedJournal, Role]] = []
 
     def carry_out(self) -> Outcome:
         """Run to the end; Stuck says who waits for what when there is none."""
@@ -208,9 +208,9 @@ class Simulation:
 
         def program(process: Process) -> int:
             storage = JournalStorage(process, data)
-            journal = SimulatedTape(storage, process) if self.keeper.recovers else None
+            journal = SimulatedJournal(storage, process) if self.keeper.recovers else None
             if journal is not None:
-                self.reels.append((storage, journal, place.role))
+                self.journals.append((storage, journal, place.role))
             host = process.host = self._host(place.role, variables, process)
             connect = partial(self._connect, process)
             return live(host, connect, variables, self.schedule.clock, False, journal, process.sleep)
@@ -393,7 +393,7 @@ class Simulation:
 
     def _supervise(self, process: Process) -> int:
         keeper = self.keeper
-        journal = SimulatedTape(JournalStorage(process, bytearray()), process)
+        journal = SimulatedJournal(JournalStorage(process, bytearray()), process)
         participant = Participant(
             partial(self._connect, process),
             keeper.handlers(),
@@ -438,7 +438,7 @@ class Simulation:
 
     def _count_the_end(self) -> None:
         """Count what is seen of processes when all is over."""
-        for storage, journal, role in self.reels:
+        for storage, journal, role in self.journals:
             self.counts["torn"] += storage.torn
             if journal.played:
                 self.counts[f"replay of a {role.value}"] += 1

@@ -73,7 +73,7 @@ def _wrong(run: Case, simulation: Simulation, outcome: Outcome, faults: Sequence
     if run.name == DICE:
         unnoticed = [
             journal.process.name
-            for _, journal, role in simulation.reels
+            for _, journal, role in simulation.journals
             if role is Role.ENVIRONMENT and journal.compared and journal.process.status != EXIT_DIFFERS
         ]
         if unnoticed:

@@ -36,14 +36,21 @@ class Case:
 
 
 @cache
-def case(name: int | str, folder: Path) -> Case:
-    """Return one of the runs, `range(CASES)` and DICE; the folder is for its undisturbed results."""
+def plan_of(name: int | str) -> Plan:
+    """Return the plan of one of the runs, `range(CASES)` and DICE."""
     text = yaml.safe_dump(_document(name), sort_keys=False)
     plan, _ = load_document("document.yml", plugins=registry, text=text, allow=("simulation",))
     faults = registry.deep_check(plan.to_map())
     assert not faults, faults
+    return plan
+
+
+@cache
+def case(name: int | str, folder: Path) -> Case:
+    """Return one of the runs; the folder is for its undisturbed results."""
+    plan = plan_of(name)
     outcome = Simulation(plan, 0, folder, tables=read_rows).carry_out()
-    assert ("finished", []) == (outcome.status, outcome.defects), (text, outcome.reason)
+    assert ("finished", []) == (outcome.status, outcome.defects), (_document(name), outcome.reason)
     return Case(str(name), plan, outcome.events, outcome.tables)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fakepeer import MemoryReel
+from fakepeer import MemoryJournalFile
 
 from ganglion.peer.journal.write import Journal
 from ganglion.wire.journal import Kind, Record
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from simulation.process import Process
 
 
-class JournalStorage(MemoryReel):
+class JournalStorage(MemoryJournalFile):
     """Keep the journal of one name; `data` is what its predecessor has left.
 
     Killed while it writes, a process leaves a part of what it wrote; `torn` counts how often such a part was cut off.
@@ -46,7 +46,7 @@ class JournalStorage(MemoryReel):
         self._process.step()
 
 
-class SimulatedTape(Journal):
+class SimulatedJournal(Journal):
     """Be a journal whose process may be killed while it hears it again.
 
     `played` counts the records that it has heard, `compared` those that say what its predecessor has said.

@@ -89,3 +89,21 @@ class Talker(Muscle):
         for it in actuators_available:
             it.value = self.topics["parameters"].get("pace", 0.0)
         return actuators_available
+
+
+class Telling(Muscle):
+    """Set the number of the update by which it decides."""
+
+    version = 0
+
+    def update(self, update: Any) -> None:
+        """Take an update of the brain `log`."""
+        self.version = int(update["version"])
+
+    def propose_actions(
+        self, sensors: list[SensorInformation], actuators_available: list[ActuatorInformation]
+    ) -> list[ActuatorInformation]:
+        """Tell it."""
+        for actuator in actuators_available:
+            actuator.value = self.version
+        return actuators_available
