@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,9 @@ from databases import change
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion.cli.settings import Settings
 from ganglion.sdk.store import Nondeterministic, StoreError
-from ganglion.wire.codec import codec_of
-from ganglion.wire.envelope import Head, encode_head
-from ganglion.wire.journal import MAGIC, Kind, block
-from ganglion.wire.messages import RecordBatch
-from ganglion.wire.verb import Verb
 from ganglion_store.bodies import BodyTable, Columns, action_rows, step_rows
 from ganglion_store.reader import SqlReader
-from ganglion_store.unsealed import open_episodes
 from ganglion_store.values import Declared, unpack
 from ganglion_store.writer import SqlWriter
 
@@ -489,32 +481,3 @@ def plain(row: list[Any]) -> list[Any]:
 def test_no_entries_are_no_rows() -> None:
     """An empty record is none."""
     assert [] == Columns([Declared("v", "<f8", ())]).lists([], [], "nothing")
-
-
-@pytest.mark.parametrize(
-    ("own", "expected", "steps"),
-    [
-        (False, {("lake", 0, "ada", 0): 2, ("lake", 0, "ada", 1): 2}, {("lake", 0): 2}),
-        (True, {("lake", 0, "ada", 1): 2}, {("lake[ada/1]", 0): 2}),
-    ],
-)
-def test_rows_of_open_episodes_are_shown(uri: str, tmp_path: Path, own: bool, expected: Any, steps: Any) -> None:
-    """What the store has heard of episodes of environments, or of bodies, that are not over; nothing of the others."""
-    with SqlWriter(uri, RUN) as writer:
-        writer.apply("g", begin(each=own))
-        writer.commit()
-    records = both() if own else [whole(1)[2], whole(1)[5], ["body_steps", 0, "train", 0, "lake", [step(1), step(2)]]]
-    records += [] if own else [["body_actions", 0, "train", 0, "ada", [action(0), action(1)]]]
-    journal = tmp_path / RUN / "journals" / "store.journal"
-    journal.parent.mkdir(parents=True)
-    head = encode_head(Head(Verb.TELL, 0, "record.batch"))
-    said = (Kind.HEARD, 1.0, [b"demo-1/controller/0", head, codec_of(RecordBatch).encode(RecordBatch(1, records))])
-    journal.write_bytes(MAGIC + b"".join(block([said])))
-
-    with open_episodes(Settings(results=tmp_path), [RUN]) as reader:
-        rows = list(reader.rows("actions", [RUN]))
-        made = {(row["environment"], row["episode"]): row["steps"] for row in reader.rows("episodes", [RUN])}
-    keys = [tuple(row[name] for name in ("environment", "episode", "agent", "body")) for row in rows]
-
-    assert expected == {key: keys.count(key) for key in keys}
-    assert steps == made
