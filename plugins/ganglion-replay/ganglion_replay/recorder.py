@@ -132,9 +132,8 @@ class Recorder(Observer):
         them; bodies with episodes of their own each have their own numbers.
         """
         lasts: dict[Place, list[int]] = {}
-        for (*place, _), last in self._last.items():
-            key: Any = tuple(place)
-            lasts.setdefault(key, []).append(last)
+        for key, last in self._last.items():
+            lasts.setdefault(key[:5], []).append(last)
         found = {place: min(numbers) for place, numbers in lasts.items()}
         several = [place for place, numbers in lasts.items() if max(numbers) > found[place]]
         with store_class(self._uri).reader(self._uri) as reader:
