@@ -18,6 +18,8 @@ from ganglion.wire.messages import TERMINATED, TRUNCATED, Think
 
 _OF_ALL = ("group", "mask_columns")
 """Fields of transitions that are no columns."""
+FILTERED = ("proposed", "observations", "next_observations")
+"""Fields of `Think` behind filters, None where they are the others."""
 
 
 @dataclass(slots=True)
@@ -140,8 +142,6 @@ class Stack:
     def __call__(self, rows: Sequence[Row]) -> Transitions:
         """Return rows, at least one, in their order."""
         assert self._rewards is not None
-        terminated = np.array([row.terminated for row in rows])
-        truncated = np.array([row.truncated for row in rows])
         objectives = [np.nan if row.objective is None else row.objective for row in rows]
         return Transitions(
             observations=self._sensors.matrix([row.readings for row in rows], "think.readings"),
@@ -149,9 +149,8 @@ class Stack:
             objectives=np.array(objectives, dtype=np.float64),
             rewards=self._rewards.matrix([row.rewards for row in rows], "think.rewards"),
             next_observations=self._sensors.matrix([row.next_readings for row in rows], "think.next_readings"),
-            terminated=terminated,
-            truncated=truncated,
-            bootstrap=1.0 - terminated,  # `bootstrap_mask` where both flags are known, at a tenth of its cost
+            terminated=np.array([row.terminated for row in rows]),
+            truncated=np.array([row.truncated for row in rows]),
             muscle=[row.muscle for row in rows],
             body=[self._body] * len(rows),
             episode=np.array([row.episode for row in rows]),
@@ -187,7 +186,6 @@ class Stack:
                 raise RemoteProtocolError(f"think.numbers: expected {8 * count} bytes, found {len(think.numbers)}")
             numbers = np.frombuffer(think.numbers, "<i8").tolist()
             whose = [(agent, uid, b) for (agent, uid, _), b in zip(whose, numbers, strict=True)]
-        ended = flags & TERMINATED != 0
         objectives = [np.nan if value is None else value for value in think.objective]
         return Transitions(
             observations=matrix(self._sensors, think.observations or think.readings, count, "readings"),
@@ -197,9 +195,8 @@ class Stack:
             next_observations=matrix(
                 self._sensors, think.next_observations or think.next_readings, count, "next_readings"
             ),
-            terminated=ended,
+            terminated=flags & TERMINATED != 0,
             truncated=flags & TRUNCATED != 0,
-            bootstrap=1.0 - ended,
             muscle=[f"{self._body[0]}/{think.worker}"] * count,
             body=whose,
             episode=episodes,
@@ -230,8 +227,12 @@ def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
     return layout.side_by_side(runs) if runs else np.empty((count, 0), layout.dtype)
 
 
-def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups) -> list[Think | None]:
+def by_groups(
+    think: Think, sensors: Groups, actuators: Groups, rewards: Groups, shown: Groups, moved: Groups
+) -> list[Think | None]:
     """Return the decisions of each group as if they had come alone; None of a group without any.
+
+    `shown` and `moved` are sensors and actuators behind filters.
 
     Raises:
         RemoteProtocolError: Fields do not have what rows of these groups need.
@@ -243,7 +244,8 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
     if (np.diff(sensors.of[places]) < 0).any() or type(think.data) is not list:
         raise RemoteProtocolError("think: expected rows of one group after those of another, and data of each")
     layouts = {"readings": sensors, "applied": actuators, "rewards": rewards, "next_readings": sensors}
-    layouts |= {} if think.proposed is None else {"proposed": actuators}
+    behind = zip(FILTERED, (moved, shown, shown), strict=True)
+    layouts |= {name: groups for name, groups in behind if getattr(think, name) is not None}
     fields = {name: groups.fields(getattr(think, name), places, f"think.{name}") for name, groups in layouts.items()}
     found: list[Think | None] = []
     for (_, _, span), data, *values in zip(sensors.parts(places), think.data, *fields.values(), strict=True):
@@ -259,11 +261,6 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
         none = span.start == span.stop
         found.append(None if none else replace(think, objective=think.objective[span], data=data, **given))
     return found
-
-
-def picked(chunk: Transitions, rows: Sequence[int]) -> Transitions:
-    """Return some rows."""
-    return chunk if len(rows) == len(chunk) else taken(chunk, rows)
 
 
 def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:
