@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import click
 
 from ganglion.cli.extension import COMMAND, RunEvent, UsageError, json_text
 from ganglion.cli.settings import Settings
+from ganglion_observers.counting import FOLDER
+from ganglion_observers.scalars import tool
 
 READY_S = 60.0
 """The longest time that a program is given to say that it is ready: some tools take seconds to import."""
@@ -27,7 +30,8 @@ END_S = 30.0
 UNREAD_BYTES = 1024 * 1024
 """So much waits for a program that reads slowly; of what comes then it is told how much it was."""
 
-FOLDER, TRACER = "GANGLION_METRICS", "GANGLION_TRACER"
+TRACER = "GANGLION_TRACER"
+"""The variable that names what notes the calls of each process."""
 
 Tell = Callable[[str, RunEvent], None]
 
@@ -124,27 +128,26 @@ class Metrics:
     """
 
     def __init__(self, settings: Settings, port: int) -> None:
-        from ganglion_observers.scalars import tool
-
         tool("prometheus_client", "metrics")
         self._settings, self._port = settings, port
-        self._folder = tempfile.mkdtemp(prefix="ganglion-metrics-")
-        self._before = {name: os.environ.get(name) for name in (FOLDER, TRACER)}
-        os.environ[FOLDER] = self._folder  # before anything is started: processes inherit it
-        os.environ[TRACER] = ",".join(filter(None, (self._before[TRACER], "metrics")))
+        folder = tempfile.mkdtemp(prefix="ganglion-metrics-")
+        self._end = weakref.finalize(self, shutil.rmtree, folder, True)  # also where the command never begins
+        os.environ[FOLDER] = folder  # before anything is started: processes inherit it
+        os.environ[TRACER] = ",".join(filter(None, (os.environ.get(TRACER), "metrics")))
+
+    @staticmethod
+    def collector(settings: Settings) -> Any:
+        """Return what answers Prometheus by `text()`, for a page; UsageError without the library."""
+        from ganglion_observers.metrics import Collector
+
+        return Collector(settings)
 
     def __enter__(self) -> Tell:
         self._program = Program(self._settings, ["metrics", "--port", str(self._port)])
-        return self._program.tell
+        return lambda run, news: None  # it asks kernels and store when it is asked
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._program.close()
-        self.end()
-
-    def end(self) -> None:
-        """Remove the folder, and be as before."""
-        for name, value in self._before.items():
-            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
-        shutil.rmtree(Path(self._folder), ignore_errors=True)
+        self._end()
