@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import select
 import shutil
@@ -18,8 +19,6 @@ import click
 
 from ganglion.cli.extension import COMMAND, RunEvent, UsageError, json_text
 from ganglion.cli.settings import Settings
-from ganglion_observers.counting import FOLDER
-from ganglion_observers.scalars import tool
 
 READY_S = 60.0
 """The longest time that a program is given to say that it is ready: some tools take seconds to import."""
@@ -30,8 +29,8 @@ END_S = 30.0
 UNREAD_BYTES = 1024 * 1024
 """So much waits for a program that reads slowly; of what comes then it is told how much it was."""
 
-TRACER = "GANGLION_TRACER"
-"""The variable that names what notes the calls of each process."""
+FOLDER, TRACER = "GANGLION_METRICS", "GANGLION_TRACER"
+"""The variables with the folder in which calls are counted, and with what notes the calls of each process."""
 
 Tell = Callable[[str, RunEvent], None]
 
@@ -61,7 +60,8 @@ class Program:
         if not line:
             self._process.kill()
             self._process.communicate()
-            raise UsageError(f"{self._name}: expected a program that is ready within {READY_S:g} s, found none")
+            late = "it ended before it was ready" if there else f"it was not ready within {READY_S:g} s"
+            raise UsageError(f"{self._name}: {late}: nothing was started")
         click.echo(line.decode(errors="replace").rstrip(), err=True)
 
     def tell(self, run: str, news: RunEvent) -> None:
@@ -128,7 +128,9 @@ class Metrics:
     """
 
     def __init__(self, settings: Settings, port: int) -> None:
-        tool("prometheus_client", "metrics")
+        if importlib.util.find_spec("prometheus_client") is None:
+            text = "expected the package prometheus_client, found none: pip install 'ganglion-observers[metrics]'"
+            raise UsageError(f"--metrics: {text}")
         self._settings, self._port = settings, port
         folder = tempfile.mkdtemp(prefix="ganglion-metrics-")
         self._end = weakref.finalize(self, shutil.rmtree, folder, True)  # also where the command never begins

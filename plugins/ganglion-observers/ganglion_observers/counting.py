@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 from ganglion_observers.calls import Connect, Passed, noting, role_of
@@ -59,8 +60,6 @@ class _Counts:
         waits.set(call.begun_ns / 1e9)
 
     def answered(self, call: Passed, failed: bool) -> None:
-        import time
-
         _, seconds, waits = self._of(call.call)
         seconds.observe(max(0.0, (time.time_ns() - call.begun_ns) / 1e9))
         waits.set(0.0)

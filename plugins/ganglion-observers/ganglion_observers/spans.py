@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import threading
 from typing import Any
 
 from ganglion_observers.calls import Connect, Passed, noting, role_of
 from ganglion_observers.scalars import tool
 
 EXPORT_S = 1.0
-"""So often spans are exported where `OTEL_BSP_SCHEDULE_DELAY` says nothing else."""
+"""So often spans are exported."""
+
+FLUSH_S = 0.5
+"""So long a process that ends waits for spans to leave; nobody may be there to take them."""
 
 
 def opentelemetry(connect: Connect, name: str) -> Connect:
@@ -24,8 +29,6 @@ def opentelemetry(connect: Connect, name: str) -> Connect:
 
 def exporter() -> Any:
     """Return what `OTEL_TRACES_EXPORTER` names: `console`, or `otlp` over HTTP."""
-    import os
-
     if os.environ.get("OTEL_TRACES_EXPORTER") == "console":
         return tool("opentelemetry.sdk.trace.export", "opentelemetry").ConsoleSpanExporter()
     return tool("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry").OTLPSpanExporter()
@@ -89,8 +92,10 @@ class Spans:
         self._end(call, "server", failed)
 
     def close(self) -> None:
-        """Export what is left."""
-        self._provider.shutdown()
+        """Export what is left, for a moment: the process ends, or has lost the broker and goes on with another one."""
+        flushing = threading.Thread(target=self._provider.force_flush, daemon=True)  # which may try again and again
+        flushing.start()
+        flushing.join(FLUSH_S)
 
     def _begin(self, call: Passed, side: str, under: tuple[int, int] | None) -> None:
         trace = self._trace
