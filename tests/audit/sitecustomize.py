@@ -31,6 +31,7 @@ STARTS = (
     "cli/child.py",
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",
+    "ganglion_ray/keeper.py",
     "ganglion_web/commands.py",
 )  # these start programs; nothing else does
 MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")
@@ -38,7 +39,7 @@ HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typi
 AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.child")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
-BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3")}
+BROUGHT = {"cloudpickle": ("pyarrow", "ray", "stable_baselines3")}
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
 TABLES = ("ganglion_palaestrai", "ganglion_sweep")  # plugins with tables of names, which the supervisor reads
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

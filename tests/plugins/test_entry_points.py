@@ -14,7 +14,7 @@ from ganglion.sdk.part import parameters_of
 ROOT = Path(__file__).parents[2]
 GROUPS = {
     "aliases", "bodies", "brains", "commands", "conditions", "controllers", "designs", "documents", "environments",
-    "filters", "muscles", "objectives", "observers", "replays", "rewards", "schemas", "stores", "tables",
+    "filters", "launchers", "muscles", "objectives", "observers", "replays", "rewards", "schemas", "stores", "tables",
     "transformers",
 }  # fmt: skip
 MADE = {  # whose classes are made with `params` of a document
