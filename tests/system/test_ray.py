@@ -102,7 +102,7 @@ def test_a_node_that_is_lost_changes_no_result(
 
     assert 0 == status, errors
     assert 1 == len(set(digests))
-    assert "peer_lost" in {row["kind"] for row in table(tmp_path, "incidents", "farm-2")}
+    assert "lost" in {row["kind"] for row in table(tmp_path, "incidents", "farm-2")}
 
 
 def test_what_no_node_has_is_said_before_anything_starts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import signal
 import socket
@@ -44,8 +45,7 @@ class Keeper:
 
     async def look(self) -> tuple[str, str, str, dict[str, str]]:
         """Return number, name and address of this node, and what `versions` says here."""
-        import ray
-
+        ray: Any = importlib.import_module("ray")  # not before it is needed
         node = ray.get_runtime_context().get_node_id()
         return node, socket.gethostname(), ray.util.get_node_ip_address(), versions()
 

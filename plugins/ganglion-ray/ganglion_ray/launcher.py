@@ -21,6 +21,7 @@ _STORE_BYTES = 80_000_000  # of shared memory: a run puts nothing there
 _ROLES = ("environment", "muscle", "brain", "controller", "table")
 _PLACES = ("worker", "pack", "spread")
 _CHECKED = ("cpu", "gpu")
+_KINDS = {str: "text", bool: "true or false"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,10 +115,9 @@ class RayLauncher(Launcher):
     shares_files = True
 
     def __init__(self, address: str = "auto", roles: Mapping[str, Any] | None = None, near: bool = True) -> None:
-        if not isinstance(address, str) or not address:
-            raise ValueError(f"address: expected text, found {address!r:.80}")
-        if not isinstance(near, bool):
-            raise ValueError(f"near: expected true or false, found {near!r:.80}")
+        for name, value, kind in (("address", address, str), ("near", near, bool)):
+            if not isinstance(value, kind) or value == "":
+                raise ValueError(f"{name}: expected {_KINDS[kind]}, found {value!r:.80}")
         self._cluster, self._wants, self._near = address, wants_of(roles or {}), near
         self._ray: Any = None
         self._kept: dict[_Kept, asyncio.Task[None]] = {}
