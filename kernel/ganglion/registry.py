@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -170,15 +171,21 @@ def alias(kind: str, name: str) -> Alias | None:
 
     The object of an entry in `ganglion.aliases` is a map of plain values, in a module that imports nothing:
 
-    - `names`: kind -> foreign name (`module:Class`; documents may write a dot) -> our short name;
+    - `names`: kind -> foreign name (`module:Class`; documents may write a dot) -> our short name; of the kind `switch`:
+      a key of documents, which says `real` if all names there are of the other project's own classes -> the
+      distribution of the table;
     - `params`: foreign name -> argument -> what becomes of it: `[]`, a single value becomes a list of one, or its name
       here;
     - `prefixes`: packages all of whose names are foreign: never an import path, a misspelt one gets the nearest name;
     - `versions`: values `major.minor` of a document's `version` about which there is nothing to say;
     - `moves`: rows of part of an agent, argument of its constructor, key of the agent that takes it over;
-    - `ignored`: place in a document -> key -> why it has no effect here.
+    - `ignored`: place in a document -> key -> why it has no effect here;
+    - `hosted`: package -> distribution to install: a name from there that `names` has not is that of a class of the
+      other project, which is played as it is; so is every one behind `<distribution of the table>:`;
+    - `host`: `module:function` that gives for a kind and such a class one of ours, or raises TypeError.
 
-    Only the first three are the registry's business; the others hold in a document with at least one of the names.
+    Only names, params, prefixes, hosted and host are the registry's business; `versions`, `moves` and `ignored` hold in
+    a document with at least one of the names.
     """
     foreign = _foreign(name)
     for entry, table in _tables():
@@ -191,6 +198,19 @@ def alias(kind: str, name: str) -> Alias | None:
 def _foreign_table(name: str) -> Mapping[str, Any] | None:
     """Return the alias plugin's table of the package to which a name belongs, None if no project claims it."""
     return next((table for _, table in _tables() if _top(name) in table.get("prefixes", ())), None)
+
+
+def _hosted(name: str) -> tuple[str, str] | None:
+    """Return (import path, distribution) of the class of another project that a name means, None if it means none."""
+    for entry, table in _tables():
+        path = name.removeprefix(f"{entry.distribution}:")
+        if _PATH.match(path) is None:
+            continue
+        ours = path == name and any(_foreign(name) in names for names in table["names"].values())
+        distribution = table.get("hosted", {}).get(_top(path))
+        if not ours and (path != name or distribution) and importlib.util.find_spec(_top(path)):
+            return path, distribution or ""
+    return None
 
 
 def _offered(kind: str, name: str) -> list[Entry]:
@@ -263,9 +283,11 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
     Raises:
         PluginInvalid: there is no such plugin, or the path may not be imported.
     """
-    if not re.search(r"[.:]", name) or _offered(kind, name) or _foreign_table(name) or alias(kind, name):
+    short = not re.search(r"[.:]", name) or bool(_offered(kind, name))
+    hosted = None if short else _hosted(name)
+    if short or (hosted is None and (_foreign_table(name) or alias(kind, name))):
         return find(kind, name)
-    path = _PATH.match(name)
+    path = _PATH.match(name if hosted is None else hosted[0])
     if path is None:
         raise PluginInvalid(f"expected a short name or an import path `module:Class`, found {name!r}", name)
     if not local:
@@ -274,7 +296,10 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
     if path["name"].startswith("_") or any(part.startswith("_") for part in path["module"].split(".")):
         raise PluginInvalid(f"import path {name!r}: names with a leading underscore are private", name)
     top = path["module"].partition(".")[0]
-    owner = _owner(top, folder, allow)
+    if hosted is not None and hosted[1]:
+        owner: tuple[str, str] | None = (hosted[1], importlib.metadata.version(hosted[1]))
+    else:
+        owner = _owner(top, folder, allow)
     if owner is None:
         raise PluginInvalid(_unknown(top, folder), name)
     return Entry(name, kind, owner[0], owner[1], f"{path['module']}:{path['name']}")
@@ -284,6 +309,8 @@ def _unknown(top: str, folder: str) -> str:
     """Return why a module is not taken: it is not there, or neither beside the document nor allowed."""
     hint = _like(top, [place.stem for place in Path(folder).glob("*") if _beside(place.stem, folder)])
     if top.isidentifier() and importlib.util.find_spec(top) is None:
+        known = next((table["hosted"][top] for _, table in _tables() if top in table.get("hosted", {})), None)
+        hint = f"; pip install {known}" if known else hint
         return f"there is no module {top!r} beside the document, and no package of that name is installed{hint}"
     return f"package {top!r} is not allowed (name a plugin, or --allow it if you trust it){hint}"
 
@@ -349,7 +376,20 @@ def load(kind: str, name: str, folder: str = "", allow: Sequence[str] = ()) -> A
     entry = locate(kind, name, folder, allow)
     target = _object(entry, folder)
     if GROUPS[kind].base:
+        target = _adapted(entry, target)
         _check_class(entry, target, GROUPS[kind].base)
+    return target
+
+
+def _adapted(entry: Entry, target: Any) -> Any:
+    """Return a class of another project as one of ours; anything else as it is."""
+    for _, table in _tables() if inspect.isclass(target) else ():
+        if "host" in table and not _top(entry.value).startswith("ganglion"):
+            if any(_top(cls.__module__) in table["prefixes"] for cls in target.__mro__):
+                try:
+                    return pkgutil.resolve_name(table["host"])(entry.group, target)
+                except TypeError as error:
+                    raise _invalid(entry, str(error)) from error
     return target
 
 
@@ -358,7 +398,8 @@ def _object(entry: Entry, folder: str = "") -> Any:
     try:
         return functools.reduce(getattr, attribute.split("."), _import(module, folder))
     except (ImportError, AttributeError) as error:
-        raise _invalid(entry, f"cannot be imported: {error}") from error
+        near = _like(attribute, dir(error.obj)) if isinstance(error, AttributeError) else ""
+        raise _invalid(entry, f"cannot be imported: {error}{near}") from error
 
 
 def _invalid(entry: Entry, message: str) -> PluginInvalid:

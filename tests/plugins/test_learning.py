@@ -206,7 +206,6 @@ def test_ppo_learns_from_many_bodies_to_balance(make, seed) -> None:
                 next_observations=following,
                 terminated=state.terminated,
                 truncated=state.truncated,
-                bootstrap=1.0 - state.terminated,
                 muscle=[f"{AGENT}/0"] * BODIES,
                 body=bodies,
                 episode=steps,

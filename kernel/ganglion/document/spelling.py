@@ -243,10 +243,19 @@ class Translation:
 def translate(root: Node, ask: Ask) -> Translation:
     """Return a normalised document with the names and keys of other projects replaced by ours.
 
-    A name that nobody knows stays, for the check to refuse. Without such a name nothing is changed.
+    A name that nobody knows stays, for the check to refuse. Without such a name nothing is changed. With `real` at a
+    key that is a switch all names of classes are the other project's own.
     """
-    done = Translation(root)
-    done.root = _walk(root, "document", "", functools.partial(_renamed, ask=functools.cache(ask), done=done))
+    done, host = Translation(root), ""
+    for key, switch in [(key, ask("switch", key)) for key in root.map]:
+        if switch is not None:
+            if root.map[key].value == "real":
+                host, done.customs = switch.name, [switch.customs]
+            else:
+                done.faults.append(root.map[key].fault(f"expected `real`, found {root.map[key].found()}"))
+            root = root.without(key)
+    change = functools.partial(_renamed, ask=functools.cache(ask), done=done, host=host)
+    done.root = _walk(root, "document", "", change)
     for customs in done.customs:
         done.root = _walk(done.root, "document", "", functools.partial(_moved, customs=customs, done=done))
     return done
@@ -266,10 +275,14 @@ def _walk(node: Node, place: str, kind: str, change: Change) -> Node:
     return node.like(parts) if place == "schedule" else change(node.like(parts), place, kind)
 
 
-def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation) -> Node:
+def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation, host: str) -> Node:
     """Return a map that names a plugin with our name, and with the arguments that our class takes."""
     written = node.text("name") if kind else None
-    found = ask(kind, written) if written is not None and ("." in written or ":" in written) else None
+    if written is None or ("." not in written and ":" not in written):
+        return node
+    if host:
+        return node.put("name", node.map["name"].like(f"{host}:{written}"))
+    found = ask(kind, written)
     if found is None:
         return node
     if all(customs is not found.customs for customs in done.customs):

@@ -128,7 +128,6 @@ class Transitions:
         next_observations: `[k, n]`; there also at the end of an episode.
         terminated: `[k]` bool.
         truncated: `[k]` bool.
-        bootstrap: `[k]` float64, `bootstrap_mask` of the flags.
         muscle: Uid per row.
         body: Coordinate per row.
         episode: `[k]` int64.
@@ -146,7 +145,6 @@ class Transitions:
     next_observations: Array
     terminated: Array
     truncated: Array
-    bootstrap: Array
     muscle: Sequence[str]
     body: Sequence[Any]
     episode: Array
@@ -158,6 +156,11 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.observations)
+
+    @property
+    def bootstrap(self) -> Array:
+        """Return 0 where no future exists, else 1, `[k]` float64: `bootstrap_mask` of the flags."""
+        return 1.0 - self.terminated
 
     @property
     def masks(self) -> dict[str, Array]:

@@ -9,7 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-__all__ = ["LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
+from ganglion.errors import LaunchError
+
+__all__ = ["LaunchError", "LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,6 +308,7 @@ class Memory:
         self._tags: dict[str, int] = {}  # the number of each
         self._start = self._end = 0
         self._seen: dict[str, Layout] = {}  # the last of each table of informations, or of flat arrays
+        self._learned: list[tuple[str, Any, Any, Any]] = []  # what tables were, until the row is there
         for name, layout in self._declared.items():
             self._columns[name].learn(layout, 0)
 
@@ -387,22 +388,38 @@ class Memory:
         """
         if self._limit == 0:
             return
-        lists = (sensor_readings, actuator_setpoints, rewards, next_readings, applied_setpoints, observations, actions)
-        vectors: list[Array | None] = []
-        for name, values in zip(_TABLES, lists, strict=True):
-            vector = None
-            if values is not None:
-                layout = self._declared.get(name)
-                # The usual case without a call: a list of numbers in declared order.
-                plain = type(values) is list and layout is not None and layout.scalar and len(values) == layout.width
-                if plain and type(values[0]) in (float, int):
-                    vector = np.array(values)
-                if vector is None or vector.dtype.kind not in "if":
-                    vector = self._vector(name, values)
-            vectors.append(vector)
         if self._end == self._capacity:
             self._make_room(1)
         row = self._end
+        lists = (sensor_readings, actuator_setpoints, rewards, next_readings, applied_setpoints, observations, actions)
+        number = self._tags.get(muscle_uid, len(self._tags))
+        ends = (done if dones is None else dones, terminated, truncated)
+        cells = (number, objective, *ends, decision_index, episode, additional_data, body)
+        vectors: list[Array | None] = []
+        try:  # all that can fail, before the first table has the row
+            for name, values in zip(_TABLES, lists, strict=True):
+                vector = None
+                if values is not None:
+                    layout = self._declared.get(name)
+                    # The usual case without a call: a list of numbers in declared order.
+                    if type(values) is list and layout is not None and layout.scalar and len(values) == layout.width:
+                        vector = np.array(values) if type(values[0]) in (float, int) else None
+                    if vector is None or vector.dtype.kind not in "if":
+                        vector = self._vector(name, values)
+                vectors.append(vector)
+            for column, cell in zip(self._plain, cells, strict=True):
+                if cell is not None:
+                    if column.array is None:
+                        column.fit(column.dtype, row, self._capacity)
+                    column.array[row] = cell  # type: ignore[index]
+        except (AuthorError, TypeError, ValueError, OverflowError) as error:
+            self._withdraw(row)
+            if isinstance(error, AuthorError):
+                raise
+            raise AuthorError(f"memory: {error}") from error
+        if self._learned:
+            self._learned.clear()
+        self._tags[muscle_uid] = number
         for column, vector in zip(self._tables, vectors, strict=True):
             if vector is None:
                 if column.dtype.kind != "f":
@@ -411,20 +428,19 @@ class Memory:
             if column.array is None or (column.dtype.kind != "f" and vector.dtype.kind == "f"):
                 column.fit(vector.dtype, row, self._capacity)
             column.array[row] = vector  # type: ignore[index]
-        number = self._tags.get(muscle_uid)
-        if number is None:
-            number = self._tags[muscle_uid] = len(self._tags)
-        ends = (done if dones is None else dones, terminated, truncated)
-        for column, cell in zip(
-            self._plain, (number, objective, *ends, decision_index, episode, additional_data, body), strict=True
-        ):
-            if cell is not None:
-                if column.array is None:
-                    column.fit(column.dtype, row, self._capacity)
-                column.array[row] = cell  # type: ignore[index]
         self._end += 1
         if self._end - self._start > self._limit:
             self._start += 1
+
+    def _withdraw(self, row: int) -> None:
+        """Take back what a row that cannot be added has left: cells of plain columns, ids of tables."""
+        for column in self._plain:
+            if column.array is not None:
+                column.array[row] = column.missing
+        for name, *former in self._learned:
+            self._columns[name].layout, self._columns[name].dtype, self._columns[name].array = former
+            self._seen.pop(name, None)
+        self._learned.clear()
 
     def extend(self, muscle_uids: Sequence[str], **columns: Array | Sequence[Any]) -> None:
         """Add completed decisions in their order; costs a few operations on arrays, however many they are.
@@ -450,6 +466,8 @@ class Memory:
             found = (len(rows),) if name == "additional_data" else rows.shape
             if found != shape:
                 raise AuthorError(f"memory: {name}: expected rows of shape {shape}, found {found}")
+            if name != "additional_data" and rows.dtype.kind not in "biuf":
+                raise AuthorError(f"memory: {name}: expected numbers, found {rows.dtype}")
             kept[name] = rows[newest]
         count = newest.stop - newest.start
         if not count:
@@ -528,7 +546,9 @@ class Memory:
 
     def _see(self, name: str, layout: Layout) -> Layout:
         """Return a layout whose ids a table is about to have."""
-        self._columns[name].learn(layout, self._end)
+        column = self._columns[name]
+        self._learned.append((name, column.layout, column.dtype, column.array))
+        column.learn(layout, self._end)
         self._seen[name] = layout
         return layout
 
@@ -578,6 +598,7 @@ class Memory:
                 column.dtype = rows.dtype
             column.fit(column.dtype, 0, self._capacity)
             column.put(0, rows)
+        self._learned.clear()
 
     # -- bounds -------------------------------------------------------------------------------------------------------
 

@@ -137,7 +137,6 @@ class Session:
             next_observations=self._following[part],
             terminated=self.terminated[part],
             truncated=self.truncated[part],
-            bootstrap=1.0 - self.terminated[part],
             muscle=[self.muscle if muscle is None else muscle] * len(rows),
             body=[(self.agent, self.body)] * len(rows),
             episode=np.full(len(rows), self.episode, dtype=np.int64),

@@ -1,7 +1,7 @@
 """Learning muscles and brains of Ganglion: one with numpy alone, three with torch.
 
 What others may use of this distribution is named here, and is loaded when it is first asked for. An object of
-`TorchFunctionalEnvironment` needs torch; all else needs numpy alone.
+`TorchFunctionalEnvironment` and `unroll` need torch; all else needs numpy alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ganglion_learners.choice import Choices as Choices
     from ganglion_learners.functional import TorchFunctionalEnvironment as TorchFunctionalEnvironment
+    from ganglion_learners.functional import unroll as unroll
     from ganglion_learners.ranges import refuse_outside as refuse_outside
     from ganglion_learners.recording import Recording as Recording
     from ganglion_learners.update import refused as refused
@@ -20,6 +21,7 @@ _HOME = {
     "Choices": "choice",
     "Recording": "recording",
     "TorchFunctionalEnvironment": "functional",
+    "unroll": "functional",
     "refuse_outside": "ranges",
     "refused": "update",
 }

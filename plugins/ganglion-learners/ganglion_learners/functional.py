@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ganglion.sdk import FunctionalEnvironment, StepBatch
 from ganglion_learners.backend import load_torch
 
-__all__ = ["TorchFunctionalEnvironment", "Unrolled"]
+__all__ = ["TorchFunctionalEnvironment", "Unrolled", "unroll"]
 
 Array = NDArray[Any]
 Tensor = Any  # torch.Tensor; torch may be absent where types are checked
@@ -106,38 +106,69 @@ class TorchFunctionalEnvironment(FunctionalEnvironment):
         return module
 
     def unroll(self, policy: Callable[[Any], Any], states: Any, n: int) -> Unrolled:
-        """Let a policy act in the world for n steps; gradients run through policy and world.
+        """Let a policy act in this world for n steps; see `unroll`."""
+        return unroll(self, policy, states, n)
 
-        Args:
-            policy: Returns actions, `[batch, *shape]` each, of observations, which it gets as they were declared.
-            states: In which the first step begins, `[batch, *shape]` each.
-            n: At least 1.
 
-        Raises:
-            AuthorError: States, actions, or what a method returns have another shape or dtype than was declared.
-            ValueError: n is below 1.
-        """
-        if n < 1:
-            raise ValueError(f"n is at least 1 step, found {n}")
-        last = self.state_items.read(self.from_arrays(states), None, "states")
-        batch = len(next(iter(last.values())))
-        seen, done, rewards = [self.first_observations(last)], [], []
-        alive = [self.torch.ones(batch, dtype=self.torch.bool, device=self.device)]
-        for _ in range(n):
-            actions = self.from_arrays(policy(self.observation_items.give(seen[-1])))
-            done.append(self.action_items.read(actions, batch, "policy"))
-            last, observations, reward, lives = self.step(last, done[-1])
-            seen.append(observations)
-            rewards.append(reward)
-            alive.append(alive[-1] & lives)
+def unroll(world: FunctionalEnvironment, policy: Callable[[Any], Any], states: Any, n: int) -> Unrolled:
+    """Let a policy act for n steps in a world of tensors or of arrays, recorded sessions included.
 
-        def stack(items: Any, steps: list[dict[str, Any]]) -> Any:
-            return items.give({name: self.torch.stack([one[name] for one in steps], 1) for name in items.shapes})
+    All that the policy gets and all that is returned are tensors. Gradients run through the policy, and through a
+    world of tensors; what a world of arrays does has none.
 
-        return Unrolled(
-            self.state_items.give(last),
-            stack(self.observation_items, seen),
-            stack(self.action_items, done),
-            self.torch.stack(rewards, 1),
-            self.torch.stack(alive[:n], 1),
-        )
+    Args:
+        world: Such as a `TorchFunctionalEnvironment`, or a pool of `ganglion-replay`, whose states are ticks.
+        policy: Returns actions, `[batch, *shape]` each, of observations, which it gets as they were declared.
+        states: In which the first step begins, `[batch, *shape]` each.
+        n: At least 1.
+
+    Raises:
+        AuthorError: States, actions, or what a method returns have another shape or dtype than was declared.
+        ValueError: n is below 1.
+    """
+    if n < 1:
+        raise ValueError(f"n is at least 1 step, found {n}")
+    torch = load_torch("unroll")
+    plain = not isinstance(world, TorchFunctionalEnvironment)
+    device = world.device if isinstance(world, TorchFunctionalEnvironment) else torch.device("cpu")
+
+    def tensors(given: Any) -> Any:
+        """Return what the world gave as tensors."""
+        if isinstance(given, Mapping):
+            return {name: tensors(part) for name, part in given.items()}
+        return torch.tensor(given, device=device) if isinstance(given, np.ndarray) else given
+
+    def arrays(given: Any) -> Any:
+        """Return tensors as the world computes with them."""
+        if not plain:
+            return world.from_arrays(given)
+        if isinstance(given, Mapping):
+            return {name: arrays(part) for name, part in given.items()}
+        if isinstance(given, list | tuple):
+            return [arrays(part) for part in given]
+        return given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
+
+    last = world.state_items.read(arrays(states), None, "states")
+    batch = len(next(iter(last.values())))
+    seen, done, rewards = [tensors(world.first_observations(last))], [], []
+    alive = [torch.ones(batch, dtype=torch.bool, device=device)]
+    for _ in range(n):
+        acted = policy(world.observation_items.give(seen[-1]))
+        actions = world.action_items.read(arrays(acted), batch, "policy")
+        step = world.step(last, actions)
+        last = step.states
+        done.append(tensors(world.action_items.read(acted, batch, "policy") if plain else actions))
+        seen.append(tensors(step.observations))
+        rewards.append(tensors(step.rewards))
+        alive.append(alive[-1] & tensors(step.alive))
+
+    def stack(items: Any, steps: list[dict[str, Any]]) -> Any:
+        return items.give({name: torch.stack([one[name] for one in steps], 1) for name in items.shapes})
+
+    return Unrolled(
+        world.state_items.give(tensors(last)),
+        stack(world.observation_items, seen),
+        stack(world.action_items, done),
+        torch.stack(rewards, 1),
+        torch.stack(alive[:n], 1),
+    )

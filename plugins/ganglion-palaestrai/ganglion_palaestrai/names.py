@@ -101,8 +101,19 @@ NAMES = {
 _DUMP = "it chooses a part of a dump for agents outside of a run; all of a model is loaded"
 _REPLAY = "it belongs to `replay`; a model is chosen by agent, experiment_run, instance and phase"
 
+# Packages of classes that are played as they are where a document names one -> the distribution to install.
+_HOSTED = {
+    "palaestrai": "palaestrai",
+    "palaestrai_environments": "palaestrai-environments",
+    "palaestrai_mosaik": "palaestrai-mosaik",
+    "midas_palaestrai": "midas-palaestrai",
+    "harl": "palaestrai-agents",
+}
+
 ALIASES = {
-    "names": NAMES,
+    "names": {**NAMES, "switch": {"palaestrai": "ganglion-palaestrai"}},
+    "hosted": _HOSTED,
+    "host": "ganglion_palaestrai.hosted:host",
     # One reward may stand there without brackets.
     "params": {name: {"rewards": "[]"} for name, ours in NAMES["objective"].items() if ours == "aggregate_rewards"},
     "prefixes": ("palaestrai",),

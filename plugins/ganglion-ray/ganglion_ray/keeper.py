@@ -15,7 +15,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import ganglion
 from ganglion.sdk import LaunchSpec
 
 _CHUNK_BYTES = 64 * 1024
@@ -26,7 +25,7 @@ _OF_RAY = ("RAY_", "GANGLION_")  # variables of a keeper that are no business of
 
 def versions() -> dict[str, str]:
     """Return what must be equal on all nodes, by name."""
-    return {"Python": ".".join(map(str, sys.version_info[:2])), "ganglion": ganglion.__version__, "ray": version("ray")}
+    return {"Python": ".".join(map(str, sys.version_info[:2])), "ganglion": version("ganglion"), "ray": version("ray")}
 
 
 class Keeper:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ganglion.errors import LaunchError
-from ganglion.sdk import Launched, Launcher, LaunchSpec, LaunchWatch
+from ganglion.sdk import Launched, Launcher, LaunchError, LaunchSpec, LaunchWatch
 
 _ASK_S = 5.0  # for the head of a cluster to answer
 _START_S = 60.0  # for Ray to start a keeper

@@ -86,11 +86,13 @@ class _Recorded(FunctionalEnvironment):
         return self.state_items.give({"tick": ticks}), self.observation_items.give(seen)
 
     def step(self, states: Mapping[str, Any], actions: Mapping[str, Any]) -> FunctionalStep:
-        """Return what is recorded of a step: rewards too, and that a session goes on unless it terminated."""
+        """Return what is recorded of a step: rewards too, and whether a session is alive in the next one."""
         new, seen = self.results(states, actions)
         batch = self._played()
         rows, ticks = np.arange(len(batch.lengths)), states["tick"]
-        return FunctionalStep(new, seen, batch.rewards[rows, ticks], ~batch.terminated[rows, ticks])
+        following = np.minimum(ticks + 1, batch.is_alive.shape[1] - 1)
+        alive = ~batch.terminated[rows, ticks] & (batch.is_alive[rows, following] | (following == ticks))
+        return FunctionalStep(new, seen, batch.rewards[rows, ticks], alive)
 
     def _ticks(self, batch: SessionBatchEnvironment, states: Any) -> Array:
         ticks: Array = np.asarray(self.state_items.read(states, None, "states")["tick"])

@@ -43,9 +43,7 @@ def _transitions(*data: Any) -> Transitions:
     k = len(data)
     rows, flags = np.zeros((k, 1)), np.zeros(k, dtype=bool)
     muscles, numbers = [f"a/{i}" for i in range(k)], np.arange(k)
-    return Transitions(
-        rows, rows, flags, rows, rows, flags, flags, flags, muscles, [0] * k, numbers, numbers, list(data)
-    )
+    return Transitions(rows, rows, flags, rows, rows, flags, flags, muscles, [0] * k, numbers, numbers, list(data))
 
 
 class Ambiguous:

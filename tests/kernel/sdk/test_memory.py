@@ -231,15 +231,26 @@ TestMirror.settings = settings(max_examples=30, stateful_step_count=30)
         ({"sensor_readings": [1]}, "expected 2 values in declared order"),
         ({"rewards": [1]}, "expected informations"),
         ({"sensor_readings": [SensorInformation([0.5], Box(0, 1, (1,)), "e.0")]}, "e.0 had shape"),
+        ({"sensor_readings": [1, [0.0, "y"]]}, "e.1|convert|numbers"),
+        ({"actuator_setpoints": [0.5], "objective": "much"}, "'much'"),
+        ({"decision_index": 3, "terminated": "no"}, "'no'"),
+        ({"observations": [1.0, 2.0], "actions": ["left"]}, "actions: expected numbers"),
+        ({"rewards": [RewardInformation(1.0, Box(-9, 9), "r.0")], "body": 1e99}, "too large"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(given: dict[str, Any], match: str) -> None:
-    """Plain values need a declaration, an id keeps its shape; a refused row is not half there."""
-    memory = _memory()
+    """Plain values need a declaration, an id keeps its shape; a refused row leaves the memory as it was."""
+    memory, other = _memory(), _memory()
     with pytest.raises(AuthorError, match=match):
-        memory.append("a/0", **given)
+        memory.append("a/1", additional_data="half", **given)
+    for one in (memory, other):
+        one.append("a/0")
 
-    assert len(memory) == 0
+    assert [["a/0"], [None]] == [memory.tags, memory[:].additional_data.tolist()]
+    for name in ("rewards", "observations", "actions", "sensor_readings", "actuator_setpoints"):
+        np.testing.assert_array_equal(other[:].column(name).flat, memory[:].column(name).flat)
+    for name in ("objective", "terminated", "decision_index", "body"):
+        np.testing.assert_array_equal(other[:].column(name), memory[:].column(name))
 
 
 @pytest.mark.parametrize(
@@ -252,6 +263,8 @@ def test_rows_that_do_not_fit_are_refused(given: dict[str, Any], match: str) -> 
         ({"objective": [1.0]}, r"objective: expected rows of shape \(2,\), found \(1,\)"),
         ({"additional_data": [None]}, r"additional_data: expected rows of shape \(2,\), found \(1,\)"),
         ({"sensor_readings": np.zeros((2, 2))}, r"expected rows of shape \(2, 3\), found \(2, 2\)"),
+        ({"objective": ["much", "more"]}, "objective: expected numbers, found <U4"),
+        ({"actuator_setpoints": [["a"], ["b"]]}, "actuator_setpoints: expected numbers, found <U1"),
     ],
 )
 def test_columns_of_many_rows_that_do_not_fit_are_refused(columns: dict[str, Any], match: str) -> None:

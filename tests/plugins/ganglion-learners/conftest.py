@@ -80,7 +80,6 @@ class Halves:
                 next_observations=rng.uniform(-1, 1, (k, 3)),
                 terminated=np.full(k, over and not odd),
                 truncated=np.full(k, over and odd),
-                bootstrap=np.full(k, 0.0 if over and not odd else 1.0),
                 muscle=[f"a/{w}" for w in range(k)],
                 body=[("a", 0)] * k,
                 episode=np.full(k, i // length),

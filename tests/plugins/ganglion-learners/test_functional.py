@@ -7,7 +7,7 @@ import pytest
 
 from ganglion.sdk import AuthorError
 from ganglion.testing import StagedEnvironment, check_environment
-from ganglion_learners import TorchFunctionalEnvironment
+from ganglion_learners import TorchFunctionalEnvironment, unroll
 
 torch = pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
 
@@ -139,3 +139,35 @@ def test_what_was_not_declared_is_refused(make) -> None:
         world.unroll(act(None), {name: torch.zeros(4) for name in ("place", "speed")}, 1)
     with pytest.raises(ValueError, match="n is at least 1 step, found 0"):
         world.unroll(act(None), states_of(world, 4), 0)
+
+
+def test_policies_are_unrolled_over_recorded_sessions_by_the_same_call() -> None:
+    """A pool is a world: what was recorded is shown whatever a policy does, whose gradients are its own."""
+    replay = pytest.importorskip("ganglion_replay")
+    pool = replay.SessionPoolEnvironment([("seen", (2,), "float32")], 1, 0)
+    recorded = [np.arange(2 * n + 2, dtype=np.float32).reshape(n + 1, 2) for n in (3, 2)]
+    pool.load_sessions([recorded], [[np.arange(n) for n in (3, 2)]], [[1.0, 2.0, 3.0], [4.0, 5.0]])
+    weight = torch.tensor(0.5, requires_grad=True)
+
+    def policy(seen: Any) -> Any:
+        return (weight * seen["seen"].sum(1)).to(torch.int32)
+
+    found = unroll(pool, policy, pool.initial_states(2, None), 3)
+    total = unroll(pool, policy, {"tick": np.zeros(2, np.int32)}, 2).rewards.sum()
+
+    assert recorded[0].tolist() == found.observations["seen"][0].tolist()
+    assert [[1.0, 2.0, 3.0], [4.0, 5.0, 0.0]] == found.rewards.tolist()
+    assert [[True, True, True], [True, True, False]] == found.is_alive.tolist()
+    assert ([[0, 2, 4], [0, 2, 4]], [3, 3]) == (found.actions[0].tolist(), found.states["tick"].tolist())
+    assert 12.0 == float(total)
+
+
+def test_gradients_of_a_policy_are_its_own_in_a_world_of_arrays() -> None:
+    """Recorded readings have no gradient, actions have that of the policy."""
+    replay = pytest.importorskip("ganglion_replay")
+    pool = replay.SessionPoolEnvironment(1, [("push", (), "float32")], 0)
+    pool.load_sessions([[1.0, 2.0, 3.0]], [[0.0, 0.0]], [[0.0, 0.0]])
+    weight = torch.tensor(2.0, requires_grad=True)
+    unroll(pool, lambda seen: weight * seen[0], pool.initial_states(1, None), 2).actions["push"].sum().backward()
+
+    assert 3.0 == weight.grad.item()

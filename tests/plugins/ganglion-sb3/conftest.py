@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Batch, Memory, Mode, SensorInformation, Transitions, bootstrap_mask
+from ganglion.sdk import ActuatorInformation, Batch, Memory, Mode, SensorInformation, Transitions
 from ganglion_gymnasium import from_gymnasium, value_to_gymnasium
 from ganglion_sb3.brain import SB3Brain
 from ganglion_sb3.muscle import SB3Muscle
@@ -64,7 +64,6 @@ def rows(uids: Sequence[str], decisions: Sequence[dict[str, Any]]) -> Transition
         next_observations=np.concatenate([it["following"] for it in decisions]),
         terminated=terminated,
         truncated=truncated,
-        bootstrap=bootstrap_mask(terminated | truncated, terminated, truncated),
         muscle=list(uids),
         body=[("scout", 0)] * len(decisions),
         episode=np.zeros(len(decisions), dtype=np.int64),

@@ -77,7 +77,7 @@ def _batch(rewards) -> Transitions:
     count = len(rewards)
     zeros, flags = np.zeros((count, 1)), np.zeros(count, bool)
     return Transitions(
-        zeros, zeros, zeros[:, 0], rewards, zeros, flags, flags, zeros[:, 0], ["m/0"] * count, [None] * count,
+        zeros, zeros, zeros[:, 0], rewards, zeros, flags, flags, ["m/0"] * count, [None] * count,
         np.zeros(count, int), np.zeros(count, int), [None] * count,
     )  # fmt: skip
 

@@ -67,7 +67,7 @@ def _batch(muscles: list[str], body: list[tuple[str, str, int]]) -> Transitions:
     rewards = np.array([[row, np.nan, 0.5] for row in range(count)])
     over = numbers == 1
     return Transitions(
-        zeros, zeros, zeros[:, 0], rewards, zeros, over, ~over, zeros[:, 0], muscles, body, numbers + 4, numbers,
+        zeros, zeros, zeros[:, 0], rewards, zeros, over, ~over, muscles, body, numbers + 4, numbers,
         [None] * count,
     )  # fmt: skip
 

@@ -293,7 +293,6 @@ class Acting:
             next_observations=matrix_of(self._sensors, readings, count),
             terminated=flags & TERMINATED != 0,
             truncated=flags & TRUNCATED != 0,
-            bootstrap=1.0 - (flags & TERMINATED != 0),
             muscle=[f"{self._setup.agent}/{self._setup.worker}"] * count,
             body=[self._bodies[place] for place in places.tolist()],
             episode=self._episode[places],

@@ -27,7 +27,6 @@ from ganglion.peer.agent.transitions import (
     joined_transitions,
     matrix,
     parted,
-    picked,
     taken,
     taken_blocks,
 )
@@ -625,7 +624,8 @@ class BrainHost(AgentHost):
             kept.append(i)
             data.append(one)
             objectives.append(np.nan if objective is None else objective)
-        return replace(picked(chunk, kept), data=data, objectives=np.array(objectives, np.float64))
+        some = chunk if len(kept) == len(chunk) else taken(chunk, kept)
+        return replace(some, data=data, objectives=np.array(objectives, np.float64))
 
     def _numbered(self, think: Think) -> Think:
         """Return what a muscle of one source tells with the numbers that its bodies have among those of the agent."""

@@ -140,8 +140,6 @@ class Stack:
     def __call__(self, rows: Sequence[Row]) -> Transitions:
         """Return rows, at least one, in their order."""
         assert self._rewards is not None
-        terminated = np.array([row.terminated for row in rows])
-        truncated = np.array([row.truncated for row in rows])
         objectives = [np.nan if row.objective is None else row.objective for row in rows]
         return Transitions(
             observations=self._sensors.matrix([row.readings for row in rows], "think.readings"),
@@ -149,9 +147,8 @@ class Stack:
             objectives=np.array(objectives, dtype=np.float64),
             rewards=self._rewards.matrix([row.rewards for row in rows], "think.rewards"),
             next_observations=self._sensors.matrix([row.next_readings for row in rows], "think.next_readings"),
-            terminated=terminated,
-            truncated=truncated,
-            bootstrap=1.0 - terminated,  # `bootstrap_mask` where both flags are known, at a tenth of its cost
+            terminated=np.array([row.terminated for row in rows]),
+            truncated=np.array([row.truncated for row in rows]),
             muscle=[row.muscle for row in rows],
             body=[self._body] * len(rows),
             episode=np.array([row.episode for row in rows]),
@@ -187,7 +184,6 @@ class Stack:
                 raise RemoteProtocolError(f"think.numbers: expected {8 * count} bytes, found {len(think.numbers)}")
             numbers = np.frombuffer(think.numbers, "<i8").tolist()
             whose = [(agent, uid, b) for (agent, uid, _), b in zip(whose, numbers, strict=True)]
-        ended = flags & TERMINATED != 0
         objectives = [np.nan if value is None else value for value in think.objective]
         return Transitions(
             observations=matrix(self._sensors, think.observations or think.readings, count, "readings"),
@@ -197,9 +193,8 @@ class Stack:
             next_observations=matrix(
                 self._sensors, think.next_observations or think.next_readings, count, "next_readings"
             ),
-            terminated=ended,
+            terminated=flags & TERMINATED != 0,
             truncated=flags & TRUNCATED != 0,
-            bootstrap=1.0 - ended,
             muscle=[f"{self._body[0]}/{think.worker}"] * count,
             body=whose,
             episode=episodes,
@@ -259,11 +254,6 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
         none = span.start == span.stop
         found.append(None if none else replace(think, objective=think.objective[span], data=data, **given))
     return found
-
-
-def picked(chunk: Transitions, rows: Sequence[int]) -> Transitions:
-    """Return some rows."""
-    return chunk if len(rows) == len(chunk) else taken(chunk, rows)
 
 
 def taken(chunk: Transitions, rows: Sequence[int]) -> Transitions:

@@ -285,13 +285,6 @@ class Layout:
             return self._in(i, part, what)
         return part.reshape(shape_of(space))
 
-    def of_vector(self, vector: Array) -> list[Any]:
-        """Return the values of a row of `side_by_side`, numbers and arrays of a space's shape."""
-        found = []
-        for space, (begin, end) in zip(self.spaces, pairwise(self._offsets), strict=True):
-            found.append(space.from_vector(vector[begin:end].astype(space.dtype, copy=False)))
-        return found
-
     def rows(self, field: Field, count: int = 1) -> Field:
         """Return a field that has been checked as rows."""
         return [self.to_row(values) for values in self.bodies(field, "values", count)]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ganglion.cli.plugins import doctor as command
 from ganglion.cli.settings import Settings
+from ganglion_watch.doctor import doctor as command
 
 
 @pytest.fixture(autouse=True)

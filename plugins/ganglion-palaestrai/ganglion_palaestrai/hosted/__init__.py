@@ -1,0 +1,57 @@
+"""Hosted: palaestrAI's own classes, unmodified, as parts of a run; imported where palaestrAI is installed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+__all__ = ["host"]
+
+# kind -> (their base class, the class of ours that hosts it)
+_HOSTS = {
+    "environment": ("palaestrai.environment:Environment", "environment:HostedEnvironment"),
+    "reward": ("palaestrai.environment:Reward", "environment:HostedReward"),
+    "transformer": ("palaestrai.environment:EnvironmentStateTransformer", "environment:HostedTransformer"),
+    "muscle": ("palaestrai.agent:Muscle", "agent:HostedMuscle"),
+    "brain": ("palaestrai.agent:Brain", "agent:HostedBrain"),
+    "objective": ("palaestrai.agent:Objective", "agent:HostedObjective"),
+}
+
+
+@functools.cache
+def host(kind: str, theirs: type[Any]) -> type[Any]:
+    """Return a class of ours that plays a class of palaestrAI.
+
+    Its constructor takes what theirs takes.
+
+    Raises:
+        TypeError: It is a class of another kind, or one that the bus cannot play; says so and what is expected.
+    """
+    if kind not in _HOSTS:
+        raise TypeError(f"is one of palaestrAI, whose classes of this kind are not hosted (those are: {_listed()})")
+    base, place = _HOSTS[kind]
+    if not issubclass(theirs, pkgutil.resolve_name(base)):
+        others = [other for other, (name, _) in _HOSTS.items() if issubclass(theirs, pkgutil.resolve_name(name))]
+        found = f", and it is a {others[0]} of palaestrAI" if others else ""
+        raise TypeError(f"expected a subclass of {base.replace(':', '.')}{found}")
+    lacking = sorted(getattr(theirs, "__abstractmethods__", ()))
+    if lacking:
+        raise TypeError(f"is abstract: it lacks {', '.join(lacking)}")
+    module, _, name = place.partition(":")
+    ours = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    signature = inspect.signature(theirs.__init__)
+    ours.check(theirs, signature.parameters)
+
+    def made(self: Any, **params: Any) -> None:
+        ours.__init__(self, **params)
+
+    made.__signature__ = signature  # type: ignore[attr-defined]
+    body = {"hosted": theirs, "__init__": made, "__module__": theirs.__module__, "__doc__": theirs.__doc__}
+    return type(theirs.__name__, (ours,), {**body, "__qualname__": theirs.__qualname__})
+
+
+def _listed() -> str:
+    return ", ".join(_HOSTS)
