@@ -9,7 +9,7 @@ from __future__ import annotations
 from ganglion import __version__, registry
 from ganglion.cli.child import find_misfits
 from ganglion.cli.progress import plain_line, span
-from ganglion.cli.session import COMMAND, Session
+from ganglion.cli.session import COMMAND, Session, launcher_of
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, records_heard, store_class, store_uri
 from ganglion.cli.table import json_text, write
@@ -56,6 +56,7 @@ __all__ += [
     "Nothing",
     "endpoint_folder",
     "find_misfits",
+    "launcher_of",
     "new_pair",
     "thinned",
 ]  # the machine; curves
