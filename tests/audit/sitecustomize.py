@@ -31,7 +31,9 @@ STARTS = (
     "cli/child.py",
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",
+    "ganglion_observers/beside.py",
     "ganglion_ray/keeper.py",
+    "ganglion_web/command.py",
     "ganglion_web/commands.py",
 )  # these start programs; nothing else does
 MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")

@@ -174,6 +174,7 @@ def _variables(connection: Connection, role: str, name: str, uid: str, run: str)
     variables |= {"GANGLION_PLUGIN": name, "GANGLION_FOLDER": str(Path.cwd())}
     if role == "observer":
         with Operator(connection) as operator:  # CallFailed or PeerLost if this kernel has no such run
+            variables["GANGLION_RESULTS"] = connection.results
             variables["GANGLION_RUN"] = str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
     return variables
 
