@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ganglion.errors import LaunchError
+from ganglion.sdk import LaunchError
 from ganglion_ray.keeper import Keeper, versions
 from ganglion_ray.launcher import Wants, wants_of
 
