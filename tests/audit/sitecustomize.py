@@ -32,6 +32,7 @@ STARTS = (
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",
     "ganglion_observers/beside.py",
+    "ganglion_python/runs.py",
     "ganglion_ray/keeper.py",
     "ganglion_web/command.py",
     "ganglion_web/commands.py",
