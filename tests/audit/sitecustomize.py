@@ -31,6 +31,8 @@ STARTS = (
     "cli/child.py",
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",
+    "ganglion_mosaik/link.py",
+    "ganglion_mosaik/simulator.py",
     "ganglion_web/commands.py",
 )  # these start programs; nothing else does
 MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")

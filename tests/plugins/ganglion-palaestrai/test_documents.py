@@ -125,7 +125,7 @@ def test_each_document_has_one_note(checked: dict[str, dict[str, Any]], name: st
     """With -v one note per document lists each translated name at its place."""
     head, *lines = checked[name]["notes"]
 
-    assert f"{name}.yml: note: {TRANSLATED[name]} names and keys of another project, read as ours:" == head
+    assert f"{name}.yml: note: {TRANSLATED[name]} names and keys of another project:" == head
     assert TRANSLATED[name] == len(lines)
     text = DOCUMENTS[name].splitlines()
     for line in lines:
