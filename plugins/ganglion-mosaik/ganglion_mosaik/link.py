@@ -145,8 +145,9 @@ class Program:
         self._stop()
 
     def _stop(self) -> None:
-        for stop in (lambda: None, self._process.terminate, self._process.kill):
-            stop()
+        for stop in (None, self._process.terminate, self._process.kill):
+            if stop is not None:
+                stop()
             try:
                 self._process.wait(timeout=5.0)
                 return

@@ -22,7 +22,7 @@ __all__ = ["GanglionSimulator"]
 JOIN_S = 120.0  # how long the processes of a run may take to start
 
 
-class GanglionSimulator(mosaik_api_v3.Simulator):
+class GanglionSimulator(mosaik_api_v3.Simulator):  # type: ignore[misc]
     """Let the agents of a run act in a scenario: their readings are its inputs, their setpoints its outputs.
 
     The document has one environment `mosaik_scenario` and one phase with one episode. The scenario calls

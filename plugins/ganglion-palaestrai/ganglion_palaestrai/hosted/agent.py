@@ -311,8 +311,9 @@ class HostedBrain(Brain):
         shard = self.memory.tail(1, [muscle_id])
         objective = _objective(shard, 0)
         if objective[0] is not None:  # palaestrAI leaves others out
-            if self._newest_only and brain._memory._data.pop(muscle_id, None) is not None:
+            if self._newest_only and muscle_id in brain._memory._index:
                 brain._memory._index.remove(muscle_id)
+                del brain._memory._data[muscle_id]
             self._rows.append(brain._memory, muscle_id, shard, 0, objective=objective)
         update = brain.thinking(muscle_id, data)
         self._check()

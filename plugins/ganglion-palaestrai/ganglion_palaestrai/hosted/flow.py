@@ -63,7 +63,8 @@ class HostedController(SimulationController):
             def agents(self) -> Any:
                 return list(outer.agents)
 
-        told = {"agent_conductor_ids": [], "environment_conductor_ids": [], "agents": {}, "termination_conditions": []}
+        names = ("agent_conductor_ids", "environment_conductor_ids", "agents", "termination_conditions")
+        told: dict[str, Any] = {name: {} if name == "agents" else [] for name in names}
         self.over: EpisodeEnded | None = None
         self.theirs = Played(mode=TheirMode[self.mode.name], **told, **params)
 
