@@ -33,6 +33,8 @@ STARTS = (
     "ganglion_conformance/recipes.py",
     "ganglion_mosaik/link.py",
     "ganglion_mosaik/simulator.py",
+    "ganglion_observers/beside.py",
+    "ganglion_web/command.py",
     "ganglion_web/commands.py",
 )  # these start programs; nothing else does
 MAKERS = ("dataclasses.py", "collections/__init__.py", "typing.py", "enum.py", "functools.py", "inspect.py", "runpy.py")

@@ -23,9 +23,10 @@ schedule:
           episode_end: {end}
         - {{environment: {{uid: fen, name: counting, params: {{length: 6}}}}, budget: {{episodes: {episodes}}}}}
       agents:
-        - {{name: ada, brain: {brain}, muscle: {muscle}, objective: {objective}, sensors: {sensors}}}
+        - {{name: ada, brain: {brain}, muscle: {muscle}, objective: {objective}, sensors: {sensors},
+           filters: {filters}}}
         - {{name: bob, brain: none, muscle: random, objective: aggregate_rewards}}
-      bodies: {{num: {{ada: {{lake: 2, moor: 3, fen: 1}}, bob: {{lake: 1, moor: 1, fen: 1}}}}, rules: {rules}}}
+      bodies: {{product: custom, num: {{ada: {ada}, bob: {{lake: 1, moor: 1, fen: 1}}}}, rules: {rules}}}
       phase_config: {{mode: {mode}, worker: {workers}}}
       simulation: {{name: aeb}}
 """
@@ -39,7 +40,10 @@ FEW = {
     "episodes": 2,
     "end": "all",
     "rules": "[]",
+    "filters": "[]",
+    "ada": "{lake: 2, moor: 3, fen: 1}",
 }
+STACK = "[delta_obs, {name: norm, params: {batch_size: 2, norm_objective_after: 3}}]"
 POOL = (
     "[{match: {agent: ada, environment: [lake, fen], body: 0}, team: dry, "
     "policy: {source: pool, window: 2, latest: 0.5, snapshot_every: 10, swap_every: 5}}]"
@@ -68,15 +72,15 @@ def test_each_body_has_rows_with_its_own_declarations(results: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("mode", "workers"), [("train", 2), ("test", 1)])
-def test_objects_and_arrays_do_the_same(results: Path, mode: str, workers: int) -> None:
+@pytest.mark.parametrize(("mode", "workers", "filters"), [("train", 2, STACK), ("train", 2, "[]"), ("test", 1, "[]")])
+def test_objects_and_arrays_do_the_same(results: Path, mode: str, workers: int, filters: str) -> None:
     """One muscle for all bodies that is asked per group, or one object per body: equal rows, and equal learning."""
     names = ("phases", "signals", "episodes", "steps", "actions", "bodies")
-    text = DOCUMENT.format(**{**FEW, "mode": mode, "workers": workers})
-    arrays = calm(text, 1, results)
+    asked = {**FEW, "mode": mode, "workers": workers, "filters": filters}
+    arrays = calm(DOCUMENT.format(**asked), 1, results)
     assert 2 * workers < len({row["objective"] for row in arrays.tables["actions"]})
     for form in (OBJECTS, {"brain": OBJECTS["brain"]}, {"muscle": OBJECTS["muscle"]}):
-        other = DOCUMENT.format(**{**FEW, "mode": mode, "workers": workers, **form})
+        other = DOCUMENT.format(**{**asked, **form})
         assert sets(arrays, names) == sets(simulate(other, 1, results), names)
 
 
@@ -116,14 +120,20 @@ def test_who_takes_one_group_is_refused_before_the_first_decision(results: Path,
     assert [] == outcome.tables["actions"]
 
 
-def test_filters_of_several_groups_are_refused_at_their_place(results: Path) -> None:
-    """Before any muscle is set up, with the groups; `check --deep` says the same before anything starts."""
-    outcome = simulate(DOCUMENT.format(**{**FEW, "muscle": "echo, filters: [{name: absolute_deviation}]"}), 1, results)
-
-    assert ("failed", 2) == (outcome.status, outcome.exit_status)
-    assert "ada.filters.0.name: agent ada: filters of bodies of several groups are not built yet: lake, fen; moor" in (
-        outcome.reason
+def test_filters_of_a_group_are_those_of_an_agent_that_has_this_group_alone(results: Path) -> None:
+    """Each group has filters of its own, and each body in it."""
+    asked = {"mode": "test", "filters": STACK, "muscle": OBJECTS["muscle"]}
+    both, alone = (
+        [
+            row
+            for row in run(results, **asked, ada=ada)["actions"]
+            if (row["agent"], row["environment"]) == ("ada", "moor")
+        ]
+        for ada in (FEW["ada"], "{moor: 3}")
     )
+
+    assert 42 == len(alone)
+    assert [{**row, "id": 0} for row in alone] == [{**row, "id": 0} for row in both]
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
@@ -131,12 +141,21 @@ DRAWN = {
     "workers": st.integers(1, 2),
     "form": st.sampled_from([{}, OBJECTS]),
     "rules": st.sampled_from(["[]", POOL]),
+    "filters": st.sampled_from(["[]", STACK]),
     "objective": st.sampled_from(["aggregate_rewards", "simulation.groups:PlainObjective"]),
     "end": st.sampled_from(["all", "each"]),
     "seed": st.integers(0, 2**32),
     "share": st.floats(0.0, 1.0),
 }
-CASE = {"workers": 2, "form": OBJECTS, "rules": POOL, "objective": "aggregate_rewards", "end": "each", "seed": 3}
+CASE = {
+    "workers": 2,
+    "form": OBJECTS,
+    "rules": POOL,
+    "objective": "aggregate_rewards",
+    "end": "each",
+    "seed": 3,
+    "filters": STACK,
+}
 
 
 @searched(300, DRAWN, case=CASE | {"share": 0.6})

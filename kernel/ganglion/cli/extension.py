@@ -7,8 +7,9 @@ Importing this imports no numpy and starts nothing.
 from __future__ import annotations
 
 from ganglion import __version__, registry
-from ganglion.cli.progress import plain_line
-from ganglion.cli.session import COMMAND, Session
+from ganglion.cli.child import find_misfits
+from ganglion.cli.progress import plain_line, span
+from ganglion.cli.session import COMMAND, Session, document_file
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, records_heard, store_class, store_uri
 from ganglion.cli.table import json_text, write
@@ -22,11 +23,12 @@ from ganglion.document.reader import Tree, load_tree, read_tree
 from ganglion.document.schema import cleaned, schema
 from ganglion.document.spelling import component, normalise, walk
 from ganglion.errors import CallFailed, DeadlineExceeded, DocumentError, GanglionError, PeerLost, UsageError
-from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S
+from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, PEERS
 from ganglion.run.plan import PhasePlan, Plan, PluginPlan, ProgramPlan
 from ganglion.supervisor.connection import (
     Connection,
     Operator,
+    endpoint_folder,
     find_connections,
     find_kernel,
     find_run,
@@ -35,16 +37,21 @@ from ganglion.supervisor.connection import (
 )
 from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, read_origin
 from ganglion.supervisor.launch.local import Local
+from ganglion.supervisor.launch.system import LINUX
 from ganglion.supervisor.output import printable
+from ganglion.supervisor.pace import Pace, thinned
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
-from ganglion.wire.messages import RunEvent, RunRequest, RunSignal, Submit
+from ganglion.transport.curve import new_pair
+from ganglion.wire.messages import Nothing, RunEvent, RunRequest, RunSignal, Submit
 
 __all__ = ["DocumentError", "GanglionError", "UsageError", "__version__", "registry"]
 __all__ += ["Local", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent", "Session", "Settings", "loop"]
-__all__ += ["json_text", "open_reader", "plain_line", "printable", "store_class", "store_uri", "write"]
+__all__ += ["json_text", "open_reader", "plain_line", "printable", "span", "store_class", "store_uri", "write"]
 __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
+__all__ += ["LINUX", "PEERS", "Nothing", "endpoint_folder", "find_misfits", "new_pair"]  # the machine
+__all__ += ["Pace", "document_file", "thinned"]  # what programs and notebooks see
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
 __all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "node_of", "path_of", "put"]

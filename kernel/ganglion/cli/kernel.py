@@ -15,13 +15,15 @@ from ganglion.cli.live import place_variables
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.session import (
     Session,
+    Tell,
+    beside,
     bind_options,
     check_name,
     checked_bind,
+    companion_options,
+    companions,
     confine,
     document_file,
-    serve_option,
-    served,
 )
 from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import store_of
@@ -36,22 +38,23 @@ from ganglion.wire.messages import Nothing, RunEvent, RunRequest, Submit
 
 @click.group("kernel", invoke_without_command=True)
 @click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]")
-@serve_option
+@companion_options
 @bind_options
 @click.pass_context
-def command(context: click.Context, parallel: int, serve: bool, bind: str | None, no_curve: bool) -> int:
+def command(context: click.Context, /, parallel: int, bind: str | None, no_curve: bool, **more: Any) -> int:
     """Run the daemon: it takes documents (`ganglion submit`) until it is told to leave."""
     if context.invoked_subcommand is not None:
         return 0
     where = checked_bind(bind, no_curve)
+    found = companions(context.obj, more)
     confine(context.obj)
     from ganglion.transport import loop
 
-    with served(context.obj, serve):
-        return loop.run(_serve(context.obj, parallel, where))
+    with beside(found, _tell) as tell:
+        return loop.run(_serve(context.obj, parallel, where, tell))
 
 
-async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> int:
+async def _serve(settings: Settings, parallel: int, where: dict[str, str], tell: Tell) -> int:
     from ganglion.supervisor.service import Daemon
 
     logs = settings.results / ".kernel"
@@ -64,9 +67,7 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str]) -> in
         daemon.leaving.set()
 
     words = ("leaving: runs finish their episode", "stopping now")
-    session = Session(
-        settings, None, logs, tcp=True, report=_tell, note=leave, words=words, where=where, service=daemon
-    )
+    session = Session(settings, None, logs, tcp=True, report=tell, note=leave, words=words, where=where, service=daemon)
     try:
         async with session:
             first, *more = session.places()

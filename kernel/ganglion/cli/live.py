@@ -1,4 +1,4 @@
-"""Commands for live runs: `ganglion ps`, `pause`, `continue`, `signal`, `set`, `stop`, `attach`, `pipe`."""
+"""Commands for live runs: `ganglion pause`, `continue`, `signal`, `set`, `stop`, `attach`, `pipe`."""
 
 from __future__ import annotations
 
@@ -12,61 +12,11 @@ from typing import Any
 import click
 
 from ganglion.cli.settings import Settings
-from ganglion.cli.table import aligned, tell
+from ganglion.cli.table import tell
 from ganglion.errors import CallFailed, PeerLost, RemoteProtocolError, UsageError
 from ganglion.limits import DEADLINE_OTHER_S, PAUSE_ANSWER_S, RECONNECT_S, RETRY_S
-from ganglion.supervisor.connection import (
-    Connection,
-    Operator,
-    find_connections,
-    find_kernel,
-    find_run,
-    read_connection,
-)
+from ganglion.supervisor.connection import Connection, Operator, find_connections, find_run, read_connection
 from ganglion.wire.messages import RunRequest, RunSignal, Signalled
-
-
-@click.command("ps")
-@click.argument("run", required=False, default="", metavar="[RUN]")
-@click.pass_obj
-def ps(settings: Settings, run: str) -> None:
-    """List the processes of all live runs, or of RUN; none is an empty list."""
-    rows: list[dict[str, Any]] = []
-    for operator in _operators(settings, run):
-        with operator:
-            rows += operator.ask("kernel.processes", RunRequest(run)).rows
-    cells = [[_cell(row, *column) for column in _COLUMNS.values()] for row in rows]
-    tell(settings, rows, aligned([[name.upper() for name in _COLUMNS], *cells]))
-
-
-def _operators(settings: Settings, run: str) -> list[Operator]:
-    if run:
-        return [find_run(settings.results, settings.kernel, run)]
-    if settings.kernel is not None:
-        return [Operator(find_kernel(settings.results, settings.kernel)[1])]
-    found = []
-    for _, connection in find_connections(settings.results):
-        try:
-            found.append(Operator(connection))
-        except PeerLost:
-            continue  # it has just ended
-    return found
-
-
-_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {  # title -> key of the row, its text
-    **{name: (name, str) for name in ("run", "name", "role", "worker", "host", "pid", "state")},
-    "heard": ("heard_ms", lambda heard_ms: f"{heard_ms / 1000:.1f} s"),
-    "waiting for": ("waiting_for", ", ".join),
-    "table": ("table", lambda state: " ".join(f"{k}={v}" for k, v in state.items() if v is not None)),
-    "cpu": ("cpu_s", lambda cpu_s: f"{cpu_s:.1f} s"),
-    "memory": ("memory_bytes", lambda memory_bytes: f"{memory_bytes / 2**20:.0f} MB"),
-    **{name: (name, str) for name in ("restarts", "excused", "placement")},
-}
-
-
-def _cell(row: dict[str, Any], key: str, text: Callable[[Any], str]) -> str:
-    return "-" if row.get(key) in (None, "", []) else text(row[key])
-
 
 _run = click.argument("run", metavar="RUN")
 _steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again")
@@ -224,6 +174,7 @@ def _variables(connection: Connection, role: str, name: str, uid: str, run: str)
     variables |= {"GANGLION_PLUGIN": name, "GANGLION_FOLDER": str(Path.cwd())}
     if role == "observer":
         with Operator(connection) as operator:  # CallFailed or PeerLost if this kernel has no such run
+            variables["GANGLION_RESULTS"] = connection.results
             variables["GANGLION_RUN"] = str(operator.ask("kernel.runs", RunRequest(run)).rows[0]["run"])
     return variables
 

@@ -34,14 +34,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "submit": ("ganglion.cli.kernel:submit", "Hand documents to the daemon."),
     "attach": ("ganglion.cli.live:attach", "Join a plugin to a kernel as a process of its own."),
     "pipe": ("ganglion.cli.live:pipe", "Join a program that speaks in lines to a kernel."),
-    "ps": ("ganglion.cli.live:ps", "List the processes of live runs."),
     "pause": ("ganglion.cli.live:pause", "Hold the workers of a live run at their step boundaries."),
     "continue": ("ganglion.cli.live:unpause", "Let the paused workers of a live run go on."),
     "signal": ("ganglion.cli.live:signal", "Send a flow signal to a live run."),
     "set": ("ganglion.cli.live:tell_topics", "Set parameters of an environment or agent of a live run."),
     "stop": ("ganglion.cli.live:stop", "Interrupt a live run."),
-    "config": ("ganglion.cli.settings:config", "Show the settings, and where each comes from."),
-    "doctor": ("ganglion.cli.plugins:doctor", "Look whether this machine has what is needed."),
 }
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ganglion import __version__
 from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.supervisor import event
 from ganglion.supervisor.output import printable, without_password
+from ganglion.supervisor.pace import Pace
 
 if TYPE_CHECKING:
     from ganglion.supervisor.runs import Outcome
@@ -20,7 +22,13 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 16
 _EPISODES_PER_S = 20  # more than that become one line per second
+_TIMED = (event.EPISODE_ENDED, event.EPISODES_ENDED)  # say how long the run lasts, and how long the phase still may
 _QUIET = (event.PEER_JOINED, event.STEPS_TAKEN, event.PHASE_PLACED)  # shown with -v
+
+
+def span(seconds: float) -> str:
+    """Return a span of time as text: `0:00:42`, `2 days, 1:00:00`."""
+    return str(dt.timedelta(seconds=int(seconds)))
 
 
 def plain_line(news: RunEvent) -> str:
@@ -56,17 +64,28 @@ def _put(stream: TextIO, text: str) -> None:
 class Progress:
     """Show how runs go; the base shows notes only, and counts the steps that the last line tells."""
 
-    def __init__(self, settings: Settings, out: TextIO, err: TextIO) -> None:
+    def __init__(
+        self, settings: Settings, out: TextIO, err: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.settings = settings
         self.out = out
         self.err = err
+        self.clock = clock
         self.steps: dict[str, int] = {}
+        self.paces: dict[tuple[str, Any], Pace] = {}  # of the phases of the runs that have not ended
+        self.started_s: dict[str, float] = {}
 
     def begin(self, run: str, seed: str, folder: str) -> None:
         """Show that a run is about to start."""
+        self.started_s[run] = self.clock()
 
     def event(self, run: str, news: RunEvent) -> None:
         """Take in an event of a run."""
+        phase = run, news.fields.get("phase")
+        if news.event == event.PHASE_STARTED:
+            self.paces[phase] = Pace.of(news.fields, self.clock())
+        elif phase in self.paces:
+            self.paces[phase].take(news.event, news.fields, self.clock())
         if news.event in (event.EPISODE_ENDED, event.EPISODES_ENDED):
             self.steps[run] = self.steps.get(run, 0) + int(news.fields.get("steps", 0))
         if news.event == event.WARNING:
@@ -87,6 +106,16 @@ class Progress:
 
     def end(self, outcome: Outcome, store: str | None) -> None:
         """Show how a run ended; `store` is where its rows are, None where nothing was stored."""
+        self.paces = {phase: pace for phase, pace in self.paces.items() if phase[0] != outcome.run}
+
+    def times(self, run: str) -> dict[str, float]:
+        """Return for how long a run has lasted, and where that is known, for how long its newest phase still may."""
+        if run not in self.started_s:
+            return {}
+        now_s = self.clock()
+        left_s = next((pace.left_s(now_s) for (of, _), pace in reversed(self.paces.items()) if of == run), None)
+        elapsed = {"elapsed_s": round(now_s - self.started_s[run], 1)}
+        return elapsed if left_s is None else {**elapsed, "eta_s": round(left_s, 1)}
 
     def close(self) -> None:
         """Stop showing."""
@@ -123,6 +152,7 @@ class PlainProgress(Progress):
 
     def begin(self, run: str, seed: str, folder: str) -> None:
         """Write the first line."""
+        super().begin(run, seed, folder)
         if self.settings.verbosity >= 0:
             self._write(f"ganglion {__version__} · run {run} · seed {seed} · {folder}")
 
@@ -135,10 +165,11 @@ class PlainProgress(Progress):
             self._flush(news.time_s)
         elif self._holds(run, news):
             return
-        self._write(plain_line(news))
+        self._tell(run, news)
 
     def end(self, outcome: Outcome, store: str | None) -> None:
         """Write what went wrong, then the end."""
+        super().end(outcome, store)
         self._story(outcome)
         if self.settings.verbosity >= 0:
             for line in self._ending(outcome, store):
@@ -164,7 +195,11 @@ class PlainProgress(Progress):
         held, self._held = self._held, {}
         for run, (episodes, steps) in held.items():
             fields = {"run": run, "episodes": episodes, "steps": steps}
-            self._write(plain_line(RunEvent(event.EPISODES_ENDED, fields, time_s)))
+            self._tell(run, RunEvent(event.EPISODES_ENDED, fields, time_s))
+
+    def _tell(self, run: str, news: RunEvent) -> None:
+        times = self.times(run) if news.event in _TIMED else {}
+        self._write(" ".join([plain_line(news), *(f"{key[:-2]}={span(value)}" for key, value in times.items())]))
 
     def _write(self, line: str) -> None:
         _put(self.out, line + "\n")
@@ -176,10 +211,12 @@ class JsonProgress(Progress):
     def show(self, run: str, news: RunEvent) -> None:
         """Write an event."""
         if news.event != event.RUN_ENDED:
-            self._write({"event": news.event, "time_s": round(news.time_s, 3), "run": run, **news.fields})
+            times = self.times(run) if news.event in _TIMED else {}
+            self._write({"event": news.event, "time_s": round(news.time_s, 3), "run": run, **news.fields, **times})
 
     def end(self, outcome: Outcome, store: str | None) -> None:
         """Write the end."""
+        super().end(outcome, store)
         row: dict[str, Any] = {"event": event.RUN_ENDED, "time_s": round(time.time(), 3)}
         row |= {key: getattr(outcome, key) for key in ("run", "status", "reason", "exit_status")}
         row |= {"took_s": round(outcome.took_s, 3), "steps": self.steps.get(outcome.run, 0), "story": outcome.report}

@@ -11,7 +11,7 @@ import click
 
 from ganglion.cli.progress import make_progress
 from ganglion.cli.run import Options, RunSession
-from ganglion.cli.session import bind_options, checked_bind, warmed
+from ganglion.cli.session import beside, bind_options, checked_bind, companion_options, companions, warmed
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import newest_folder, store_of
 from ganglion.errors import UsageError
@@ -50,10 +50,11 @@ _FINISHED = "finished"
     help="go on with other versions or another processor; results may differ, and the manifest says so",
 )
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
+@companion_options
 @bind_options
 @click.pass_obj
 def command(
-    settings: Settings, run: str, accept: bool, allow: tuple[str, ...], bind: str | None, no_curve: bool
+    settings: Settings, /, run: str, accept: bool, allow: tuple[str, ...], bind: str | None, no_curve: bool, **more: Any
 ) -> int:
     """Go on with RUN under its id; its results are those of a run that was never cut."""
     where = checked_bind(bind, no_curve)
@@ -64,6 +65,7 @@ def command(
     table = read_process_table(folder.path)
     if table is not None and table.ended is not None and table.ended.status == _FINISHED:
         return _complete(settings, folder, manifest, table, table.ended)
+    found = companions(settings, more)
     with warmed(settings) as launcher:
         others = _other_installation(manifest, accept)
         plan, allowed = read_origin(folder.path, manifest.get("plan"))
@@ -75,7 +77,9 @@ def command(
         settings = replace(settings, store=_store(settings, manifest))
         recovery = _recovery_plan(settings, folder, manifest, plan)
     options = Options(allow=(*allowed, *allow), where=where)
-    return loop.run(_resume(RunSession(settings, options, launcher), plan, folder, recovery, others))
+    session = RunSession(settings, options, launcher)
+    with beside(found, session.tell) as session.tell:
+        return loop.run(_resume(session, plan, folder, recovery, others))
 
 
 def _find(results: Path, run: str) -> tuple[RunFolder, dict[str, Any]]:

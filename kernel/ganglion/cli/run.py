@@ -14,12 +14,14 @@ import click
 from ganglion.cli.progress import Progress, make_progress
 from ganglion.cli.session import (
     Session,
+    Tell,
+    beside,
     bind_options,
     check_name,
     checked_bind,
+    companion_options,
+    companions,
     document_file,
-    serve_option,
-    served,
     warmed,
 )
 from ganglion.cli.settings import INTERRUPTED, Settings
@@ -110,23 +112,17 @@ class Options:
 @click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="runs at the same time [1]")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.option("--plan", "only_plan", is_flag=True, help="print processes and seeds; start nothing")
-@serve_option
+@companion_options
 @bind_options
 @click.pass_obj
 def command(
-    settings: Settings,
-    /,
-    files: tuple[str, ...],
-    only_plan: bool,
-    serve: bool,
-    bind: str | None,
-    no_curve: bool,
-    **more: Any,
+    settings: Settings, /, files: tuple[str, ...], only_plan: bool, bind: str | None, no_curve: bool, **more: Any
 ) -> int:
     """Run documents one after the other; without a FILE the demo.
 
     A FILE may also be the name of a plugin's document (`ganglion plugins documents`), or `-` for standard input.
     """
+    found = companions(settings, more)
     options = Options(**more, where=checked_bind(bind, no_curve))
     check_name(options.name, files)
     if only_plan:
@@ -138,8 +134,9 @@ def command(
         plans = load(files, options, settings.verbosity > 0)
     from ganglion.transport import loop
 
-    with served(settings, serve):
-        return loop.run(RunSession(settings, options, launcher).carry_out(plans))
+    session = RunSession(settings, options, launcher)
+    with beside(found, session.tell) as session.tell:
+        return loop.run(session.carry_out(plans))
 
 
 def load(files: Sequence[str], options: Options, verbose: bool = False) -> list[Plan]:
@@ -181,6 +178,7 @@ class RunSession:
         self.options = options
         self.launcher = launcher
         self.progress: Progress = make_progress(settings)
+        self.tell: Tell = self.progress.event
         self.statuses: list[int] = []
 
     async def carry_out(self, plans: Sequence[Plan]) -> int:
@@ -213,7 +211,7 @@ class RunSession:
         """
         where = self.options.where
         tcp = "bind" in where or any(plan.needs_tcp for plan in plans)
-        place = (self.settings, first.run, first.logs, self.launcher, tcp, self.progress.event, self.progress.note)
+        place = (self.settings, first.run, first.logs, self.launcher, tcp, self.tell, self.progress.note)
         self.session = Session(*place, allow=self.options.allow, where=where, first=checked)
         drawing = asyncio.create_task(self._redraw())
         try:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -58,40 +57,51 @@ def check_name(name: str | None, files: Sequence[str]) -> None:
 COMMAND = "from ganglion.cli.main import main; raise SystemExit(main())"
 """The command line, for another interpreter: `python -P -c COMMAND WORD...`."""
 
-_PAGE_END_S = 5.0
+Tell = Callable[[str, "RunEvent"], None]
+_BESIDE = {"serve": "ganglion-web", "metrics": "ganglion-observers", "observe": "ganglion-observers"}
+
+
+def companions(settings: Settings, options: dict[str, Any]) -> list[contextlib.AbstractContextManager[Tell]]:
+    """Take from options those of `companion_options`; return what plugins offer for them, of which nothing is started.
+
+    UsageError: no plugin offers it, or it lacks what it needs.
+    """
+    found = []
+    for option, distribution in _BESIDE.items():
+        value = options.pop(option)
+        if value is None or value is False or value == ():
+            continue
+        from ganglion import registry  # reads the tables of all distributions
+
+        if not any(entry.name == option for entry in registry.entries("companion")):
+            raise UsageError(f"--{option}: expected a plugin for it, found none; it comes with {distribution}")
+        found.append(registry.load("companion", option)(settings, value))
+    return found
 
 
 @contextlib.contextmanager
-def served(settings: Settings, wanted: bool) -> Iterator[None]:
-    """Show the page of the results beside what the block does, if that is wanted; its address comes on standard error.
+def beside(found: Sequence[contextlib.AbstractContextManager[Tell]], own: Tell) -> Iterator[Tell]:
+    """Have companions beside what the block does; yield what tells an event to `own` and to all of them."""
+    with contextlib.ExitStack() as stack:
+        told = [own, *map(stack.enter_context, found)]
 
-    UsageError: there is no plugin with the command `serve`.
-    """
-    if not wanted:
-        yield
-        return
-    from ganglion import registry
+        def tell(run: str, news: RunEvent) -> None:
+            for one in told:
+                one(run, news)
 
-    if not any(entry.name == "serve" for entry in registry.entries("command")):
-        raise UsageError("--serve: expected a plugin with the command `serve`, found none; it comes with ganglion-web")
-    place = ["--results", str(settings.results), *([] if settings.store is None else ["--store", settings.store])]
-    words = [sys.executable, "-P", "-c", COMMAND, *place, "serve", "--port", "0", "--attached"]
-    page = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), start_new_session=True)
-    try:
-        yield
-    finally:
-        assert page.stdin is not None
-        page.stdin.close()  # it ends with its standard input, also where we are killed
-        try:
-            page.wait(_PAGE_END_S)
-        except subprocess.TimeoutExpired:
-            page.kill()
-            page.wait()
+        yield tell if found else own
 
-
-serve_option = click.option("--serve", is_flag=True, help="show the page of the results beside (ganglion-web)")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def companion_options(command: Command) -> Command:
+    """Give a command `--serve`, `--metrics` and `--observe`, as its arguments of these names."""
+    what = "hand events to this observer: csv, tensorboard, wandb, mlflow (ganglion-observers)"
+    command = click.option("--observe", multiple=True, metavar="NAME[,KEY=VALUE]", help=what)(command)
+    where = "serve numbers for Prometheus at 127.0.0.1:PORT/metrics (ganglion-observers)"
+    command = click.option("--metrics", type=click.IntRange(0, 65_535), metavar="PORT", help=where)(command)
+    return click.option("--serve", is_flag=True, help="show the page of the results beside (ganglion-web)")(command)
 
 
 def bind_options(command: Command) -> Command:

@@ -173,7 +173,8 @@ def bodies_of(
     plans += _spawned(section, agents, environments, () if wrong else plans, tell)
     for rule in _rules(section):
         met = [i for i, body in enumerate(plans) if _meets(rule, body)]
-        if not met and not wrong:
+        pairs = [BodyPlan(a, e, 0) for a in agents for e in environments] if wrong else ()  # its numbers are unknown
+        if not (met or any(_meets(rule, pair, ("agent", "environment")) for pair in pairs)):
             tell(rule, "this rule meets no body")
         for i in met:
             plans[i] = _ruled(plans[i], rule)
@@ -244,14 +245,19 @@ def _at(node: Node, place: Sequence[str | int]) -> Node:
     return node
 
 
-def _meets(rule: Node, body: BodyPlan) -> bool:
+def _meets(rule: Node, body: BodyPlan, keys: Sequence[str] | None = None) -> bool:
+    """Say whether a rule meets a body in all that it says, or in these keys alone."""
     match = rule.map.get("match")
     if match is None or not isinstance(match.value, dict):
         return match is None or match.value is None
     values: dict[str, Any] = {"agent": body.agent, "environment": body.environment}
     values |= {"body": None if body.most else body.b, "dynamic": body.most > 0}
     for key, wanted in match.plain().items():
-        if wanted is not None and values.get(key) not in (wanted if isinstance(wanted, list) else [wanted]):
+        if (
+            wanted is not None
+            and (keys is None or key in keys)
+            and values.get(key) not in (wanted if isinstance(wanted, list) else [wanted])
+        ):
             return False
     return True
 

@@ -48,6 +48,11 @@ class Part(NamedTuple):
     actuators: list[ActuatorInformation]
 
 
+def shown_behind(groups: Sequence[Group], shown: Sequence[tuple[Any, Any]]) -> tuple[Group, ...]:
+    """Return groups of bodies with what is declared behind their filters."""
+    return tuple(Group(*pair, group.bodies) for group, pair in zip(groups, shown, strict=True))
+
+
 class AgentHost(Host):
     """Keep what an agent's part was set up with: declarations, memory, filters, snapshot."""
 
@@ -122,8 +127,8 @@ class AgentHost(Host):
     def _hooks_of(self, kind: str, plugin: Mapping[str, Any], where: str) -> Hooks:
         return Hooks.of(self._loader, kind, plugin, where, self._tolerated_errors, f"{kind}:{self._setup.agent}")
 
-    def _make_filters(self, cls: type[_Filters], plugins: Sequence[Mapping[str, Any]]) -> _Filters:
-        return cls(self._loader, plugins, f"agent {self._where}", self._given, self._tolerated_errors)
+    def _make_filters(self, cls: type[_Filters], plugins: Sequence[Mapping[str, Any]], **numbers: int) -> _Filters:
+        return cls(self._loader, plugins, f"agent {self._where}", self._given, self._tolerated_errors, **numbers)
 
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         self._reward_ids = declarations

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ganglion import registry
 from ganglion.errors import GanglionError, UsageError
 from ganglion.limits import DEADLINES_S, EXIT_DIFFERS
 from ganglion.log import set_up
@@ -65,13 +66,10 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
         journal = (
             Journal(JournalFile(Path(variables["GANGLION_JOURNAL"]))) if variables.get("GANGLION_JOURNAL") else None
         )
-        return live(
-            host,
-            lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys),
-            variables,
-            journal=journal,
-            on_join=on_join,
-        )
+        connect: Connect = lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys)  # noqa: E731
+        for name in filter(None, os.environ.get("GANGLION_TRACER", "").split(",")):
+            connect = registry.load("tracer", name)(connect, variables["GANGLION_NAME"])
+        return live(host, connect, variables, journal=journal, on_join=on_join)
     finally:  # as it was before: the process may go on with something else
         for name, value in before.items():
             if value is None:
@@ -165,7 +163,8 @@ def host_of(role: Role, variables: Mapping[str, str], command: Sequence[str] = (
     if role is Role.OBSERVER:
         from ganglion.peer.observer import ObserverHost
 
-        return ObserverHost(loader, variables["GANGLION_PLUGIN"], variables["GANGLION_RUN"])
+        results = variables.get("GANGLION_RESULTS", "")
+        return ObserverHost(loader, variables["GANGLION_PLUGIN"], variables["GANGLION_RUN"], results)
     if role is Role.STORE:
         return _store_host(variables)
     raise UsageError(f"GANGLION_ROLE: expected the role of a participant, found {role.value!r}")

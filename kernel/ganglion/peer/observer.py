@@ -18,11 +18,11 @@ _END = "run.ended"
 class ObserverHost:
     """Host one observer of one run; it leaves when the run has ended."""
 
-    def __init__(self, loader: Loader, plugin: str, run: str) -> None:
+    def __init__(self, loader: Loader, plugin: str, run: str, results: str = "") -> None:
         self._run = run
         self._hooks = Hooks(f"observer of {run}, {loader.blame('observer', plugin)}")
         self._observer: Observer = self._hooks("__init__", loader.make, "observer", {"name": plugin}, {})
-        self._observer.run = run
+        self._observer.run, self._observer.folder = run, f"{results}/{run}" if results else ""
         self._heard: dict[str, int] = {}
         self.participant: Participant  # set before anything is served
 

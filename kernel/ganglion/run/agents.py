@@ -208,9 +208,6 @@ class _Search:
             else:
                 known_ones.append(uid)
         groups = [members for _, members in alike]
-        if len(groups) > 1 and agent.filters:
-            text = f"{name}: filters of bodies of several groups are not built yet: {'; '.join(map(', '.join, groups))}"
-            self.faults.append((agent.filters[0].at, text))
         sensors: list[dict[str, Any]] = []
         actuators: list[dict[str, Any]] = []
         locals_: list[dict[str, list[str] | None]] = []

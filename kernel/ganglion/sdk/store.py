@@ -386,6 +386,7 @@ class Observer(ABC):
 
     topics: ClassVar[tuple[str, ...]] = ("events",)
     run: str = ""  # the run's id; set before `setup`
+    folder: str = ""  # that of the run, for files of its own; set before `setup`
 
     def setup(self) -> None:  # noqa: B027 - an observer that needs none of this is complete
         """Prepare; called once, before the first message."""

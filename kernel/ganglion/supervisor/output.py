@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 import os
 import re
@@ -31,19 +32,24 @@ def without_password(text: str) -> str:
 class Output:
     """Take the output of one process and keep it in the file `path` (None: nowhere); `lines` are the last ones.
 
-    A full file becomes `<path>.1`, that one `<path>.2`; there are LOG_FILES of them. What comes faster than
-    OUTPUT_BYTES_PER_S, or in lines longer than LOG_LINE_BYTES, is not kept; the file says how much that was. Where a
-    process that hung was ended, its stacks come with the innermost frame first: the last lines leave out what lies
-    below an author's hook, which would push the hook itself out.
+    Each line begins with its time, as in the log files. A full file becomes `<path>.1`, that one `<path>.2`; there are
+    LOG_FILES of them. What comes faster than OUTPUT_BYTES_PER_S, or in lines longer than LOG_LINE_BYTES, is not kept;
+    the file says how much that was. Where a process that hung was ended, its stacks come with the innermost frame
+    first: the last lines leave out what lies below an author's hook, which would push the hook itself out.
     """
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
+    ) -> None:
         self.lines: deque[str] = deque(maxlen=OUTPUT_LINES_KEPT)
         self.dropped_bytes = 0
         self._told_bytes = 0  # of what was dropped
         self._rest = b""
         self._stack = self._below = False  # whether a line is of a stack, and below the hook
-        self._clock = clock
+        self._clock, self._now = clock, now
         self._credit_bytes, self._credit_s = float(OUTPUT_BYTES_PER_S), clock()
         self._path = path
         self._file: int | None = None
@@ -76,17 +82,17 @@ class Output:
         text = printable(cut.decode(errors="replace").rstrip("\r"))
         if not self._leaves_out(text):
             self.lines.append(text)
-        data = text.encode() + b"\n"
+        size_bytes = len(text.encode()) + 1  # its time costs it nothing
         now_s = self._clock()
         earned_bytes = (now_s - self._credit_s) * OUTPUT_BYTES_PER_S
         self._credit_bytes, self._credit_s = min(self._credit_bytes + earned_bytes, float(OUTPUT_BYTES_PER_S)), now_s
-        if len(data) > self._credit_bytes:
-            self.dropped_bytes += len(line) - len(cut) + len(data)
+        if size_bytes > self._credit_bytes:
+            self.dropped_bytes += len(line) - len(cut) + size_bytes
             return
-        self._credit_bytes -= len(data)
+        self._credit_bytes -= size_bytes
         self._tell_dropped()
         self.dropped_bytes += len(line) - len(cut)
-        self._write(data)
+        self._write(self._timed(text))
 
     def _leaves_out(self, text: str) -> bool:
         """Say whether a line is one of a stack that would push out what an author has to see."""
@@ -100,7 +106,10 @@ class Output:
     def _tell_dropped(self) -> None:
         missing, self._told_bytes = self.dropped_bytes - self._told_bytes, self.dropped_bytes
         if missing:
-            self._write(f"... {missing} bytes were not kept\n".encode())
+            self._write(self._timed(f"... {missing} bytes were not kept"))
+
+    def _timed(self, text: str) -> bytes:
+        return f"{self._now():%Y-%m-%dT%H:%M:%S.%fZ} {text}\n".encode()
 
     def _write(self, data: bytes) -> None:
         if self._path is None:

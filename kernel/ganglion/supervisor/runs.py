@@ -41,6 +41,7 @@ from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, User, users_of
 from ganglion.supervisor.life import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.output import printable
+from ganglion.supervisor.pace import Pace
 from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
@@ -373,6 +374,7 @@ class Run:
         self.tables: dict[str, dict[str, int | float | str | None]] = {}  # what each says of itself
         self.excused: dict[str, int] = {}  # participant -> tolerated errors of authors
         self.phase = 0
+        self.pace: Pace | None = None  # of this phase, once it has begun
         self.restarts = Restarts()
         self.recent_losses: deque[str] = deque(maxlen=_LOSSES_LISTED)  # in words, for a report
         self.incidents: deque[Incident] = deque()  # that the governor has not been told
@@ -509,6 +511,13 @@ class Run:
             if member.place.evaluation:
                 fields["mode"] = "evaluate"
         return RunEvent(news.event, fields, news.time_s, news.topic)
+
+    def shown(self, news: RunEvent, now_s: float) -> None:
+        """Take in an event that observers see."""
+        if news.event == PHASE_STARTED:
+            self.pace = Pace.of(news.fields, now_s)
+        elif self.pace is not None:
+            self.pace.take(news.event, news.fields, now_s)
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def waits_due(self, now_s: float) -> list[tuple[Member, float]]:

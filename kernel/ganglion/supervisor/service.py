@@ -213,7 +213,9 @@ def _run_row(run: Run) -> dict[str, Any]:
         "exit_status": ended and ended.exit_status,
         "story": list(ended.report) if ended else [],
         "phase": None if run.queued else run.phase,
+        "phases": len(run.plan.phases),
         "age_s": round(time.monotonic() - run.started_s, 1),
+        "progress": run.pace.row(time.monotonic()) if run.pace is not None and ended is None else None,
         "folder": str(run.folder.path),
     }
 
@@ -230,7 +232,10 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
     process = None if member.child.gone else member.process
     cpu_s, memory = process.usage() if process is not None else (0.0, 0)
     waiting = list(peer["waiting_for"]) if peer else []
-    if member.place.role is Role.GOVERNOR:  # it waits for programs that attach, without asking anything of them
+    now_s = time.monotonic()
+    leads = member.place.role is Role.GOVERNOR  # of its phase it is told how long it lasts and may still
+    left_s = run.pace.left_s(now_s) if leads and run.pace is not None else None
+    if leads:  # it waits for programs that attach, without asking anything of them
         waiting += [m.name for m in run.members.values() if m.place.attached and not m.joined]
     return {
         "run": run.id,
@@ -247,9 +252,12 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
         "waiting_for": waiting,
         "table": run.tables.get(member.name),
         "sent": peer["sent"] if peer else {},
+        "queued_bytes": peer["queued_bytes"] if peer else 0,
         "restarts": member.incarnation - 1,
         "excused": run.excused.get(member.name, 0),
         "cpu_s": round(cpu_s, 2),
         "memory_bytes": memory,
         "placement": placement,
+        "elapsed_s": round(now_s - run.started_s, 1) if leads else None,
+        "left_s": None if left_s is None else round(left_s, 1),
     }

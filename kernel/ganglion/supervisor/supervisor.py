@@ -515,9 +515,13 @@ class Supervisor:
         if shown is not None and shown.event == event.PHASE_STARTED:
             run.begun = True  # the governor's word may be here before its answer
         if shown is not None and shown.event not in _OURS:
-            self._report(run.id, shown)
+            self._show(run, shown)
             if peer != run.governor.name:  # observers listen to the governor and to us alone
                 self.bus.tell(topic(run.id, event.TOPIC), shown)
+
+    def _show(self, run: Run, news: RunEvent) -> None:
+        run.shown(news, time.monotonic())
+        self._report(run.id, news)
 
     def bus_closed(self, reason: str) -> bool:
         """Make sure that a broker which has left us ends; say whether another one takes its place."""
@@ -530,7 +534,7 @@ class Supervisor:
     def tell(self, run: Run, name: str, fields: dict[str, Any]) -> None:
         """Tell an event of a run, to the caller that has started us and to observers."""
         news = RunEvent(name, {"run": run.id, **fields}, time.time())
-        self._report(run.id, news)
+        self._show(run, news)
         if name not in run.told:
             self.bus.tell(topic(run.id, event.TOPIC), news)
 

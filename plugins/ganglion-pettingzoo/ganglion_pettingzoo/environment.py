@@ -54,6 +54,11 @@ class PettingZooEnvironment(Environment):
     environments of fixed order, where a loss by another's move is not seen by the loser. In a parallel environment
     who gets no setpoint does its no-op; in an AEC one who is in turn must get one, unless nobody does.
 
+    In a phase with bodies each body plays an agent of a parallel environment: the first one, in the order of agents and
+    numbers, the first of `possible_agents`, and there are as many as these, of equal spaces. Then it has the sensors
+    `observation`, `action_mask` and `alive`, the actuator `action` and the reward `reward`, and ends when its agent
+    dies. So one agent of the run may play several, or all.
+
     The episode ends when all agents are dead: truncated if one was truncated (and not terminated) in the last step,
     else terminated. Simulated time: ticks are steps, of AEC environments moves. Every episode is begun by
     `reset(seed=...)` with the seed of the environment or of the episode. Rendered is only what `env_params` ask for.
@@ -81,9 +86,22 @@ class PettingZooEnvironment(Environment):
         self._observed: dict[str, Space] = {}
         self._actions: dict[str, Space] = {}
         self._masks: dict[str, MultiBinary] = {}  # a Mask is one, too
+        self._seats: dict[str, tuple[str, int]] = {}  # which body plays whom
+        self._over: set[str] = set()  # whose body has ended
 
     def start_environment(self) -> EnvironmentBaseline:
-        """Begin the first episode, by the environment's own seed."""
+        """Begin the first episode, by the environment's own seed.
+
+        Raises:
+            ValueError: There are bodies, and this environment cannot be played by them.
+        """
+        if self.bodies:
+            if self.game.in_turns:
+                raise ValueError(f"bodies play parallel environments, and {self.id} is played in turns")
+            if len(self.bodies) != len(self.game.agents):
+                names = ", ".join(self.game.agents)
+                raise ValueError(f"expected {len(self.game.agents)} bodies, for {names}; found {len(self.bodies)}")
+            self._seats = {name: (it.agent, it.b) for name, it in zip(self.game.agents, self.bodies, strict=True)}
         return self._begin(self.seed)
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
@@ -98,27 +116,47 @@ class PettingZooEnvironment(Environment):
         """
         from ganglion_gymnasium import value_to_gymnasium
 
-        given = {it.uid: it.value for it in actuators}
+        given = {it.uid if it.body is None else it.body: it.value for it in actuators}
         actions = {}
         for name in self._acting(given):
             space = self._actions[name]
-            actions[name] = value_to_gymnasium(space, given.get(f"{name}.action", space.default()))
+            key = self._seats.get(name, f"{name}.action")
+            actions[name] = value_to_gymnasium(space, given.get(key, space.default()))
         self.game.step(actions)
         self.steps += 1
-        return EnvironmentState(
+        found = EnvironmentState(
             sensor_information=self._readings(),
             rewards=self._rewards(),
             terminated=self.game.terminated,
             truncated=self.game.truncated,
             simtime=SimTime(simtime_ticks=self.steps),
         )
+        if self._seats:
+            left = [name for name in self._there() if self.game.terminated or self.game.truncated or self._left(name)]
+            cut = [name for name in left if self.game.seats[name].cut or not self._left(name)]
+            found.truncated = {self._seats[name]: True for name in cut}
+            found.terminated = {self._seats[name]: True for name in left if name not in cut}
+            self._over |= set(left)
+        return found
 
     def shutdown(self) -> bool | None:
         """Close the environment."""
         self.game.close()
         return None
 
-    def _acting(self, given: Mapping[str, Any]) -> list[str]:
+    def _there(self) -> list[str]:
+        """Return the names of those whose readings are told: all, or those whose bodies have not ended."""
+        return [name for name in self.game.seats if name not in self._over]
+
+    def _left(self, name: str) -> bool:
+        """Say whether somebody has been in the game and is not any more."""
+        seat = self.game.seats[name]
+        return not seat.alive and seat.observation is not None
+
+    def _id(self, name: str, what: str) -> str:
+        return what if self._seats else f"{name}.{what}"
+
+    def _acting(self, given: Mapping[Any, Any]) -> list[str]:
         """Return the names of those who act in this step."""
         names = [name for name, seat in self.game.seats.items() if seat.turn]
         if self.game.in_turns and given and f"{names[0]}.action" not in given:
@@ -130,11 +168,12 @@ class PettingZooEnvironment(Environment):
 
     def _begin(self, seed: int) -> EnvironmentBaseline:
         self.game.reset(seed)
-        self.steps = 0
+        self.steps, self._over = 0, set()
         if not self._actions:
             self._declare()
         no_ops = [
-            ActuatorInformation(space.default(), space, f"{name}.action") for name, space in self._actions.items()
+            ActuatorInformation(space.default(), space, self._id(name, "action"), body=self._seats.get(name))
+            for name, space in self._actions.items()
         ]
         return EnvironmentBaseline(
             sensors_available=self._readings(),
@@ -152,25 +191,39 @@ class PettingZooEnvironment(Environment):
             self._observed[name], self._actions[name] = from_gymnasium(observed), from_gymnasium(actions)
             if seat.mask is not None:
                 count, discrete = len(seat.mask), isinstance(self._actions[name], Discrete)
-                self._masks[name] = Mask(count, of=f"{name}.action") if discrete else MultiBinary(count)
+                self._masks[name] = Mask(count, of=self._id(name, "action")) if discrete else MultiBinary(count)
+        kinds = list(zip(self._observed.values(), self._actions.values(), strict=True))
+        other = next((name for name, kind in zip(self._observed, kinds, strict=True) if kind != kinds[0]), None)
+        if self._seats and other is not None:
+            first = next(iter(self._observed))
+            raise ValueError(
+                f"bodies have equal spaces, and those of {first} and {other} differ: play without `bodies`"
+            )
 
     def _readings(self) -> list[SensorInformation]:
-        return [reading for name, seat in self.game.seats.items() for reading in self._readings_of(name, seat)]
+        return [reading for name in self._there() for reading in self._readings_of(name, self.game.seats[name])]
 
     def _readings_of(self, name: str, seat: Seat) -> list[SensorInformation]:
         space = self._observed[name]
         # A copy: environments may write the next observation into the same array, which the bus freezes.
         value = space.default() if seat.observation is None else space.canonical(seat.observation)
-        found = [SensorInformation(value, space, f"{name}.observation")]
+        body = self._seats.get(name)
+        found = [SensorInformation(value, space, self._id(name, "observation"), body=body)]
         if name in self._masks:
             legal = self._masks[name]
             mask = legal.default() if seat.mask is None else np.array(seat.mask, dtype=np.int8)
             nothing = isinstance(legal, Mask) and not seat.turn and not mask.any()
-            found.append(SensorInformation(legal.default() if nothing else mask, legal, f"{name}.action_mask"))
-        found.append(SensorInformation(int(seat.alive), FLAG, f"{name}.alive"))
+            shown = legal.default() if nothing else mask
+            found.append(SensorInformation(shown, legal, self._id(name, "action_mask"), body=body))
+        found.append(SensorInformation(int(seat.alive), FLAG, self._id(name, "alive"), body=body))
         if self.game.in_turns:
             found.append(SensorInformation(int(seat.turn), FLAG, f"{name}.turn"))
         return found
 
     def _rewards(self) -> list[RewardInformation]:
-        return [RewardInformation(s.reward, REWARD, f"{name}.reward") for name, s in self.game.seats.items()]
+        return [
+            RewardInformation(
+                self.game.seats[name].reward, REWARD, self._id(name, "reward"), body=self._seats.get(name)
+            )
+            for name in self._there()
+        ]

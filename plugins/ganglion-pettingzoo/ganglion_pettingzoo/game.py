@@ -29,6 +29,7 @@ class Seat:
         turn: Whether it acts next.
         reward: Parallel: of the last step, 0 for who was not alive in it. AEC: since it acted last; what is dead
             keeps it.
+        cut: Parallel: whether it was cut off in its last step, and not terminated.
     """
 
     agent: Any
@@ -37,6 +38,7 @@ class Seat:
     alive: bool = False
     turn: bool = False
     reward: float = 0.0
+    cut: bool = False
 
     def see(self, observation: Any, info: Mapping[str, Any]) -> None:
         """Take an observation; a mask comes with it or beside it."""
@@ -124,10 +126,12 @@ class ParallelGame(Game):
             seat.reward = float(rewards.get(seat.agent, 0.0))
         self._seat(observations, infos)
         ended = {a for a in given if terminations.get(a, False) or truncations.get(a, False)}
-        for name in map(str, ended):
-            self.seats[name].leave()
+        for agent in ended:
+            seat = self.seats[str(agent)]
+            seat.cut = bool(truncations.get(agent, False)) and not terminations.get(agent, False)
+            seat.leave()
         if not any(seat.alive for seat in self.seats.values()):
-            self._end(any(truncations.get(a, False) and not terminations.get(a, False) for a in given))
+            self._end(any(self.seats[str(agent)].cut for agent in given))
 
     def _seat(self, observations: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
         there = set(self.world.agents)

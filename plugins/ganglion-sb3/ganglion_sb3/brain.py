@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, CheckpointableBrain, SensorInformation, Session, Signal, Transitions
+from ganglion.sdk import (
+    ActuatorInformation,
+    CheckpointableBrain,
+    SensorInformation,
+    Session,
+    Signal,
+    Transitions,
+    mask_columns,
+)
 
 if TYPE_CHECKING:
     from ganglion_sb3.collector import Collector
@@ -95,7 +103,9 @@ class SB3Brain(CheckpointableBrain):
         algorithm: str = "PPO",
         **params: Any,
     ) -> None:
-        """Refuse actuators that the algorithm cannot choose: of another kind, of several kinds, or none."""
+        """Refuse actuators that the algorithm cannot choose: masked, of another kind, of several kinds, or none."""
+        for uid in mask_columns(sensors, actuators):
+            raise ValueError(f"{algorithm} of sb3 knows no masks, found one of {uid}; ppo, dqn and sarsa keep to them")
         kinds = {type(it.space).__name__ for it in actuators}
         if kinds == {"Discrete"} and len(actuators) > 1:
             kinds = {"MultiDiscrete"}  # which several choices are to it

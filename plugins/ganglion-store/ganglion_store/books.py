@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
@@ -10,6 +9,7 @@ from typing import Any
 
 from ganglion.sdk.store import Nondeterministic, StoreError
 from ganglion_store import statements as sql
+from ganglion_store.engine import Connection, Cursor
 from ganglion_store.records import WIDTHS
 from ganglion_store.segment import CUT, OUTCOME, Seal, Segment, is_cut, phase_head, seal_run
 
@@ -40,7 +40,7 @@ class Books:
     _rows: dict[str, list[tuple[int, Segment]]] = field(default_factory=dict)  # to be inserted at its end
 
     @classmethod
-    def read(cls, connection: sqlite3.Connection, run: int) -> Books:
+    def read(cls, connection: Connection, run: int) -> Books:
         """Return the books of a run that is in the database."""
         books = cls(run)
         for number, phase, kind, name, *place in connection.execute(sql.SELECT_MEMBERS, (run,)):
@@ -76,7 +76,7 @@ class Books:
             segment.release()
         self.numbered, self._rows, self.stale = {}, {}, set()
 
-    def member(self, cursor: sqlite3.Cursor, phase: int, kind: str, name: str) -> int:
+    def member(self, cursor: Cursor, phase: int, kind: str, name: str) -> int:
         """Return the number of an environment or agent in a phase; give it one if it has none."""
         key = (phase, kind, name)
         number = self.members.get(key)
@@ -85,20 +85,20 @@ class Books:
             self.members[key] = number
         return number
 
-    def place(self, cursor: sqlite3.Cursor, key: tuple[int, str, str], environment: str | None, position: int) -> None:
+    def place(self, cursor: Cursor, key: tuple[int, str, str], environment: str | None, position: int) -> None:
         """Note where a member stands in the document's order, and in which environment an agent is."""
         number = self.member(cursor, *key)
         if self.places.get(number) != (environment, position):
             cursor.execute(sql.UPDATE_MEMBER, (environment, position, number))
             self.places[number] = (environment, position)
 
-    def open(self, cursor: sqlite3.Cursor, segment: Segment) -> None:
+    def open(self, cursor: Cursor, segment: Segment) -> None:
         """Write the rows of an open episode where no reader sees them."""
         if segment.number is None:
             self._insert(cursor, segment, None)
         self._queue(segment.number or self.numbered[segment], segment)
 
-    def drop(self, cursor: sqlite3.Cursor, segment: Segment) -> None:
+    def drop(self, cursor: Cursor, segment: Segment) -> None:
         """Remove what was written of an open episode that does not count."""
         if segment.number is not None:
             cursor.execute(sql.DELETE_SEGMENT, (segment.number,))
@@ -107,7 +107,7 @@ class Books:
         """Say whether what counts in a phase stays as it is, whatever comes out again."""
         return self.kept_from is not None and phase >= self.kept_from
 
-    def seal(self, cursor: sqlite3.Cursor, seal: Seal) -> None:
+    def seal(self, cursor: Cursor, seal: Seal) -> None:
         """Make an episode count; one that counts already is only compared.
 
         Where a run that goes on is cut short before it is where it was, the whole episode that counts stays. What is
@@ -150,7 +150,7 @@ class Books:
             del self.heads[links], self.counts[links]
         self.newest[links, environment] = -1 if newest is None else newest
 
-    def insert_rows(self, cursor: sqlite3.Cursor) -> None:
+    def insert_rows(self, cursor: Cursor) -> None:
         """Insert the rows of all segments of this transaction: one call per table, however short the episodes are."""
         for table, statement in _INSERTED.items():
             parts = self._rows.get(table)
@@ -158,7 +158,7 @@ class Books:
                 made = ((number, *row, *_lacking(segment)) for number, segment in parts for row in segment.rows)
                 cursor.executemany(statement, made)
 
-    def conclude(self, cursor: sqlite3.Cursor, run: str) -> None:
+    def conclude(self, cursor: Cursor, run: str) -> None:
         """Write what protects the rows of this transaction, at its end; StoreError if another writer writes the run."""
         for phase, mode in sorted(self.stale):
             cursor.execute(sql.UPDATE_PHASE_HEAD, (self.phase_head(phase, mode), self.run, phase, mode))
@@ -171,12 +171,12 @@ class Books:
             self.head = None
         self._count(cursor, run)
 
-    def fence(self, cursor: sqlite3.Cursor, run: str) -> None:
+    def fence(self, cursor: Cursor, run: str) -> None:
         """Let no writer of this run that came before write any more: one that could not be ended may wake up."""
         if self.commits:
             self._count(cursor, run)
 
-    def _count(self, cursor: sqlite3.Cursor, run: str) -> None:
+    def _count(self, cursor: Cursor, run: str) -> None:
         self.commits += 1
         if self.commits == 1:
             cursor.execute(sql.INSERT_LEDGER, (self.run, self.commits))
@@ -196,7 +196,7 @@ class Books:
         chains = ((c, head) for c, head in self.heads.items() if c[:2] == (phase, mode))
         return phase_head((c[2], self.counts[c], head) for c, head in chains)
 
-    def _insert(self, cursor: sqlite3.Cursor, segment: Segment, episode: int | None) -> None:
+    def _insert(self, cursor: Cursor, segment: Segment, episode: int | None) -> None:
         member = self.member(cursor, segment.episode.phase, segment.kind.member, segment.name)
         self.numbered[segment] = _number(cursor.execute(sql.INSERT_SEGMENT, (member, episode)))
 
@@ -204,7 +204,7 @@ class Books:
         if segment.rows:
             self._rows.setdefault(segment.kind.table, []).append((number, segment))
 
-    def _compare(self, cursor: sqlite3.Cursor, seal: Seal) -> None:
+    def _compare(self, cursor: Cursor, seal: Seal) -> None:
         phase, mode, worker, episode, _ = seal.episode
         key = (self.run, phase, mode, worker, seal.environment, episode)
         found = cursor.execute(sql.SELECT_EPISODE, key).fetchone()
@@ -226,13 +226,13 @@ def _lacking(segment: Segment) -> tuple[None, ...]:
     return (None,) * (WIDTHS[segment.kind.table] - len(segment.kind.columns))
 
 
-def _number(cursor: sqlite3.Cursor) -> int:
+def _number(cursor: Cursor) -> int:
     number = cursor.lastrowid
     assert number is not None, "an INSERT into a table with numbers has one"
     return number
 
 
-def first_difference(connection: sqlite3.Connection, number: int, outcome: Sequence[Any], seal: Seal) -> str:
+def first_difference(connection: Connection, number: int, outcome: Sequence[Any], seal: Seal) -> str:
     """Return in words where a seal differs from the episode with this number and outcome; nothing is held of it."""
     query = {segment: name for segment, *name in connection.execute(sql.SELECT_SEGMENTS, (number,)).fetchall()}
     bodies = any(segment.body is not None for segment in seal.segments)
@@ -252,7 +252,7 @@ def first_difference(connection: sqlite3.Connection, number: int, outcome: Seque
     return "its rows are of other types"
 
 
-def _rows_differ(connection: sqlite3.Connection, stored: int, segment: Segment) -> str:
+def _rows_differ(connection: Connection, stored: int, segment: Segment) -> str:
     """Return where the rows of a segment differ from those that are stored; empty if they do not."""
     query = _QUERIES[segment.kind.table]
     width = len(segment.kind.columns)
@@ -275,7 +275,7 @@ def _rows_differ(connection: sqlite3.Connection, stored: int, segment: Segment) 
 _PATTERNS = (*CUT, *(f"{word}: %" for word in CUT))
 
 
-def withdraw(cursor: sqlite3.Cursor, books: Books, phase: int) -> int:
+def withdraw(cursor: Cursor, books: Books, phase: int) -> int:
     """Take back what keeps a run from going on in a phase; return how many episodes that were.
 
     Of each chain go the last episodes if they were cut short; one that is followed by others stays.
@@ -297,7 +297,7 @@ def withdraw(cursor: sqlite3.Cursor, books: Books, phase: int) -> int:
 
 
 def withdraw_behind(
-    cursor: sqlite3.Cursor,
+    cursor: Cursor,
     books: Books,
     phase: int,
     stays: tuple[Mapping[tuple[int, str, int, str], int], Mapping[tuple[int, str], int], Mapping[Chain, int]],
@@ -326,9 +326,7 @@ def withdraw_behind(
     return taken
 
 
-def _take_back(
-    cursor: sqlite3.Cursor, books: Books, number: int, place: tuple[int, str, int, str], predecessor: bytes
-) -> None:
+def _take_back(cursor: Cursor, books: Books, number: int, place: tuple[int, str, int, str], predecessor: bytes) -> None:
     """Remove the last episode of a chain with all its rows."""
     *_, environment = place
     cursor.execute(sql.DELETE_EPISODE, (number,))

@@ -8,15 +8,19 @@ import os
 import re
 import secrets
 import sqlite3
+import tempfile
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable
+from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable, UsageError
 from ganglion_store import statements as sql
+from ganglion_store.engine import Connection, Cursor, Engine, Room, check_revision
 
 _AGAIN_S = 0.01  # between two tries to set the journal mode
 BUSY_S = 30.0  # a checkpoint or the commit of another run holds the lock for milliseconds; a slow disk for seconds
@@ -248,18 +252,9 @@ def _check_revision(path: Path, connection: sqlite3.Connection, writing: bool) -
             raise
         what = "an empty database" if _is_empty(connection) else "a file of another program"
         raise StoreError(f"{path}: expected a result store of Ganglion, found {what}") from error
-    found = row[0] if row else None
-    if not isinstance(found, int) or found > sql.REVISION:
-        raise StoreError(
-            f"{path}: expected a store of revision {sql.REVISION} or older, found {found}; "
-            "it was made by a newer ganglion-store: pip install --upgrade ganglion-store"
-        )
+    found = check_revision(str(path), row[0] if row else None, sql.REVISION, writing)
     if found == sql.REVISION:
         check_schema(path, connection, writing)
-    if writing and found < sql.REVISION:
-        raise StoreError(
-            f"{path}: expected a store of revision {sql.REVISION}, found {found}; run: ganglion store migrate"
-        )
     return found
 
 
@@ -353,7 +348,6 @@ def _lives(pid: int) -> bool:
     return True
 
 
-_FIRST = 1
 _DROPPED = ("stored_kept", "stored_pieces", "stored_models")  # revision 2 had these: bytes of models
 
 
@@ -363,7 +357,7 @@ def migrate(uri: str) -> tuple[int, int]:
     if not path.exists():
         raise StoreError(f"{path}: expected a result store, found nothing")
     with told(path, "be migrated"), contextlib.closing(connect_older(path)) as connection:
-        found = _revision(path, connection)
+        found = _check_revision(path, connection, writing=False)
         if found < sql.REVISION:
             if found == 2 and connection.execute("SELECT count(*) FROM stored_models").fetchone()[0]:
                 raise StoreError(
@@ -372,13 +366,6 @@ def migrate(uri: str) -> tuple[int, int]:
             _copy(connection, path.with_name(f"{path.name}.revision-{found}"))
             _raise(path, connection, found)
         return found, sql.REVISION
-
-
-def _revision(path: Path, connection: sqlite3.Connection) -> int:
-    found: int = connection.execute(sql.SELECT_REVISION).fetchone()[0]
-    if not _FIRST <= found <= sql.REVISION:
-        raise StoreError(f"{path}: expected a store of a revision from {_FIRST} on, found {found}")
-    return found
 
 
 def _copy(connection: sqlite3.Connection, copy: Path) -> None:
@@ -397,7 +384,7 @@ def _copy(connection: sqlite3.Connection, copy: Path) -> None:
 def _raise(path: Path, connection: sqlite3.Connection, found: int) -> None:
     with connection:  # one that fails leaves the store as it was
         connection.execute("BEGIN IMMEDIATE")
-        if _revision(path, connection) == found:  # else another process has done it meanwhile
+        if connection.execute(sql.SELECT_REVISION).fetchone() == (found,):  # else another process has done it meanwhile
             for name in _DROPPED if found == 2 else ():
                 connection.execute(f"DROP TABLE {name}")
             _widen(connection)
@@ -424,3 +411,159 @@ def _widen(connection: sqlite3.Connection) -> None:
     for name, (kind, text) in ours.items():
         if kind == "VIEW" or (name in _LATER and name not in tables):
             connection.execute(text)
+
+
+_PATIENCE_MS = 1000  # for the lock of another run; after that the store says that it waits
+_FINDINGS = 20  # of SQLite's own check of the file
+_PIECE_BYTES = 1024 * 1024
+
+
+class Reserve:
+    """Hold bytes on the disk of a folder in a file without a name: it vanishes with the process, however that ends.
+
+    OSError if there is no room for it.
+    """
+
+    def __init__(self, folder: Path, size_bytes: int) -> None:
+        descriptor, name = tempfile.mkstemp(prefix=".ganglion-", suffix=".reserve", dir=folder)
+        self._close = weakref.finalize(self, os.close, descriptor)
+        Path(name).unlink()
+        try:
+            _fill(descriptor, size_bytes)
+        except BaseException:
+            self._close()
+            raise
+
+    def release(self) -> None:
+        """Give the space back; a second call does nothing."""
+        self._close()
+
+
+def _fill(descriptor: int, size_bytes: int) -> None:
+    try:
+        os.posix_fallocate(descriptor, 0, size_bytes)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        for _ in range(0, size_bytes, _PIECE_BYTES):  # a file system that cannot promise space: take it
+            os.write(descriptor, bytes(_PIECE_BYTES))
+
+
+class Sqlite(Engine):
+    """Keep a store in a file of SQLite; see `Engine`.
+
+    `factory` makes the connections that write.
+    """
+
+    errors = (sqlite3.Error,)
+    dialect = sql.DIALECT
+
+    def __init__(self, uri: str, factory: type[sqlite3.Connection] = sqlite3.Connection) -> None:
+        self.path = path_of(uri)
+        self.place = str(self.path)
+        self._factory = factory
+        self._schema: Any = None
+        self._file: tuple[int, int] | None = None
+
+    def connect(self) -> Connection:
+        """Open the file for writing, make it if there is none; refuse what is not ours."""
+        made = self._patient(connect_writing(f"sqlite:///{self.path}", self._factory)[1])
+        self._file = _file(self.path)
+        return made
+
+    def connect_again(self) -> Connection:
+        """Open the file for writing that was open before; one that is gone is not made anew."""
+        connection = connect_again(self.path, self._factory)
+        self.check(connection)
+        return self._patient(connection)
+
+    def _patient(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        with self.told("be opened for writing"):
+            connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+            self._schema = connection.execute("PRAGMA schema_version").fetchone()
+        return connection
+
+    def connect_reading(self) -> Connection:
+        """Open the file on a connection that can write nothing."""
+        return connect_reading(self.path)
+
+    def told(self, what: str) -> AbstractContextManager[None]:
+        """Turn errors of SQLite and of the file system into errors that name the file."""
+        return told(self.path, what)
+
+    def damaged(self, what: str) -> StoreDamaged:
+        """Return the error of a file that is damaged, with what to do."""
+        return damaged(self.path, what)
+
+    def check(self, connection: Connection) -> None:
+        """Raise if the file is no longer where it was: what is written into it would be lost."""
+        try:
+            found = _file(self.path)
+        except OSError as error:
+            raise StoreUnavailable(f"{self.path}: expected the result store, it is gone: {error}") from error
+        if found != self._file:
+            raise StoreUnavailable(f"{self.path}: expected the result store, found another file in its place")
+
+    def check_schema(self, connection: Any) -> None:
+        """Look at the schema again if it was changed since it was checked."""
+        found = connection.execute("PRAGMA schema_version").fetchone()
+        if found != self._schema:
+            check_schema(self.path, connection, writing=True)
+            self._schema = found
+
+    def reserve(self, connection: Connection, size_bytes: int) -> Room:
+        """Return space of the disk on which the file is."""
+        return Reserve(self.path.parent, size_bytes)
+
+    def begin(self, cursor: Cursor, key: str) -> None:
+        """Begin a transaction; there is one at a time."""
+        cursor.execute("BEGIN IMMEDIATE")
+
+    def stream(self, connection: Connection, statement: str, parameters: Sequence[Any] = ()) -> Cursor:
+        """Carry out a query; SQLite makes its rows as they are asked for."""
+        found: Cursor = connection.execute(statement, parameters)
+        return found
+
+    def query(self, connection: Connection, text: str) -> Cursor:
+        """Carry out a query of a user."""
+        try:
+            found: Cursor = connection.execute(text)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            if "not authorized" in str(error) or "prohibited" in str(error):
+                raise UsageError(f"{self.path}: the query cannot be carried out: it may only read") from error
+            raise UsageError(f"{self.path}: the query cannot be carried out: {error}") from error
+        return found
+
+    @contextmanager
+    def snapshot(self, connection: Connection) -> Iterator[None]:
+        """Read of one state of the file."""
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def flaws(self, connection: Connection) -> Iterator[str]:
+        """Yield what SQLite finds damaged in the file."""
+        for (text,) in connection.execute(f"PRAGMA integrity_check({_FINDINGS})"):
+            if text != "ok":
+                yield str(text)
+
+    def tidy(self, connection: Connection) -> None:
+        """Bring all into the file itself.
+
+        SQLite does this unless a reader is open; then the file alone would not be the whole store. Where it cannot be
+        done nothing is lost: the next process that opens the store does it.
+        """
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the file to the newest revision, after a copy."""
+        return migrate(f"sqlite:///{self.path}")
+
+
+def _file(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, BinaryIO
 
 from sqlalchemy import ColumnElement, LargeBinary, Select, func, null, select
@@ -17,7 +16,7 @@ from ganglion.sdk.store import Damage, StoreError, StoreReader, UsageError
 from ganglion_store import schema
 from ganglion_store import statements as sql
 from ganglion_store.bodies import read
-from ganglion_store.database import connect_reading, path_of, told
+from ganglion_store.engine import Cursor, engine_of
 from ganglion_store.schema import SHOWN, Shown
 from ganglion_store.values import Declared, Key, declared_lists, named, unpack_plain
 from ganglion_store.verify import Verification, heads_of
@@ -29,11 +28,12 @@ Decode = Callable[[Any], Any]
 
 
 class SqlReader(StoreReader):
-    """Read a SQLite store on a connection that cannot write; see `StoreReader`."""
+    """Read a store on a connection that cannot write; see `StoreReader`."""
 
     def __init__(self, uri: str) -> None:
-        self._path = path_of(uri)
-        self._connection = connect_reading(self._path)
+        self._engine = engine_of(uri)
+        self._path = self._engine.place
+        self._connection = self._engine.connect_reading()
         # Of a run, read when the first of its lists is: what was declared, and its bodies.
         self._declared: dict[int, dict[Key, list[Declared]]] = {}
         self._tables: dict[int, list[Any]] = {}
@@ -239,12 +239,12 @@ class SqlReader(StoreReader):
         """Yield what is damaged of a run; see `StoreReader.verify`."""
         [number] = self.run_numbers([run])
         first, self._file_verified = not self._file_verified, True
-        return Verification(self._connection, self._path, number, run, whole_file=first).damages()
+        return Verification(self._engine, self._connection, number, run, whole_file=first).damages()
 
     def heads(self, run: str) -> Mapping[str, Any] | None:
         """Return the digests that protect a run that has ended; see `StoreReader.heads`."""
         [number] = self.run_numbers([run])
-        with told(self._path, "be read"):
+        with self._engine.told("be read"):
             return heads_of(self._connection, number)
 
     # -- queries ------------------------------------------------------------------------------------------------------
@@ -255,33 +255,28 @@ class SqlReader(StoreReader):
 
     def query(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
         """Return columns and rows of one query in SQL; it can change nothing."""
-        try:
-            cursor = self._connection.execute(sql)
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            if "not authorized" in str(error) or "prohibited" in str(error):
-                raise UsageError(f"{self._path}: the query cannot be carried out: it may only read") from error
-            raise UsageError(f"{self._path}: the query cannot be carried out: {error}") from error
+        cursor = self._engine.query(self._connection, sql)
         return [column[0] for column in cursor.description or ()], self._fetched(cursor)
 
-    def _fetched(self, cursor: sqlite3.Cursor) -> Iterator[tuple[Any, ...]]:
-        with told(self._path, "be read"):
+    def _fetched(self, cursor: Cursor) -> Iterator[tuple[Any, ...]]:
+        with self._engine.asked(), closing(cursor):
             while rows := cursor.fetchmany(_FETCH):
                 yield from rows
 
     def _execute(self, query: Select[Any]) -> Iterator[Any]:
-        compiled = query.compile(dialect=sql.DIALECT, compile_kwargs={"render_postcompile": True})
+        compiled = query.compile(dialect=self._engine.dialect, compile_kwargs={"render_postcompile": True})
         parameters = [compiled.params[name] for name in compiled.positiontup or ()]
-        with self._readable():
-            cursor = self._connection.execute(str(compiled), parameters)
+        with self._readable(), closing(self._engine.stream(self._connection, str(compiled), parameters)) as cursor:
             while rows := cursor.fetchmany(_FETCH):
                 yield from rows
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Turn what the database says into a StoreError with its file."""
+        """Turn what the database says, and values that make no sense, into a StoreError with its place."""
         try:
-            yield
-        except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
+            with self._engine.told("be read"):
+                yield
+        except (TypeError, ValueError, RecursionError) as error:
             raise StoreError(f"{self._path}: cannot be read: {error}") from error
 
 
@@ -307,7 +302,7 @@ def _order(shown: Shown, table: str, order: Sequence[str] | None) -> Iterator[Co
             raise UsageError(f"there is no column `{name}` in {table}{nearest(name, shown.columns)}")
         if isinstance(column.type, LargeBinary):
             raise UsageError(f"expected a column with one value to sort by, found `{name}`, which holds many")
-        yield column.desc() if name.startswith("-") else column
+        yield column.desc().nulls_last() if name.startswith("-") else column.nulls_first()
 
 
 def _decoder(shown: Shown, name: str) -> Decode | None:

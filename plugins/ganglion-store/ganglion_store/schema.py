@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import SchemaItem
+from sqlalchemy.sql.functions import GenericFunction
 
 REVISION = 5  # counts changes of this file that an existing store does not have; each has a step in migration.py
 
@@ -22,9 +24,23 @@ metadata = sa.MetaData()
 # SQLite numbers rows only where the type is exactly INTEGER.
 Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
+
+class instr(GenericFunction[int]):  # noqa: N801 - the name of the function
+    """Return where a text is in another, from 1 on; 0 where it is not."""
+
+    type = sa.Integer()
+    inherit_cache = True
+
+
+@compiles(instr, "postgresql")
+def _instr(element: instr, compiler: Any, **options: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **options)})"
+
+
+# SQLite compares texts byte by byte and has integers of 64 bits only; so do others.
 _TYPES: Mapping[str, Any] = {
-    "text": sa.Text,
-    "int": sa.Integer,
+    "text": sa.Text().with_variant(sa.Text(collation="C"), "postgresql"),
+    "int": sa.Integer().with_variant(sa.BigInteger(), "postgresql"),
     "big": sa.BigInteger,
     "real": sa.Float,
     "flag": sa.Boolean,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import lt
@@ -13,6 +12,7 @@ import msgpack
 
 from ganglion.sdk.store import StoreError
 from ganglion_store import statements as sql
+from ganglion_store.engine import Connection, Cursor
 from ganglion_store.records import VALUES, RowKind, Rows
 from ganglion_store.values import Declarations, sums, value_lists
 
@@ -187,7 +187,7 @@ SEALED: Mapping[str, str] = sql.SELECT_ALL
 """Query for the rows of a run in each sealed table, in the order in which the run's head covers them."""
 
 
-def sealed_of(connection: sqlite3.Connection | sqlite3.Cursor, run: int) -> Mapping[str, str]:
+def sealed_of(connection: Connection | Cursor, run: int) -> Mapping[str, str]:
     """Return the queries for what is sealed of a run: where it has bodies or rows of topics, these too."""
     more = sql.SEALED_LATER
     there = {name: query for name, query in more.items() if connection.execute(query, (run,)).fetchone() is not None}
@@ -215,7 +215,7 @@ def run_head(tables: Iterable[tuple[str, Iterable[bytes]]]) -> bytes:
     return digest.digest()
 
 
-def seal_run(cursor: sqlite3.Cursor, run: int) -> bytes:
+def seal_run(cursor: Cursor, run: int) -> bytes:
     """Seal all rows of a run that belong to no episode, in place of earlier seals; return the run's head."""
     cursor.execute(sql.DELETE_SEALS, (run,))
     head = run_head((name, _sealing(cursor, run, name, query)) for name, query in sealed_of(cursor, run).items())
@@ -223,7 +223,7 @@ def seal_run(cursor: sqlite3.Cursor, run: int) -> bytes:
     return head
 
 
-def _sealing(cursor: sqlite3.Cursor, run: int, name: str, query: str) -> Iterator[bytes]:
+def _sealing(cursor: Cursor, run: int, name: str, query: str) -> Iterator[bytes]:
     rows = cursor.connection.execute(query, (run,))
     position = 0
     while found := rows.fetchmany(ROWS_PER_SEAL):

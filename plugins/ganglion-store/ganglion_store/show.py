@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 def find_stored(settings: Settings, run: str) -> dict[str, Any]:
     """Return what is known of a run: of the store, or of one that nothing was stored of, by its folder.
 
-    The value has the columns of table `runs` (`status` and `reason` None where no store knows the run), `folder`,
-    `versions`, `phases`, `brains`, `files`. A phase also has `workers`, `episodes` (how many are stored) and `limit`
-    (how many the document allows), None where that is not known. UsageError if there is no such run.
+    The value has the columns of table `runs` (`status` and `reason` None where no store knows the run), `elapsed_s`
+    and `eta_s` (of the phase that goes on; None where that is not known), `folder`, `versions`, `phases`, `brains`,
+    `files`. A phase also has `workers`, `episodes` (how many are stored) and `limit` (how many the document allows),
+    None where that is not known. UsageError if there is no such run.
     """
     try:
         if settings.store == "none":
@@ -68,6 +70,8 @@ def _known(folder: Path, row: Mapping[str, Any], reader: StoreReader | None) -> 
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         **row,
+        "elapsed_s": _elapsed_s(row),
+        "eta_s": row.get("eta_s"),
         "folder": str(folder),
         "versions": {key: manifest.get(key) for key in ("ganglion", "python", "packages", "git")},
         "phases": _phases(rows("phases"), done, folder, manifest.get("plan")),
@@ -133,7 +137,21 @@ def with_live_status(settings: Settings, row: dict[str, Any]) -> dict[str, Any]:
             [live] = operator.ask("kernel.runs", RunRequest(row["run"])).rows
     except (PeerLost, CallFailed, DeadlineExceeded):
         return row  # it begins or ends at this moment
-    return {**row, "status": live["status"]} if live["status"] in _OPEN else row
+    if live["status"] not in _OPEN:
+        return row
+    left_s = (live.get("progress") or {}).get("left_s")
+    return {**row, "status": live["status"], "elapsed_s": live.get("age_s"), "eta_s": left_s}
+
+
+def _elapsed_s(row: Mapping[str, Any]) -> float | None:
+    """Return how long a run has lasted, or has lasted so far; None where that is not known."""
+    if row.get("elapsed_s") is not None or not (row["started"] and row["ended"]):
+        return row.get("elapsed_s")
+    try:
+        begin, end = (dt.datetime.fromisoformat(row[key]) for key in ("started", "ended"))
+        return (end - begin).total_seconds()
+    except (TypeError, ValueError):  # of another program
+        return None
 
 
 _PHASES = ("phase", "name", "mode", "status", "reason", "workers", "episodes")
@@ -169,10 +187,14 @@ def show(settings: Settings, run: str, document: bool, plan: bool) -> None:
 
 
 def _print(found: dict[str, Any], terminal: bool) -> None:
+    from ganglion.cli.extension import span
+
     status = found["status"] or "unknown: nothing was stored"
     reason = f" ({found['reason']})" if found["reason"] else ""
     shown = {**found, "status": f"{status}{reason}", "ganglion": found["versions"]["ganglion"]}
-    for name in ("run", "uid", "experiment", "seed", "status", "started", "ended", "ganglion", "folder"):
+    shown |= {name: found[key] and span(found[key]) for name, key in (("elapsed", "elapsed_s"), ("eta", "eta_s"))}
+    names = ("run", "uid", "experiment", "seed", "status", "started", "ended", "elapsed", "eta", "ganglion", "folder")
+    for name in names:
         if shown[name] is not None:
             click.echo(f"{name:<11}{printable(str(shown[name]))}")
     shown["phases"] = [{**phase, "episodes": _progress(phase)} for phase in found["phases"]]

@@ -1,14 +1,15 @@
-"""What a writer says to SQLite: the statements of SQLAlchemy Core over the schema, compiled when a writer is imported.
+"""What databases are told: statements of SQLAlchemy Core over the schema, as text for SQLite; others compile them.
 
 Parameters are positional: those of `values` first, then those of the conditions, in the order written here.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from ganglion_store import schema
@@ -22,12 +23,30 @@ _e, _g, _p, _r, _s = schema.episodes, schema.signals, schema.phases, schema.runs
 
 
 Condition = sa.ColumnElement[bool]
+Core = sa.ClauseElement | CreateTable | CreateIndex
 _a, _b, _d, _m, _v = schema.seals, schema.brains, schema.declarations, schema.members, schema.evaluations
 
 
-def _sql(statement: sa.ClauseElement | CreateTable | CreateIndex, literal: bool = False) -> str:
-    compiled = statement.compile(dialect=DIALECT, compile_kwargs={"literal_binds": True} if literal else {})
-    return " ".join(str(compiled).split())
+class Statement(str):
+    """Hold a statement as SQLite is told it; `core` is what other databases compile."""
+
+    __slots__ = ("core",)
+    core: Core
+
+    def __new__(cls, core: Core, other: Core | None = None) -> Self:
+        """Compile a statement; `other` is how all but SQLite say it."""
+        made = super().__new__(cls, compiled(core, DIALECT))
+        made.core = core if other is None else other
+        return made
+
+
+def compiled(core: Core, dialect: Dialect, literal: bool = False) -> str:
+    """Return the text of a statement in a dialect; with `literal` its parameters stand in it."""
+    text = core.compile(dialect=dialect, compile_kwargs={"literal_binds": True} if literal else {})
+    return " ".join(str(text).split())
+
+
+_sql = Statement
 
 
 def _named(table: sa.Table, names: str) -> list[sa.Column[Any]]:
@@ -47,35 +66,38 @@ def _values(table: sa.Table, *left_out: str) -> dict[str, Any]:
     return {column.name: sa.bindparam(column.name) for column in table.columns if column.name not in left_out}
 
 
-def _insert(table: sa.Table, *left_out: str) -> str:
+def _insert(table: sa.Table, *left_out: str) -> Statement:
     return _sql(sa.insert(table).values(_values(table, *left_out)))
 
 
-def _upsert(table: sa.Table, keys: str, changed: str, *left_out: str, where: Condition | None = None) -> str:
-    made = sqlite.insert(table).values(_values(table, *left_out))
-    fresh = {name: made.excluded[name] for name in changed.split()}
-    return _sql(made.on_conflict_do_update(index_elements=keys.split(), set_=fresh, where=where))
+def _upsert(table: sa.Table, keys: str, changed: str, *left_out: str, where: Condition | None = None) -> Statement:
+    def made(insert: Any) -> Any:
+        values = insert(table).values(_values(table, *left_out))
+        fresh = {name: values.excluded[name] for name in changed.split()}
+        return values.on_conflict_do_update(index_elements=keys.split(), set_=fresh, where=where)
+
+    return _sql(made(sqlite.insert), made(postgresql.insert))
 
 
-def _update(table: sa.Table, values: str, *where: Condition) -> str:
+def _update(table: sa.Table, values: str, *where: Condition) -> Statement:
     return _sql(sa.update(table).values({name: sa.bindparam(name) for name in values.split()}).where(*where))
 
 
-def _delete(table: sa.Table, *where: Condition) -> str:
+def _delete(table: sa.Table, *where: Condition) -> Statement:
     return _sql(sa.delete(table).where(*where))
 
 
-def _select(table: sa.Table, names: str, *where: Condition, order: str | sa.ColumnElement[Any] = "") -> str:
+def _select(table: sa.Table, names: str, *where: Condition, order: str | sa.ColumnElement[Any] = "") -> Statement:
     query = sa.select(*_named(table, names)).where(*where)
     return _sql(query.order_by(*(_named(table, order) if isinstance(order, str) else [order])))
 
 
-def _of_segment(table: sa.Table, order: str) -> str:
+def _of_segment(table: sa.Table, order: str) -> Statement:
     names = " ".join(column.name for column in table.columns if column.name != "segment")
     return _select(table, names, *_equal(table, "segment"), order=order)
 
 
-def _sealed(name: str) -> str:
+def _sealed(name: str) -> Statement:
     """Return the query for all rows of a run in a table that a seal covers, without numbers of the database."""
     table = schema.metadata.tables[f"stored_{name}"]
     run = table.c.number if name == "runs" else table.c.run
@@ -89,15 +111,17 @@ def _sealed(name: str) -> str:
     return _sql(sa.select(*columns).where(run == sa.bindparam("run_")).order_by(*keys))
 
 
-def _create() -> tuple[str, ...]:
+def create(dialect: Dialect) -> tuple[str, ...]:
+    """Return the statements that make the tables, their indices, and the views."""
     tables = schema.metadata.sorted_tables
     indices = [index for table in tables for index in sorted(table.indexes, key=lambda index: index.name or "")]
-    made = [_sql(CreateTable(table)) for table in tables] + [_sql(CreateIndex(index)) for index in indices]
-    views = [f"CREATE VIEW {name} AS {_sql(shown.view(), literal=True)}" for name, shown in schema.SHOWN.items()]
-    return (*made, *views)
+    made = [compiled(CreateTable(table), dialect) for table in tables]
+    made += [compiled(CreateIndex(index), dialect) for index in indices]
+    shown = schema.SHOWN.items()
+    return (*made, *(f"CREATE VIEW {name} AS {compiled(one.view(), dialect, literal=True)}" for name, one in shown))
 
 
-CREATE = _create()
+CREATE = create(DIALECT)
 INSERT_STORE = _insert(schema.store)
 INSERT_RUN = _insert(_r, "number", "ended", "head")
 INSERT_DECLARATION = _insert(_d, "number")
@@ -108,7 +132,12 @@ INSERT_STEP = _insert(schema.steps)
 INSERT_ACTION = _insert(schema.actions)
 INSERT_RESET = _insert(schema.resets)
 INSERT_BODY = _insert(schema.bodies)
-INSERT_SPAWNED = _sql(sqlite.insert(schema.bodies).values(_values(schema.bodies)).on_conflict_do_nothing())
+INSERT_SPAWNED = _sql(
+    *(
+        i(schema.bodies).values(_values(schema.bodies)).on_conflict_do_nothing()
+        for i in (sqlite.insert, postgresql.insert)
+    )
+)
 SELECT_BODIES = _select(
     schema.bodies,
     "phase agent environment body role team group learn each position dynamic",

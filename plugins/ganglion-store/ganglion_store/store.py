@@ -10,13 +10,13 @@ from ganglion.sdk.store import PointBook, Store, StoreError, StoreReader, StoreW
 
 
 class SqlStore(Store):
-    """Keep results in a SQL database; SQLite is built in.
+    """Keep results in a SQL database: SQLite, or PostgreSQL with psycopg beside.
 
     Writer and reader are imported when they are asked for, so that SQLAlchemy is imported in the process of the store
     and by commands that read results, and nowhere else.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
+    schemes: ClassVar[tuple[str, ...]] = ("sqlite", "postgresql")
 
     @classmethod
     def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
@@ -36,28 +36,28 @@ class SqlStore(Store):
     def remove(cls, uri: str, runs: Iterable[str]) -> Mapping[str, int]:
         """Remove runs; see `Store.remove`."""
         from ganglion_store import statements as sql
-        from ganglion_store.database import connect_writing, path_of, told
+        from ganglion_store.engine import engine_of
 
-        if not path_of(uri).exists():
-            raise StoreError(f"{path_of(uri)}: expected a result store, found nothing")
-        path, connection = connect_writing(uri)
+        engine = engine_of(uri)
+        with closing(engine.connect_reading()):
+            pass  # one that is not there is not made
         removed: dict[str, int] = {}
-        with told(path, "remove runs"), closing(connection), connection:
-            connection.execute("BEGIN IMMEDIATE")
+        connection = engine.connect()
+        with engine.told("remove runs"), closing(connection), engine.transaction(connection, "") as cursor:
             for run in runs:
-                found = connection.execute(sql.SELECT_RUN, (run,)).fetchone()
+                found = cursor.execute(sql.SELECT_RUN, (run,)).fetchone()
                 if found is None:
-                    raise StoreError(f"{path}: expected results of run {run}, found none")
-                removed[run] = connection.execute(sql.COUNT_EPISODES, found).fetchone()[0]
-                connection.execute(sql.DELETE_RUN, (run,))
+                    raise StoreError(f"{engine.place}: expected results of run {run}, found none")
+                removed[run] = cursor.execute(sql.COUNT_EPISODES, found).fetchone()[0]
+                cursor.execute(sql.DELETE_RUN, (run,))
         return removed
 
     @classmethod
     def migrate(cls, uri: str) -> tuple[int, int]:
         """Bring a store of an older revision to this one; see `Store.migrate`."""
-        from ganglion_store.database import migrate
+        from ganglion_store.engine import engine_of
 
-        return migrate(uri)
+        return engine_of(uri).migrate()
 
     @classmethod
     def point_book(cls, uri: str, experiment: str) -> PointBook:

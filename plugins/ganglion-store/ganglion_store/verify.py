@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from itertools import chain, zip_longest
-from pathlib import Path
 from typing import Any
 
 from ganglion.sdk.store import Damage, StoreError
 from ganglion_store import statements as sql
+from ganglion_store.engine import Connection, Cursor, Engine
 from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS
 from ganglion_store.segment import (
     DIGEST_BYTES,
@@ -26,7 +26,6 @@ from ganglion_store.segment import (
 from ganglion_store.values import Declarations, declared_lists, ragged_of, shape_of
 
 _FETCH = 500  # rows that are held at a time
-_FINDINGS = 20  # of SQLite's own check of the file
 _ENDED = frozenset({"finished", "failed", "interrupted"})
 # Of each table: the rows without bodies, those with some, the query, and the column that only the latter have.
 _KINDS = {
@@ -45,11 +44,10 @@ class Verification:
     Nothing of the run is held but a few rows and the heads of its chains.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, path: Path, run: int, name: str, whole_file: bool = True
-    ) -> None:
+    def __init__(self, engine: Engine, connection: Connection, run: int, name: str, whole_file: bool = True) -> None:
+        self._engine = engine
+        self._unread: tuple[type[Exception], ...] = (*engine.errors, UnicodeError)
         self._connection = connection
-        self._path = path
         self._run = run
         self._name = name
         self._whole_file = whole_file
@@ -63,24 +61,19 @@ class Verification:
         All is read from one state of the database, also beside a writer.
         """
         parts = (self._file, self._declared, self._episodes, self._phases, self._seals)
-        begun = False
         try:
-            self._connection.execute("BEGIN")
-            begun = True
-            for part in parts:
-                yield from part()
-        except (sqlite3.Error, UnicodeError) as error:
-            yield Damage("store", str(self._path), f"cannot be read: {error}")
-        finally:
-            if begun and self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with self._engine.snapshot(self._connection):
+                for part in parts:
+                    yield from part()
+        except self._unread as error:
+            yield Damage("store", self._engine.place, f"cannot be read: {error}")
 
     def _file(self) -> Iterator[Damage]:
-        if not self._whole_file:
-            return
-        for (text,) in self._connection.execute(f"PRAGMA integrity_check({_FINDINGS})"):
-            if text != "ok":
-                yield Damage("store", str(self._path), str(text))
+        for text in self._engine.flaws(self._connection) if self._whole_file else ():
+            yield Damage("store", self._engine.place, text)
+
+    def _rows(self, query: str, *parameters: Any) -> AbstractContextManager[Cursor]:
+        return closing(self._engine.stream(self._connection, query, parameters))
 
     def _declared(self) -> Iterator[Damage]:
         """Read the declarations, by which rewards are summed; whether they are what was sealed is seen later."""
@@ -97,16 +90,16 @@ class Verification:
 
     # -- episodes -----------------------------------------------------------------------------------------------------
     def _episodes(self) -> Iterator[Damage]:
-        for row in self._connection.execute(sql.SELECT_ALL_EPISODES, (self._run,)):
-            number, phase, mode, worker, environment, episode, *outcome, digest, predecessor = row
-            outcome[1:3] = map(_flag, outcome[1:3])
-            seal = Seal(Episode(phase, mode, worker, episode), environment, *outcome)
-            links = (phase, mode, worker)
-            if predecessor != self._heads.get(links, b""):
-                yield Damage("episode", str(seal), "the episode before it is missing, changed, or not that one")
-            yield from self._episode(number, seal, digest, predecessor)
-            self._heads[links] = digest
-            self._counts[links] = self._counts.get(links, 0) + 1
+        with self._rows(sql.SELECT_ALL_EPISODES, self._run) as rows:
+            for number, phase, mode, worker, environment, episode, *outcome, digest, predecessor in rows:
+                outcome[1:3] = map(_flag, outcome[1:3])
+                seal = Seal(Episode(phase, mode, worker, episode), environment, *outcome)
+                links = (phase, mode, worker)
+                if predecessor != self._heads.get(links, b""):
+                    yield Damage("episode", str(seal), "the episode before it is missing, changed, or not that one")
+                yield from self._episode(number, seal, digest, predecessor)
+                self._heads[links] = digest
+                self._counts[links] = self._counts.get(links, 0) + 1
 
     def _episode(self, number: int, seal: Seal, digest: Any, predecessor: Any) -> Iterator[Damage]:
         """Compare an episode with its digest, and its returns with its rows."""
@@ -117,25 +110,26 @@ class Verification:
                 yield from self._returns(segment, found)
             if not isinstance(predecessor, bytes) or seal.digest(predecessor) != digest:
                 yield Damage("episode", str(seal), "it is not what was sealed")
-        except (StoreError, sqlite3.Error, UnicodeError, OverflowError, TypeError, KeyError) as error:
+        except (StoreError, OverflowError, TypeError, KeyError) as error:
+            yield Damage("episode", str(seal), f"it cannot be read: {error}")
+        except self._unread as error:
             yield Damage("episode", str(seal), f"it cannot be read: {error}")
 
     def _segment(self, number: int, table: str, name: str, episode: Episode) -> Segment:
         """Read the rows of a segment as they were taken; none of them is kept."""
         rows_of, with_bodies, query, own = _KINDS[table]
-        rows = self._connection.execute(query, (number,))
-        first = rows.fetchmany(_FETCH)
-        if first and first[0][own] is not None:
-            rows_of = with_bodies
-        segment = Segment(rows_of, name, episode, "")
-        width = len(rows_of.columns)
-        flags = {place for place, column in enumerate(rows_of.columns) if column in ("terminated", "truncated")}
-        found = first
-        while found:
-            segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row[:width])] for row in found])
-            segment.absorb(self._declarations)
-            segment.release()
+        with self._rows(query, number) as rows:
             found = rows.fetchmany(_FETCH)
+            if found and found[0][own] is not None:
+                rows_of = with_bodies
+            segment = Segment(rows_of, name, episode, "")
+            width = len(rows_of.columns)
+            flags = {place for place, column in enumerate(rows_of.columns) if column in ("terminated", "truncated")}
+            while found:
+                segment.take([[_flag(v) if at in flags else v for at, v in enumerate(row[:width])] for row in found])
+                segment.absorb(self._declarations)
+                segment.release()
+                found = rows.fetchmany(_FETCH)
         return segment
 
     def _returns(self, number: int, segment: Segment) -> Iterator[Damage]:
@@ -171,23 +165,24 @@ class Verification:
             yield Damage("row", f"runs, {self._name}", "the seals are not those of this run")
 
     def _pieces(self, name: str) -> Iterator[bytes]:
-        for expected, (position, piece) in enumerate(self._connection.execute(sql.SELECT_SEALS, (self._run, name))):
-            yield piece if position == expected and isinstance(piece, bytes) else b"?"
+        with self._rows(sql.SELECT_SEALS, self._run, name) as pieces:
+            for expected, (position, piece) in enumerate(pieces):
+                yield piece if position == expected and isinstance(piece, bytes) else b"?"
 
     def _sealed(self, name: str, query: str) -> Iterator[Damage]:
-        rows = self._connection.execute(query, (self._run,))
-        keys = [column[0] for column in rows.description]
-        digests = chain.from_iterable(map(_cut, self._pieces(name)))
-        for number, (row, digest) in enumerate(zip_longest(rows, digests)):
-            if row is None:
-                yield Damage("row", f"{name}, row {number}", "it was sealed and is missing")
-            elif digest is None:
-                yield Damage("row", f"{name}, row {number}{_named(keys, row)}", "it was added after the end")
-            elif row_digest(row) != digest:
-                yield Damage("row", f"{name}, row {number}{_named(keys, row)}", "it is not what was sealed")
+        with self._rows(query, self._run) as rows:
+            keys = [column[0] for column in rows.description]
+            digests = chain.from_iterable(map(_cut, self._pieces(name)))
+            for number, (row, digest) in enumerate(zip_longest(rows, digests)):
+                if row is None:
+                    yield Damage("row", f"{name}, row {number}", "it was sealed and is missing")
+                elif digest is None:
+                    yield Damage("row", f"{name}, row {number}{_named(keys, row)}", "it was added after the end")
+                elif row_digest(row) != digest:
+                    yield Damage("row", f"{name}, row {number}{_named(keys, row)}", "it is not what was sealed")
 
 
-def heads_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None:
+def heads_of(connection: Connection, run: int) -> dict[str, Any] | None:
     """Return what the writer gave as heads at the end of a run, None if it has not ended."""
     found = connection.execute(sql.SELECT_HEAD, (run,)).fetchone()
     if found is None or not isinstance(found[0], bytes):

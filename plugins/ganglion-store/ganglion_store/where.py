@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sqlalchemy import Boolean, ColumnElement, Float, Integer, LargeBinary, Text, and_, literal, not_, or_
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Float, Integer, LargeBinary, Text, and_, literal, not_, or_
 
 from ganglion.sdk.store import UsageError
 
@@ -51,6 +51,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_NO_ESCAPE = "\x1b"  # PostgreSQL would take a backslash for one
 _WORDS = frozenset({"and", "or", "not", "in", "like", "is", "null", "true", "false"})
 _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -218,7 +219,8 @@ class _Parser:
             self._fail("text before `like`", start)
         if right.kind != "text" or right.column:
             self._fail("text in quotes after `like`", place)
-        return left.element.not_ilike(right.element) if negated else left.element.ilike(right.element)
+        like = left.element.not_ilike if negated else left.element.ilike
+        return like(right.element, escape=_NO_ESCAPE)
 
     def _operand(self, any_column: bool = False) -> _Operand:
         token = self._take()
@@ -249,7 +251,7 @@ class _Parser:
         value = int(token.text)
         if not -(2**63) <= value < 2**63:
             self._fail("an integer of at most 64 bits", token)
-        return literal(value)
+        return literal(value, BigInteger)
 
     def _comparable(self, operand: _Operand, token: _Token) -> None:
         if operand.kind == "values":

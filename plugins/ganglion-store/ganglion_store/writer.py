@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import sqlite3
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -38,48 +32,13 @@ from ganglion_store.bodies import (
     timelines_of,
 )
 from ganglion_store.books import Books, withdraw, withdraw_behind
-from ganglion_store.database import check_schema, connect_again, connect_reading, connect_writing, damaged, told
+from ganglion_store.engine import Cursor, engine_of
 from ganglion_store.records import ACTIONS, BODY_ACTIONS, BODY_STEPS, RESETS, STEPS, RowKind, fields_of, to_json
 from ganglion_store.segment import Episode, Seal, Segment
 from ganglion_store.values import Declarations, Declared, checked, declared_lists, ragged_of
 from ganglion_store.verify import Verification
 
-_PIECE_BYTES = 1024 * 1024
-
-
-class Reserve:
-    """Hold bytes on the disk of a folder in a file without a name: it vanishes with the process, however that ends.
-
-    OSError if there is no room for it.
-    """
-
-    def __init__(self, folder: Path, size_bytes: int) -> None:
-        descriptor, name = tempfile.mkstemp(prefix=".ganglion-", suffix=".reserve", dir=folder)
-        self._close = weakref.finalize(self, os.close, descriptor)
-        Path(name).unlink()
-        try:
-            _fill(descriptor, size_bytes)
-        except BaseException:
-            self._close()
-            raise
-
-    def release(self) -> None:
-        """Give the space back; a second call does nothing."""
-        self._close()
-
-
-def _fill(descriptor: int, size_bytes: int) -> None:
-    try:
-        os.posix_fallocate(descriptor, 0, size_bytes)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-            raise
-        for _ in range(0, size_bytes, _PIECE_BYTES):  # a file system that cannot promise space: take it
-            os.write(descriptor, bytes(_PIECE_BYTES))
-
-
-Write = Callable[[sqlite3.Cursor, Books], None]
-_PATIENCE_MS = 1000  # for the lock of another run; after that the store says that it waits
+Write = Callable[[Cursor, Books], None]
 
 
 class _Doubt(NamedTuple):
@@ -91,7 +50,7 @@ class _Doubt(NamedTuple):
 
 
 class SqlWriter(StoreWriter):
-    """Write the results of one run into SQLite.
+    """Write the results of one run into a database.
 
     Rows of open episodes are held in memory; a commit that finds more than `open_rows_bytes` of them writes them to
     disk, where no view shows them.
@@ -101,12 +60,7 @@ class SqlWriter(StoreWriter):
     """
 
     def __init__(
-        self,
-        uri: str,
-        run: str,
-        resume: bool = False,
-        open_rows_bytes: int = OPEN_ROWS_BYTES,
-        factory: type[sqlite3.Connection] = sqlite3.Connection,
+        self, uri: str, run: str, resume: bool = False, open_rows_bytes: int = OPEN_ROWS_BYTES, **options: Any
     ) -> None:
         self._run = run
         self._limit_bytes = open_rows_bytes
@@ -121,23 +75,18 @@ class SqlWriter(StoreWriter):
         self._begin: Write | None = None
         self._doubt: _Doubt | None = None
         self._broken = False
-        self._factory = factory
-        self._path, self._connection = connect_writing(uri, factory)
+        self._engine = engine_of(uri, **options)
+        self._path = self._engine.place
+        self._connection = self._engine.connect()
         try:
-            with told(self._path, f"open run {run}"):
-                self._connected()
-                self._place = _place(self._path)
+            with self._engine.told(f"open run {run}"):
                 self._enter(resume)
-            with told(self._path, f"keep {STORE_RESERVE_BYTES} bytes in reserve"):
-                self._reserve = Reserve(self._path.parent, STORE_RESERVE_BYTES)
+            with self._engine.told(f"keep {STORE_RESERVE_BYTES} bytes in reserve"):
+                self._reserve = self._engine.reserve(self._connection, STORE_RESERVE_BYTES)
         except BaseException:
             self._connection.close()
             raise
         self._closed = self._verified = False
-
-    def _connected(self) -> None:
-        self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
-        self._schema = self._connection.execute("PRAGMA schema_version").fetchone()
 
     def _enter(self, resume: bool) -> None:
         found = self._connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
@@ -240,7 +189,7 @@ class SqlWriter(StoreWriter):
         if known.rows != table.rows or known.each != table.each:
             raise Nondeterministic(f"nondeterministic: phase {phase} had other bodies before")
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             there = {row[0] for row in cursor.execute(sql.SELECT_BODIES, (books.run,)).fetchall()}
             if phase not in there:
                 made = ((books.run, phase, i, *row[:7], row[8], False, row[7]) for i, row in enumerate(rows))
@@ -256,7 +205,7 @@ class SqlWriter(StoreWriter):
         rows = spawned_of(given)
         table.pairs |= {row[0] >> PAIR_BITS: (row[1], row[2]) for row in rows}
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:  # another worker may have spawned its like
+        def write(cursor: Cursor, books: Books) -> None:  # another worker may have spawned its like
             made = ((books.run, phase, *row[:8], row[9], True, row[8]) for row in rows)
             cursor.executemany(sql.INSERT_SPAWNED, made)
 
@@ -278,7 +227,7 @@ class SqlWriter(StoreWriter):
                 text = f"expected [tick, number of one of {count} bodies, {kind.__name__}]"
                 raise StoreError(f"record {table}: {text}, found {row!r:.100}")
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             for tick, position, value in rows:
                 key = (books.run, phase, worker, tick, position)
                 found = cursor.execute(sql.SELECT_PLAY[table], key).fetchone()
@@ -304,7 +253,7 @@ class SqlWriter(StoreWriter):
         values = [run[name] for name in names[:3]] + ["running", None, run["started"]]
         row = (self._run, *values, run.get("document"), run.get("plan_digest"))
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             if books.run is not None:
                 return  # the run is there: a store that was started again is told again
             books.run = cursor.execute(sql.INSERT_RUN, row).lastrowid
@@ -318,7 +267,7 @@ class SqlWriter(StoreWriter):
         if not self._declarations.add(key, declared):
             return
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             values = (
                 (books.run, *key, position, name, space, unit, dtype, json.dumps(list(shape)))
                 for position, (name, space, unit, dtype, shape) in enumerate(rows)
@@ -334,7 +283,7 @@ class SqlWriter(StoreWriter):
     def _on_phase(self, fields: Sequence[Any]) -> None:
         phase, name, mode, status, reason = fields
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             cursor.execute(sql.UPSERT_PHASE, (books.run, phase, mode, name, status, reason))
             books.stale.add((phase, mode))
 
@@ -344,7 +293,7 @@ class SqlWriter(StoreWriter):
         *values, data, number, inner, ordinal = fields
         row = (*values, None if data is None else to_json(data), number, inner)
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             if ordinal is not None and ordinal < 0:  # counted within an episode, whose rows come again when lost
                 phase, worker, episode, *_ = row
                 key = (books.run, ordinal, phase, worker, episode, row[7])
@@ -362,7 +311,7 @@ class SqlWriter(StoreWriter):
     def _on_topic(self, fields: Sequence[Any]) -> None:
         phase, mode, worker, *row, value, number = fields
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             key = (books.run, phase, mode, worker)
             found = cursor.execute(sql.SELECT_TOPIC, (*key, number)).fetchone()
             told = (*row, to_json(value))
@@ -377,7 +326,7 @@ class SqlWriter(StoreWriter):
         phase, agent, number, episode, metrics, brain, completed = fields
         row = (episode, to_json(metrics), brain)
 
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             key = (books.run, phase, agent, number)
             found = cursor.execute(sql.SELECT_EVALUATION, key).fetchone()
             if found is None:
@@ -396,7 +345,7 @@ class SqlWriter(StoreWriter):
         self._pending.append(partial(_insert_once, sql.SELECT_INCIDENT, fields[:4], sql.INSERT_INCIDENT, fields))
 
     def _on_end(self, fields: Sequence[Any]) -> None:
-        def write(cursor: sqlite3.Cursor, books: Books) -> None:
+        def write(cursor: Cursor, books: Books) -> None:
             found = cursor.execute(sql.SELECT_ALL["runs"], (books.run,)).fetchone()
             if found is None or list(found[4:6]) != list(fields[:2]):  # else the first time stays
                 cursor.execute(sql.UPDATE_RUN, (*fields, books.run))
@@ -436,8 +385,9 @@ class SqlWriter(StoreWriter):
 
     def commit(self) -> None:
         """Make everything durable that was applied, in one transaction; see `StoreWriter.commit`."""
-        with told(self._path, f"write results of run {self._run}"):
-            self._check_place()
+        with self._engine.told(f"write results of run {self._run}"):
+            if not self._broken:
+                self._engine.check(self._connection)
             if self._broken or self._doubt is not None:
                 self._reconnect()
                 self._read_back()
@@ -446,20 +396,20 @@ class SqlWriter(StoreWriter):
                 return
             try:
                 self._transact(spilled)
-            except sqlite3.Error:
+            except self._engine.errors:
                 self._broken = True
                 self._let_go()
                 raise
-            self._check_place()  # what was written into a file that is gone is not there
+            self._engine.check(self._connection)  # what was written into a file that is gone is not there
 
     def _transact(self, spilled: Sequence[Segment]) -> None:
         """Perform the writes that wait in one transaction; raise the first of those that were refused, at its end."""
         pending, books = self._pending, self._books.copy()
         faults: list[StoreError | Nondeterministic] = []
         cursor = self._connection.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
+        self._engine.begin(cursor, self._run)
         try:
-            self._check_schema()
+            self._engine.check_schema(self._connection)
             if books.run is None and cursor.execute(sql.SELECT_RUN, (self._run,)).fetchone():
                 raise StoreError(f"run {self._run}: expected one writer, found that another one has begun it")
             for write in pending:
@@ -472,7 +422,7 @@ class SqlWriter(StoreWriter):
             books.insert_rows(cursor)
             books.conclude(cursor, self._run)
         except BaseException:
-            with suppress(sqlite3.Error):  # the first error is the cause
+            with suppress(*self._engine.errors):  # the first error is the cause
                 if self._connection.in_transaction:
                     cursor.execute("ROLLBACK")
             raise
@@ -492,16 +442,14 @@ class SqlWriter(StoreWriter):
 
     def _reconnect(self) -> None:
         """Open the file again after an error: what the old connection still holds is not to be trusted."""
-        with suppress(sqlite3.Error):
+        with suppress(*self._engine.errors):
             self._connection.close()
-        self._connection = connect_again(self._path, self._factory)
-        self._check_place()
-        self._connected()
+        self._connection = self._engine.connect_again()
         self._broken = False
 
     def _let_go(self) -> None:
         """Leave a transaction whose COMMIT broke: until we write again others would wait for our lock in vain."""
-        with suppress(sqlite3.Error):
+        with suppress(*self._engine.errors):
             if self._connection.in_transaction:
                 self._connection.close()
 
@@ -510,27 +458,12 @@ class SqlWriter(StoreWriter):
         doubt = self._doubt
         if doubt is None:
             return
+        self._engine.settle(self._connection, self._run)
         run = self._connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
         found = None if run is None else self._connection.execute(sql.SELECT_LEDGER, run).fetchone()
         if found is not None and found[0] == doubt.books.commits:
             self._settle(doubt)
         self._doubt = None
-
-    def _check_place(self) -> None:
-        """Raise if the file of the store is no longer where it was: what is written into it would be lost."""
-        try:
-            found = _place(self._path)
-        except OSError as error:
-            raise StoreUnavailable(f"{self._path}: expected the result store, it is gone: {error}") from error
-        if found != self._place:
-            raise StoreUnavailable(f"{self._path}: expected the result store, found another file in its place")
-
-    def _check_schema(self) -> None:
-        """Look at the schema again if it was changed since it was checked."""
-        found = self._connection.execute("PRAGMA schema_version").fetchone()
-        if found != self._schema:
-            check_schema(self._path, self._connection, writing=True)
-            self._schema = found
 
     def is_open(self, record: Sequence[Any]) -> bool:
         """Say whether rows belong to an episode that is not sealed; see `StoreWriter.is_open`."""
@@ -559,7 +492,7 @@ class SqlWriter(StoreWriter):
         """Withdraw, from a phase on, what comes behind those named; see `StoreWriter.withdraw_behind`."""
         return self._take_back(partial(withdraw_behind, phase=phase, stays=(episodes, evaluations, topics)))
 
-    def _take_back(self, work: Callable[[sqlite3.Cursor, Books], int]) -> int:
+    def _take_back(self, work: Callable[[Cursor, Books], int]) -> int:
         if self._books.run is None:
             return 0
         taken: list[int] = []
@@ -581,18 +514,18 @@ class SqlWriter(StoreWriter):
 
     def _verify(self) -> None:
         """Read the run back over another connection, as readers do; StoreDamaged if it is not what was written."""
-        with closing(connect_reading(self._path)) as connection, told(self._path, "be read"):
+        with closing(self._engine.connect_reading()) as connection, self._engine.told("be read"):
             found = connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
             if found is None:
-                raise damaged(self._path, f"the rows of run {self._run} are not there")
-            for damage in Verification(connection, self._path, found[0], self._run, whole_file=False).damages():
-                raise damaged(self._path, f"{damage.kind} {damage.where}: {damage.text}")
+                raise self._engine.damaged(f"the rows of run {self._run} are not there")
+            for damage in Verification(self._engine, connection, found[0], self._run, whole_file=False).damages():
+                raise self._engine.damaged(f"{damage.kind} {damage.where}: {damage.text}")
 
     def abandon(self, status: str, reason: str, ended: str) -> None:
         """Give up what is not durable, and write how the run ended; see `StoreWriter.abandon`."""
         self._reserve.release()
         if self._doubt is not None:
-            with told(self._path, f"write the end of run {self._run}"), suppress(Nondeterministic):
+            with self._engine.told(f"write the end of run {self._run}"), suppress(Nondeterministic):
                 self._reconnect()
                 self._read_back()
         begin = [] if self._begin is None else [self._begin]
@@ -626,17 +559,14 @@ class SqlWriter(StoreWriter):
             for writer in {segment.writer for segment in self._open_segments()}:
                 self.discard(writer)
             self.commit()
-            # SQLite does this itself unless a reader is open; then the file alone would not be the whole store.
-            # Where it cannot be done nothing is lost: the next process that opens the store does it.
-            with suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self._engine.tidy(self._connection)
         finally:
             self._reserve.release()
             self._connection.close()
 
 
 def _insert_once(
-    query: str, key: Sequence[Any], statement: str, row: Sequence[Any], cursor: sqlite3.Cursor, books: Books
+    query: str, key: Sequence[Any], statement: str, row: Sequence[Any], cursor: Cursor, books: Books
 ) -> None:
     if cursor.execute(query, (books.run, *key)).fetchone() is None:
         cursor.execute(statement, (books.run, *row))
@@ -644,11 +574,6 @@ def _insert_once(
 
 def _dropping(segment: Segment) -> Write:
     return lambda cursor, books: books.drop(cursor, segment)
-
-
-def _place(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
 
 
 def _compare(what: str, found: Sequence[Any], row: Sequence[Any]) -> None:
@@ -660,15 +585,16 @@ _NAMES = ("point", "row", "repetition", "seed", "factors", "digest", "state", "r
 
 
 class SqlPointBook(PointBook):
-    """Keep the points of one experiment in SQLite; see `PointBook`."""
+    """Keep the points of one experiment in a database; see `PointBook`."""
 
     def __init__(self, uri: str, experiment: str) -> None:
         self._experiment = experiment
-        self._path, self._connection = connect_writing(uri)
+        self._engine = engine_of(uri)
+        self._connection = self._engine.connect()
 
     def points(self) -> list[dict[str, Any]]:
         """Return the points that are known, by number."""
-        with told(self._path, "read points"):
+        with self._engine.told("read points"):
             rows = self._connection.execute(sql.SELECT_POINTS, (self._experiment,)).fetchall()
         points = [dict(zip(_NAMES, row, strict=True)) for row in rows]
         return [{**point, "factors": json.loads(point["factors"])} for point in points]
@@ -688,17 +614,16 @@ class SqlPointBook(PointBook):
             )
             for point in points
         ]
-        with told(self._path, "write points"), self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(sql.UPSERT_POINT, rows)
+        with self._engine.told("write points"), self._engine.transaction(self._connection, self._experiment) as cursor:
+            cursor.executemany(sql.UPSERT_POINT, rows)
 
     def change(self, point: int, state: str, run: str | None, reason: str | None = None) -> None:
         """Note the state of a point, in a transaction of its own."""
         row = (state, run, reason, self._experiment, point)
-        with told(self._path, "write a point"):
+        with self._engine.told("write a point"):
             changed = self._connection.execute(sql.UPDATE_POINT, row).rowcount
         if changed != 1:
-            raise StoreError(f"{self._path}: expected point {point} of {self._experiment}, found none")
+            raise StoreError(f"{self._engine.place}: expected point {point} of {self._experiment}, found none")
 
     def close(self) -> None:
         """Let go of the store."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from ganglion.cli.extension import UsageError
+from ganglion.cli.extension import COMMAND, RunEvent, UsageError
 from ganglion.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ PORT = 8642
 
 END_S = 2
 """The longest time that open answers are given at the end."""
+
+BESIDE_END_S = 5.0
+"""The longest time that a page beside a command is given to end with it."""
 
 _HERE = ("127.0.0.1", "localhost", "[::1]")
 
@@ -51,6 +57,24 @@ def serve(settings: Settings, port: int, host: str, names: tuple[str, ...], allo
         known = [f"{name}:{port}" for name in dict.fromkeys((host, *_HERE, *names))]
         asyncio.run(_serve(settings, listening, port, known, allow_submit))
     return 0
+
+
+@contextlib.contextmanager
+def beside(settings: Settings, wanted: bool) -> Iterator[Callable[[str, RunEvent], None]]:
+    """Show the page of the results beside what the block does; its address comes on standard error."""
+    place = ["--results", str(settings.results), *([] if settings.store is None else ["--store", settings.store])]
+    words = [sys.executable, "-P", "-c", COMMAND, *place, "serve", "--port", "0", "--attached"]
+    page = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), start_new_session=True)
+    try:
+        yield lambda run, news: None  # the page asks the kernel itself
+    finally:
+        assert page.stdin is not None
+        page.stdin.close()  # it ends with its standard input, also where we are killed
+        try:
+            page.wait(BESIDE_END_S)
+        except subprocess.TimeoutExpired:
+            page.kill()
+            page.wait()
 
 
 def _end_with_input() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ from ganglion.cli.extension import (
 )
 from ganglion.cli.settings import Settings
 from ganglion.sdk import StoreError
+from ganglion_watch import Logs
 from ganglion_web.curves import POINTS_MAX, Bin, Curve, binned, over_runs, thinned
 from ganglion_web.distance import conditions
 from ganglion_web.kernels import OPEN, Kernels
@@ -45,7 +45,6 @@ LOG_BYTES_MAX = 4 * 1024 * 1024
 ROWS_MAX = 100_000
 """The most rows of a table in one answer."""
 
-_NAMES = ("time", "level", "process", "event")
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _STATUS_OF_FOLDER = {"status": None, "reason": None, "ended": None}
 
@@ -275,29 +274,15 @@ class Look:
         least = _LEVELS.index(level) if level else 0
         lines = [
             line
-            for line in self._lines(run)
+            for line in Logs(run, self._folder(run) / "logs", LOG_BYTES_MAX).read()
             if (line["level"] not in _LEVELS or _LEVELS.index(line["level"]) >= least)
             and (process is None or line["process"] == process)
             and (since is None or line["time"] >= since)
         ]
-        lines.sort(key=lambda line: str(line["time"]))
         end = max(0, len(lines) - offset)
         begin = max(0, end - min(limit, LOG_LINES_MAX))
         processes = sorted({line["process"] for line in lines})
         return {"run": run, "total": len(lines), "processes": processes, "lines": lines[begin:end]}
-
-    def _lines(self, run: str) -> Iterator[dict[str, Any]]:
-        for path in sorted((self._folder(run) / "logs").glob("*")):
-            if path.suffix not in (".jsonl", ".out") or path.is_symlink() or not path.is_file():
-                continue
-            text = _tail(path).decode(errors="replace")
-            for line in text.splitlines():
-                fields = _fields(line)
-                if fields is not None:
-                    named = [str(fields.pop(key, "")) for key in _NAMES]
-                    yield dict(zip(_NAMES, named, strict=True)) | {"fields": fields}
-                elif path.suffix == ".out":  # what a process printed: it has no time
-                    yield {"time": "", "level": "output", "process": f"{run}/{path.stem}", "event": line, "fields": {}}
 
     # -- places -------------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
@@ -389,15 +374,6 @@ def _is_missing(settings: Settings) -> bool:
     return settings.store in (None, "none") and not any(settings.results.glob("*.db"))
 
 
-def _fields(line: str) -> dict[str, Any] | None:
-    """Return the fields of a line of a log; None of other lines, and of one that is cut or being written."""
-    try:
-        fields = json.loads(line)
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) and {"event", "process"} <= fields.keys() else None
-
-
 def _is_run(text: str) -> bool:
     """Say whether a text may be the id of a run, and so the name of a folder right below that of the results."""
     return is_name(text) and not text.startswith(".") and "\\" not in text
@@ -405,10 +381,3 @@ def _is_run(text: str) -> bool:
 
 def _quoted(run: str) -> str:
     return "'" + run.replace("'", "''") + "'"
-
-
-def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - LOG_BYTES_MAX))
-        return file.read(LOG_BYTES_MAX)

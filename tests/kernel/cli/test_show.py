@@ -48,7 +48,7 @@ def test_shows_a_run(ganglion: Command) -> None:
 
     value = json.loads(ganglion("show", "last", "--json")[1])
     assert ["run", "uid", "experiment", "seed", "status", "reason", "started", "ended"] == list(value)[:8]
-    assert ["folder", "versions", "phases", "brains", "files"] == list(value)[8:]
+    assert ["elapsed_s", "eta_s", "folder", "versions", "phases", "brains", "files"] == list(value)[8:]
     assert [
         {"phase": 0, "name": "first", "mode": "train", "status": "finished", "reason": None}
         | {"workers": 2, "episodes": 1, "limit": 6},

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import os
 import signal
 import subprocess
@@ -254,17 +255,24 @@ def _read(data: bytes, path: Path | None = None) -> Output:
     return out
 
 
+def _texts(path: Path) -> list[str]:
+    """Return the lines of a file without their times."""
+    parts = [line.partition("Z ") for line in path.read_text().splitlines()]
+    assert all(dt.datetime.fromisoformat(f"{time}Z") for time, _, _ in parts)
+    return [text for _, _, text in parts]
+
+
 def test_files_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full file is put aside; there are so many, each of whole lines, and the newest lines are kept."""
-    monkeypatch.setattr(output, "LOG_FILE_BYTES", 100)
+    monkeypatch.setattr(output, "LOG_FILE_BYTES", 360)
     (tmp_path / "target").write_text("mine")
     (tmp_path / "x.out.1").symlink_to(tmp_path / "target")
     _read(b"".join(b"line %05d\n" % i for i in range(50)), tmp_path / "x.out")
     files = [tmp_path / name for name in ("x.out.2", "x.out.1", "x.out")]
 
     assert {*files, tmp_path / "target"} == set(tmp_path.iterdir())
-    assert all(path.stat().st_size <= 100 for path in files)
-    assert [f"line {i:05}" for i in range(27, 50)] == [line for path in files for line in path.read_text().splitlines()]
+    assert all(path.stat().st_size <= 360 for path in files)
+    assert [f"line {i:05}" for i in range(27, 50)] == [line for path in files for line in _texts(path)]
     assert "mine" == (tmp_path / "target").read_text()
 
 
@@ -279,7 +287,7 @@ def test_output_has_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         now[0] += 10.0
     out.feed(b"calm")
     out.close()
-    lines = (tmp_path / "x.out").read_text().splitlines()
+    lines = _texts(tmp_path / "x.out")
 
     assert [*["012345678"] * 10, "... 405 bytes were not kept"] * 2 + ["calm"] == lines
     assert 810 == out.dropped_bytes

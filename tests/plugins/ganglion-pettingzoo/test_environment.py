@@ -6,7 +6,7 @@ import numpy as np
 import pettingzoo
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Mask, ResetRequest
+from ganglion.sdk import ActuatorInformation, Body, Mask, ResetRequest
 from ganglion_pettingzoo.environment import PettingZooEnvironment
 from ganglion_pettingzoo.source import make as make_theirs
 
@@ -159,6 +159,53 @@ def test_who_is_in_turn_must_act(make) -> None:
     baseline = environment.start_environment()
     with pytest.raises(ValueError, match=r"the turn of player_1, and there are setpoints of player_2\.action"):
         environment.update(_given(baseline, {"player_2": 0}))
+
+
+BODIES = [Body("ada", 0, 0), Body("ada", 0, 1), Body("bob", 1, 0)]
+
+
+@pytest.mark.parametrize("params", [{}, {"cut": True}, {"late": True}])
+def test_bodies_play_agents_and_end_as_they_do(make, monkeypatch, fading, params) -> None:
+    """Each body has what its agent sees and earns, under equal ids, until that dies or is cut off."""
+    monkeypatch.setattr("ganglion_pettingzoo.source.make", lambda *given: fading(**params))
+    environment = make(PettingZooEnvironment, id="its own")
+    environment.bodies = BODIES
+    keys = [(it.agent, it.b) for it in BODIES]
+    for episode in (0, 1):
+        first = environment.reset(ResetRequest(episode, 5)) if episode else environment.start_environment()
+        assert [("observation", it) for it in keys] == [
+            (it.uid, it.body) for it in first.sensors_available if it.uid != "alive"
+        ]
+        there = list(keys)
+        for step in (1, 2, 3):
+            given = [
+                ActuatorInformation(1 + i, first.actuators_available[0].space, "action", body=it)
+                for i, it in enumerate(keys)
+                if it in there
+            ]
+            state = environment.update(given)
+            joined = [agent for agent in (0, 1, 2)[step - 1 :] if agent < 2 or "late" not in params or step > 1]
+            assert {agent: 1 + agent for agent in joined} == environment.game.world.given[-1]
+            assert [("reward", it) for it in there] == [(it.uid, it.body) for it in state.rewards]
+            assert 10.0 * (step - 1) + step == state.rewards[0].value
+            ended, cut = {keys[step - 1]: True}, step == 3 and "cut" in params
+            assert ({}, ended) == ((state.terminated, state.truncated) if cut else (state.truncated, state.terminated))
+            there.remove(keys[step - 1])
+
+
+@pytest.mark.parametrize(
+    ("id", "count", "text"),
+    [
+        ("classic/tictactoe_v3", 2, "bodies play parallel environments, and classic/tictactoe_v3 is played in turns"),
+        ("classic/rps_v2", 3, "expected 2 bodies, for player_0, player_1; found 3"),
+    ],
+)
+def test_what_bodies_cannot_play_is_refused(make, id, count, text) -> None:  # noqa: A002
+    """Environments in turns, and another number of bodies than of agents."""
+    environment = make(PettingZooEnvironment, id=id)
+    environment.bodies = BODIES[:count]
+    with pytest.raises(ValueError, match=text):
+        environment.start_environment()
 
 
 def test_the_registry_is_that_of_the_installed_release() -> None:

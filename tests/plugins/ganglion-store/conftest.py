@@ -11,6 +11,7 @@ import msgpack
 import pytest
 from commandline import ganglion as ganglion
 from commandline import write_run as write_run
+from databases import Server, fresh, programs
 
 from ganglion_store import statements as sql
 from ganglion_store.reader import SqlReader
@@ -104,10 +105,23 @@ def tell() -> Teller:
     return Teller()
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    """Return the URI of a store that is not there yet."""
-    return f"sqlite:///{tmp_path}/ganglion.db"
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Give a server of PostgreSQL; skip where none is installed."""
+    if programs() is None:
+        pytest.skip("needs PostgreSQL's server (Debian: apt install postgresql)")
+    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")
+    running = Server()
+    yield running
+    running.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URI of a store that is not there yet, of each engine; `only_sqlite` takes that one alone."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/ganglion.db"
+    return fresh(request.getfixturevalue("server"))
 
 
 @pytest.fixture

@@ -16,11 +16,17 @@ from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
 
 
-@pytest.mark.parametrize("uri", ["", "a.db", "sqlite://", "sqlite:///", "sqlite://host/a.db", "oracle:///a.db"])
-def test_what_is_no_location(uri: str) -> None:
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Return the URI of a file that is not there yet: what is told here is of SQLite alone."""
+    return f"sqlite:///{tmp_path}/ganglion.db"
+
+
+@pytest.mark.parametrize("text", ["", "a.db", "sqlite://", "sqlite:///", "sqlite://host/a.db", "oracle:///a.db"])
+def test_what_is_no_location(text: str) -> None:
     """A URI that names no file of SQLite is refused."""
     with pytest.raises(StoreError, match="expected"):
-        path_of(uri)
+        path_of(text)
 
 
 def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:

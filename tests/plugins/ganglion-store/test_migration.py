@@ -14,6 +14,12 @@ from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
 
 
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Return the URI of a file that is not there yet: what is told here is of SQLite alone."""
+    return f"sqlite:///{tmp_path}/ganglion.db"
+
+
 def change(path: Path, *statements: str) -> None:
     """Change a store by hand."""
     connection = sqlite3.connect(path, isolation_level=None)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +13,6 @@ def point(number: int, **more: Any) -> dict[str, Any]:
     """Return a point of a design with one factor."""
     plain = {"point": number, "row": number, "repetition": 0, "seed": str(10**25), "digest": f"d{number}"}
     return {**plain, "factors": {"rate": 0.1 * number, "name": "größe"}, **more}
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    """Return a store that is not there yet."""
-    return f"sqlite:///{tmp_path}/points.db"
 
 
 def test_states_change_one_by_one(uri: str) -> None:

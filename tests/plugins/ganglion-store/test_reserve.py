@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ganglion_store import writer
-from ganglion_store.writer import Reserve
+from ganglion_store import database
+from ganglion_store.database import Reserve
 
 MIB = 1024 * 1024
 
@@ -22,13 +22,13 @@ def test_the_space_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pro
             raise OSError(errno.EOPNOTSUPP, "not supported")
 
         monkeypatch.setattr(os, "posix_fallocate", refuse)
-    fill = writer._fill
+    fill = database._fill
 
     def measured(descriptor: int, size_bytes: int) -> None:
         fill(descriptor, size_bytes)
         sizes.append(os.fstat(descriptor).st_size)
 
-    monkeypatch.setattr(writer, "_fill", measured)
+    monkeypatch.setattr(database, "_fill", measured)
     Reserve(tmp_path, 2 * MIB).release()
 
     assert [2 * MIB] == sizes

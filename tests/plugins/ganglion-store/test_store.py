@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from databases import change
 
 from ganglion.sdk.store import StoreError
+from ganglion_store.schema import metadata
 from ganglion_store.store import SqlStore
 from ganglion_store.writer import SqlWriter
 
@@ -45,10 +46,5 @@ def test_removed_runs_leave_nothing(uri: str, tell: Any) -> None:
 
 
 def _sizes(uri: str) -> dict[str, int]:
-    connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
-    names = connection.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'stored_%'"
-    ).fetchall()
-    sizes = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in names}
-    connection.close()
-    return sizes
+    ours = (name for name in metadata.tables if name != "ganglion_store")
+    return {name: change(uri, f"SELECT count(*) FROM {name}")[0][0] for name in ours}

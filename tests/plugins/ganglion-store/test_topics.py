@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from databases import change
 
 from ganglion_store.reader import SqlReader
 from ganglion_store.writer import SqlWriter
@@ -67,7 +68,6 @@ def test_changed_row_is_found(uri: str, tell: Any, tmp_path: Path) -> None:
     write(uri, tell, [topic(1, 9.5)], end=True)
     with SqlReader(uri) as reader:
         assert [] == list(reader.verify(RUN))
-    with sqlite3.connect(uri.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE stored_topics SET value = '9.6'")
+    change(uri, "UPDATE stored_topics SET value = '9.6'")
     with SqlReader(uri) as reader:
         assert ["row"] == [damage.kind for damage in reader.verify(RUN)]

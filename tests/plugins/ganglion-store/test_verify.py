@@ -19,6 +19,12 @@ RUN = "demo-1"
 FREE = {"stored_ledger", "stored_points", "ganglion_store"}
 
 
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Return the URI of a file that is not there yet: what is told here is of SQLite alone."""
+    return f"sqlite:///{tmp_path}/ganglion.db"
+
+
 def fill(writer: SqlWriter, tell: Any, ended: bool = True) -> None:
     """Write a run with something in every table."""
     for episode in range(4):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ganglion.errors import AuthorError, DocumentError, RemoteProtocolError
 from ganglion.peer.agent.filters import UNKNOWN, BodyFilters
-from ganglion.peer.agent.transitions import matrix_of
+from ganglion.peer.agent.transitions import FILTERED, matrix_of
 from ganglion.peer.author import Hooks, Tolerated, naming
 from ganglion.peer.step.arrays import Readings, batch_field, takes_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Array, Field, Groups, Layout, Masks, blocks_of, writable_copy
@@ -41,6 +41,9 @@ class Acting:
         comes: Makes what a body has of its own that is spawned, at its place: environment and number are given.
         filters: Between them and the bus, if there are any.
         group: The number of their group.
+
+    Attributes:
+        filters: What was given.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Acting:
         group: int = 0,
     ) -> None:
         self._setup, (self._sensors, self._actuators), self._mode = setup, layouts, Mode(setup.mode)
-        self._filters = filters
+        self.filters = filters
         self._views, self._moves = layouts if filters is None else (filters.seen, filters.moved)
         self._masks, self._rules = Masks(self._views, self._moves) or None, Masks(*layouts) or None
         self._readings_of, self._offered = informations[0], Template(informations[1])
@@ -115,19 +118,19 @@ class Acting:
 
     @property
     def _names_of_state(self) -> tuple[str, ...]:
-        return self.STATE if self._filters is None else (*self.STATE, *self.FILTERED)
+        return self.STATE if self.filters is None else (*self.STATE, *self.FILTERED)
 
     def nothing(self, field: str) -> Field:
         """Return a field of `Think` of no body."""
-        layouts = {"applied": self._actuators, "proposed": self._actuators, "rewards": self._rewards}
-        layout = layouts.get(field, self._sensors)
+        layouts = {"applied": self._actuators, "proposed": self._moves, "rewards": self._rewards}
+        layout = layouts.get(field, self._views if "observations" in field else self._sensors)
         return [] if layout is None else [b""] * len(layout.runs)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
         for name in self._names_of_state:
             setattr(self, name, writable_copy(state[name]))
-        if self._filters is None:
+        if self.filters is None:
             self._shown, self._own = self._seen, self._set
 
     def come_back(self, state: Mapping[str, Any]) -> None:
@@ -139,8 +142,8 @@ class Acting:
     def _come(self, place: int, b: int) -> None:
         agent, environment, _ = self._bodies[place]
         self._b[place], self._bodies[place], self._names[place] = b, (agent, environment, b), f"{environment}/{b}"
-        if self._filters is not None:
-            self._filters.rename(place, self._names[place])
+        if self.filters is not None:
+            self.filters.rename(place, self._names[place])
         self._comes(place, environment, b)
 
     def declare(self, layouts: Sequence[Layout]) -> None:
@@ -196,7 +199,7 @@ class Acting:
         Raises:
             DocumentError: Filters change what the agent sets: what it would have proposed itself is not known.
         """
-        if self._filters is not None:
+        if self.filters is not None:
             pairs = zip(self._own, self._set, strict=False)
             same = all(np.array_equal(own[places], behind[places]) for own, behind in pairs)
             if not same or len(self._own) != len(self._set):
@@ -316,8 +319,8 @@ class Acting:
             return None
         learns = self._tells[places] & ~self._blind[places]
         views: list[Array] = []
-        if self._filters is not None and learns.any():
-            views, learns = self._look_ahead(self._filters, places, readings, learns)
+        if self.filters is not None and learns.any():
+            views, learns = self._look_ahead(self.filters, places, readings, learns)
         if not learns.all():
             if not learns.any():
                 return None
@@ -328,9 +331,9 @@ class Acting:
             objectives = [objectives[i] for i in chosen.tolist()]
             ticks = None if ticks is None else ticks[chosen]
         filtered: dict[str, Any] = {}
-        if self._filters is not None:
+        if self.filters is not None:
             filtered = {"observations": blocks_of(self._shown, places), "next_observations": blocks_of(views)}
-        if self._filters is not None or applied is not None:
+        if self.filters is not None or applied is not None:
             filtered["proposed"] = blocks_of(self._own, places)
         return Think(
             worker=self._setup.worker,
@@ -370,11 +373,8 @@ class Acting:
 
     def receive(self, published: Mapping[int, Mapping[str, Any]]) -> None:
         """Give filters what their other halves published; what they show of the same readings is looked at again."""
-        if self._filters is not None and published:
-            if self._filters.go_back():
-                self._ahead[:] = False
-            for number, arrays in published.items():
-                self._filters.receive(number, arrays)
+        if self.filters is not None and published and self.filters.receive(published):
+            self._ahead[:] = False
 
     def _look(self, filters: BodyFilters, places: Array, begun: Array) -> None:
         """Let filters show the readings of these bodies, of which some begin an episode."""
@@ -393,6 +393,7 @@ class Acting:
                 kept[fresh] = run
             self._blind[fresh] = ~saw
         self._ahead[:] = False
+        filters.keep(())
 
     def _filtered(self, filters: BodyFilters, places: Array, fresh: Array) -> Field:
         """Return what is applied of what muscles propose upon what filters show them."""
@@ -445,6 +446,7 @@ class Acting:
             self._episode[place], self._began[place], self._open[place] = episode - 1, False, False
         count = len(places)
         asked = flags & DECIDE != 0
+        self._deciding = places[asked]
         if not asked.any():
             return None, None
         readings = self._matrices(self._sensors, act.readings, count, "readings")
@@ -470,11 +472,11 @@ class Acting:
                     self._hooks("reset", self.muscles[place].reset)
         self._began[begun] = True
         self._hooks.step = int(self._decisions[places[0]])
-        if self._filters is None:
+        if self.filters is None:
             blocks, _ = self._proposals(places, fresh)
         else:
-            self._look(self._filters, places, begun)
-            blocks, self._deciding = self._filtered(self._filters, places, fresh), places
+            self._look(self.filters, places, begun)
+            blocks = self._filtered(self.filters, places, fresh)
         matrices = [run.matrix(block, len(places)) for run, block in zip(self._actuators.runs, blocks, strict=True)]
         if self._rules is not None:
             hook, names = (
@@ -610,7 +612,7 @@ class Acting:
 
     def _data_at(self, places: Array) -> Any:
         """Return the data of bodies as they travel: an array of all, a list, or None if there are none."""
-        if self._filters is not None:
+        if self.filters is not None:
             sent = [self._sent[place] for place in places.tolist()]
             return None if all(value is None for value in sent) else sent
         if self._array is not None:
@@ -762,7 +764,8 @@ class ActingGroups:
                 more[name] = b"".join(getattr(think, name) for think in told)
         more["data"] = [None if think is None else think.data for think in thinks]
         more["objective"] = [value for think in told for value in think.objective]
-        for name in ("readings", "applied", "rewards", "next_readings", *(["proposed"] if told[0].proposed else [])):
+        more_fields = [name for name in FILTERED if getattr(told[0], name) is not None]
+        for name in ("readings", "applied", "rewards", "next_readings", *more_fields):
             pieces = [
                 part.nothing(name) if think is None else getattr(think, name)
                 for part, think in zip(self._parts, thinks, strict=True)

@@ -32,7 +32,7 @@ from ganglion.peer.agent.transitions import (
 )
 from ganglion.peer.author import Loader, Tolerated, continues, failure_of
 from ganglion.peer.conversation import Request
-from ganglion.peer.host import AgentHost
+from ganglion.peer.host import AgentHost, Part, shown_behind
 from ganglion.peer.journal.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
 from ganglion.peer.models import copy_model, files_of
 from ganglion.peer.participant import DEFERRED
@@ -134,7 +134,7 @@ class BrainHost(AgentHost):
         self._bodies = [(setup.agent, str(row[0]), int(row[1])) for row in setup.bodies or ()]
         known = list(self._bodies)
         self._bodies += [(setup.agent, str(row[0]), -1) for row in setup.dynamic or ()]
-        self._applied_layout = self._actuator_layout
+        self._outer = list(self._parts)  # what is seen and set before filters, by groups
         own, hooks = attributes["rng"], self._hooks
         self._memory = Memory(rng=own)
         self._models = Models(setup.models, setup.load)
@@ -159,17 +159,30 @@ class BrainHost(AgentHost):
                 hooks("check_spaces", partial(cls.check_spaces, **params), part.sensors, part.actuators)
         brain: Brain = hooks("__init__", lambda: self._loader.make("brain", setup.plugin, attributes))
         self._arrays = learns_arrays(brain)
-        self._filters = self._make_filters(LearningFilters, setup.filters) if setup.filters else None
-        applied = None
-        if self._filters is not None:
-            applied = actuators
-            sensors, actuators = self._filters.declare(brain, sensors, actuators)
-            brain.sensors, brain.actuators = sensors, actuators
-            self._sensor_layout = Layout([s.uid for s in sensors], [s.space for s in sensors])
-            self._actuator_layout = Layout([a.uid for a in actuators], [a.space for a in actuators])
-        self._memory.declare(sensors, actuators, applied=applied)
-        self._stack = Stack(setup.agent, self._sensor_layout, self._actuator_layout)
-        self._make_groups(own)
+        self._filters = None
+        if setup.filters:
+            count = len(self._parts)
+            filters = self._filters = self._make_filters(LearningFilters, setup.filters, groups=count)
+            declared = [filters.declare(brain, *part[2:], i) for i, part in enumerate(self._outer)]
+            self._parts = [
+                Part(
+                    Layout([s.uid for s in seen], [s.space for s in seen]),
+                    Layout([a.uid for a in moved], [a.space for a in moved]),
+                    seen,
+                    moved,
+                )
+                for seen, moved in declared
+            ]
+            sensors, actuators = brain.sensors, brain.actuators = declared[0]
+            self._sensor_layout, self._actuator_layout = self._parts[0][:2]
+            if setup.bodies:
+                brain.groups = shown_behind(brain.groups, declared)
+        # What each group of bodies has of its own; the first has what an agent without groups has.
+        self._memories = [self._memory, *(Memory(rng=own) for _ in self._parts[1:])]
+        for memory, part, outer in zip(self._memories, self._parts, self._outer, strict=True):
+            memory.declare(part.sensors, part.actuators, applied=outer.actuators if setup.filters else None)
+        self._stacks = [Stack(setup.agent, part[0], part[1], i) for i, part in enumerate(self._parts)]
+        self._stack = self._stacks[0]
         if setup.rewards is not None:
             self._declare_rewards(setup.rewards)
         others = {} if self._filters is None else self._filters.generators
@@ -235,8 +248,7 @@ class BrainHost(AgentHost):
         checkpoints.taken(began_s)
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
-        layouts = [self._sensor_layout, self._actuator_layout, self._applied_layout]
-        layouts += [layout for part in self._parts[1:] for layout in part[:2]]
+        layouts = [layout for part in (*self._parts, *self._outer) for layout in part[:2]]
         spaces = [space for layout in layouts for space in layout.spaces]
         return Snapshot({"brain": (self._brain, _OURS), **filters}, self._memory, spaces, ("brain.last_update",))
 
@@ -540,39 +552,47 @@ class BrainHost(AgentHost):
                 self._declare_rewards(think.reward_ids)
             if self._rewards is None:
                 raise RemoteProtocolError("think.rewards: they were not declared")
-        if self._setup.groups:
-            self._think_of_groups(brain, rows)
-            return
-        chunks = [self._stack.bodies(think, self._bodies, request.blobs) for request, think in rows]
-        if len(rows) > 1 and self._sources:
-            rows, chunks = self._in_view(rows, chunks)
-        self._thoughts += sum(map(len, chunks))
+        parts: list[list[tuple[Request, Think]]] = [[] for _ in self._stacks]
+        for request, think in rows:
+            groups = by_groups(think, *self._group_layouts) if self._setup.groups else [think]
+            for part, mine in zip(parts, groups, strict=True):
+                part += [] if mine is None else [(request, mine)]
+        each: list[tuple[int, int, int, Transitions, Think]] = []  # number of the worker, row; place, where it is
+        numbers = {worker: i for i, worker in enumerate(dict.fromkeys(think.worker for _, think in rows))}
         workers = [think.worker for _, think in rows]
-        if self._arrays:
-            pairs = list(zip(chunks, rows, strict=True))
+        for stack, memory, part in zip(self._stacks, self._memories, parts, strict=True):
+            chunks = [stack.bodies(think, self._bodies, request.blobs) for request, think in part]
+            if len(part) > 1 and self._sources:
+                part, chunks = self._in_view(part, chunks)
+            self._thoughts += sum(map(len, chunks))
+            brain.memory = memory
+            if not self._arrays:
+                for chunk, (_, think) in zip(map(self._fed, chunks), part, strict=True):
+                    places = enumerate(np.frombuffer(think.rows or b"", ROW_NUMBER).tolist())
+                    each += [(numbers[think.worker], row, i, chunk, think) for i, row in places]
+                continue
             if filtered:
-                chunks = [self._filtered_bodies(chunk, think) for chunk, (_, think) in pairs]
-                if not any(map(len, chunks)):
-                    return
-            elif self._memory.size_limit > 0:
-                for chunk, (_, think) in pairs:
+                chunks = [self._filtered_bodies(chunk, think) for chunk, (_, think) in zip(chunks, part, strict=True)]
+            elif memory.size_limit > 0:
+                for chunk, (_, think) in zip(chunks, part, strict=True):
                     self._recall(chunk, think, slice(None))
-            self._learn(brain, self._fed(joined_transitions(chunks)), workers)
-            return
-        for chunk, (_, think) in zip(chunks, rows, strict=True):
-            self._fed(chunk)
-            for i in range(len(chunk)):
-                self._recall(chunk, think, slice(i, i + 1))
-                data = chunk.data[i]
-                if filtered:
-                    try:
-                        data, _ = self._filtered_row(chunk, i)
-                    except Tolerated:
-                        self._memory.annotate(None)
-                        self._notes.take(think.worker, brain)
-                        continue
-                self._hooks.step = int(chunk.step[i])
-                self._hear("thinking", brain.thinking, (chunk.muscle[i], data), [think.worker])
+            if any(map(len, chunks)):
+                batch = self._fed(joined_transitions(chunks))
+                self._hooks.step = int(batch.step[0])
+                self._hear("learn", brain.learn, (batch,), workers)
+        for _, _, i, chunk, think in sorted(each, key=lambda one: one[:2]) if self._setup.groups else each:
+            self._recall(chunk, think, slice(i, i + 1))
+            data = chunk.data[i]
+            if filtered:
+                try:
+                    data, _ = self._filtered_row(chunk, i)
+                except Tolerated:
+                    self._memories[chunk.group].annotate(None)
+                    self._notes.take(think.worker, brain)
+                    continue
+            self._hooks.step = int(chunk.step[i])
+            self._hear("thinking", brain.thinking, (chunk.muscle[i], data), [think.worker])
+        brain.memory = self._memory
 
     def _fed(self, batch: Transitions) -> Transitions:
         """Return decisions, which those tables keep that the agent feeds."""
@@ -601,10 +621,10 @@ class BrainHost(AgentHost):
         objective, filters = float(chunk.objectives[i]), self._filters
         assert filters is not None
         filters.show_step(int(chunk.step[i]))
-        data = filters.data(chunk.muscle[i], chunk.data[i])
-        found = filters.objective(chunk.muscle[i], None if objective != objective else objective)
-        self._memory.annotate(copied(data))
-        self._memory.complete(found)
+        data = filters.data(chunk.muscle[i], chunk.data[i], chunk.group)
+        found = filters.objective(chunk.muscle[i], None if objective != objective else objective, chunk.group)
+        self._memories[chunk.group].annotate(copied(data))
+        self._memories[chunk.group].complete(found)
         return data, found
 
     def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
@@ -612,13 +632,14 @@ class BrainHost(AgentHost):
         kept: list[int] = []
         data: list[Any] = []
         objectives: list[float] = []
+        memory = self._memories[chunk.group]
         for i in range(len(chunk)):
-            if self._memory.size_limit > 0:
+            if memory.size_limit > 0:
                 self._recall(chunk, think, slice(i, i + 1))
             try:
                 one, objective = self._filtered_row(chunk, i)
             except Tolerated:
-                self._memory.annotate(None)
+                memory.annotate(None)
                 self._notes.take(think.worker, self._running())
                 continue
             kept.append(i)
@@ -654,55 +675,13 @@ class BrainHost(AgentHost):
             found.append(taken(joined_transitions([chunk for _, chunk in pairs]), order.tolist()))
         return told, found
 
-    def _make_groups(self, rng: Any) -> None:
-        """Make what each group of bodies has of its own; the first has what an agent without groups has."""
-        parts, self._memories, self._stacks = self._parts, [self._memory], [self._stack]
-        for number, part in enumerate(parts[1:], start=1):
-            memory = Memory(rng=rng)
-            memory.declare(part.sensors, part.actuators)
-            self._memories.append(memory)
-            self._stacks.append(Stack(self._setup.agent, part.sensor_layout, part.actuator_layout, number))
-
-    def _think_of_groups(self, brain: Brain, rows: Sequence[tuple[Request, Think]]) -> None:
-        """Think about what bodies of several groups have decided: group by group, or one by one in agent view."""
-        parts: list[list[tuple[Request, Think]]] = [[] for _ in self._stacks]
-        for request, think in rows:
-            for part, mine in zip(parts, by_groups(think, *self._group_layouts), strict=True):
-                part += [] if mine is None else [(request, mine)]
-        each: list[tuple[int, int, int, Transitions, Think]] = []  # number of the worker, row; place, where it is
-        numbers = {worker: i for i, worker in enumerate(dict.fromkeys(think.worker for _, think in rows))}
-        workers = [think.worker for _, think in rows]
-        for stack, memory, part in zip(self._stacks, self._memories, parts, strict=True):
-            chunks = [stack.bodies(think, self._bodies, request.blobs) for request, think in part]
-            if len(part) > 1 and self._sources:
-                part, chunks = self._in_view(part, chunks)
-            self._thoughts += sum(map(len, chunks))
-            told = list(zip(chunks, (think for _, think in part), strict=True))
-            if not self._arrays:
-                for chunk, think in told:
-                    places = enumerate(np.frombuffer(think.rows or b"", ROW_NUMBER).tolist())
-                    each += [(numbers[think.worker], row, i, chunk, think) for i, row in places]
-            elif told:
-                brain.memory = memory
-                for chunk, think in told if memory.size_limit > 0 else ():
-                    self._recall(chunk, think, slice(None))
-                self._learn(brain, joined_transitions(chunks), workers)
-        for _, _, i, chunk, think in sorted(each, key=lambda one: one[:2]):
-            self._recall(chunk, think, slice(i, i + 1))
-            self._hooks.step = int(chunk.step[i])
-            self._hear("thinking", brain.thinking, (chunk.muscle[i], chunk.data[i]), [think.worker])
-        brain.memory = self._memory
-
     def _recall(self, chunk: Transitions, think: Think, part: slice) -> None:
         """Write some rows of many into the memory of their group, which is the brain's now."""
-        memory = self._memories[chunk.group]
-        if len(self._memories) > 1:
-            self._running().memory = memory
+        memory = self._running().memory = self._memories[chunk.group]
         data: Any = chunk.data[part]
         applied = chunk.actions
         if think.proposed is not None:
-            layout = self._applied_layout if self._filters is not None else self._parts[chunk.group].actuator_layout
-            applied = matrix(layout, think.applied, len(chunk), "applied")
+            applied = matrix(self._outer[chunk.group].actuator_layout, think.applied, len(chunk), "applied")
         terminated, truncated = chunk.terminated[part], chunk.truncated[part]
         memory.extend(
             chunk.muscle[part],
@@ -721,10 +700,6 @@ class BrainHost(AgentHost):
             additional_data=list(data.copy()) if isinstance(data, np.ndarray) else list(map(copied, data)),
             body=np.frombuffer(think.rows or b"", ROW_NUMBER)[part],
         )
-
-    def _learn(self, brain: Brain, batch: Transitions, workers: list[int]) -> None:
-        self._hooks.step = int(batch.step[0])
-        self._hear("learn", brain.learn, (batch,), workers)
 
     def _answer(self, request: Request, message: Think | UpdateAsked) -> None:
         self._reply(request, message, self._signals.pop(message.worker, None))
@@ -862,12 +837,18 @@ class BrainHost(AgentHost):
     def _declare_rewards(self, declarations: list[dict[str, Any]]) -> None:
         super()._declare_rewards(declarations)
         assert self._rewards is not None
-        layouts = (self._sensor_layout, self._actuator_layout, self._applied_layout, self._rewards)
+        layouts = (self._sensor_layout, self._actuator_layout, self._outer[0].actuator_layout, self._rewards)
         self._remember = Remember(self._memory, *layouts)
         for stack, rewards in zip(self._stacks, self._reward_layouts, strict=True):
             stack.declare(rewards)
         if len(self._parts) > 1:
-            kinds = [[part[0] for part in self._parts], [part[1] for part in self._parts], self._reward_layouts]
+            kinds = [
+                [part[0] for part in self._outer],
+                [part[1] for part in self._outer],
+                self._reward_layouts,
+                [part[0] for part in self._parts],
+                [part[1] for part in self._parts],
+            ]
             self._group_layouts = [Groups(layouts, self._of_group) for layouts in kinds]
             for memory, rewards in zip(self._memories[1:], self._reward_layouts[1:], strict=True):
                 memory.declare(rewards=[RewardInformation(None, space, uid) for uid, space in rewards.pairs()])

@@ -41,6 +41,8 @@ class FilterStack:
         where: Whose they are, for the blame.
         attributes: What each of them is given.
         tolerated_errors: Where tolerated_errors of their hosts are kept.
+        groups: The groups of bodies for which there is one of each: their numbers go on through all groups.
+        first: The number of the first, where others have those below.
     """
 
     def __init__(
@@ -50,29 +52,37 @@ class FilterStack:
         where: str,
         attributes: Mapping[str, Any],
         tolerated_errors: ToleratedErrors,
+        groups: int = 1,
+        first: int = 0,
     ) -> None:
         self.filters: list[Filter] = []
         self.hooks: list[Hooks] = []
         self.generators: dict[str, np.random.Generator] = {}
-        self._where = where
-        for number, plugin in enumerate(plugins):
-            issuer = f"{tag_of(number)}:{attributes['name']}"
-            mine = Hooks.of(loader, "filter", plugin, f"filter {number} of {where}", tolerated_errors, issuer)
-            own = {**attributes, **identity(plugin["stream"])}
+        self._where, self.first = where, first
+        for number, plugin in enumerate([*plugins] * groups, first):
+            group, place = divmod(number, len(plugins))
+            issuer = f"{tag_of(place)}:{attributes['name']}"
+            mine = Hooks.of(loader, "filter", plugin, f"filter {place} of {where}", tolerated_errors, issuer)
+            stream = derive(plugin["stream"], "group", group) if group and groups > 1 else plugin["stream"]
+            own = {**attributes, **identity(stream)}
             self.filters.append(mine("__init__", loader.make, "filter", plugin, own))
             self.hooks.append(mine)
             self.generators[tag_of(number)] = own["rng"]
+        pairs = list(zip(self.filters, self.hooks, strict=True))
+        self._pairs = [pairs[i : i + len(plugins)] for i in range(0, len(pairs), len(plugins) or 1)]  # of each group
 
     def __len__(self) -> int:
         return len(self.filters)
 
-    def begin(self, owner: str, part: Any, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
+    def begin(
+        self, owner: str, part: Any, sensors: Sensors, actuators: Actuators, group: int = 0
+    ) -> tuple[Sensors, Actuators]:
         """Give each its muscle or brain, set it up, and return what it declares instead of what it is given."""
-        for one, hooks in zip(self.filters, self.hooks, strict=True):
+        for one, hooks in self._pairs[group]:
             setattr(one, owner, part)
             hooks("setup", one.setup)
         self._spaces = {id(it.space): it.space for it in (*sensors, *actuators)}
-        for one, hooks in zip(self.filters, self.hooks, strict=True):
+        for one, hooks in self._pairs[group]:
             given = hooks("declare", one.declare, list(sensors), list(actuators))
             sensors, actuators = hooks("declare", _declared, given)
             self._spaces |= {id(it.space): it.space for it in (*sensors, *actuators)}
@@ -90,7 +100,8 @@ class FilterStack:
                 who needs them would not get them.
         """
         found: dict[int, dict[str, Array]] = {}
-        for number, one in enumerate(self.filters):
+        for place, one in enumerate(self.filters):
+            number = self.first + place
             arrays = models.load(tag_of(number))
             if arrays is None:
                 continue
@@ -100,7 +111,7 @@ class FilterStack:
                     f"filter {number} of {self._where}: expected a filter that takes the arrays of {whose}, which lie "
                     f"with the model, found {_class_of(one)}: were filters left out, or put into another order?"
                 )
-            self.receive(number, arrays)
+            self.receive(place, arrays)
             found[number] = arrays
         return found
 
@@ -149,13 +160,13 @@ class ActingFilters(FilterStack):
 
     def reset(self) -> None:
         """Begin an episode."""
-        for one, hooks in zip(self.filters, self.hooks, strict=True):
+        for one, hooks in self._pairs[0]:
             hooks("reset", one.reset)
 
     def view(self, readings: Sequence[Any]) -> tuple[list[Any], Actuators]:
         """Return readings as the agent is to see them, in the order of its sensors, and the actuators to be set."""
         sensors, actuators = self._outer[0].fill(readings), self._outer[1].empty()
-        for one, hooks in zip(self.filters, self.hooks, strict=True):
+        for one, hooks in self._pairs[0]:
             given = hooks.tolerate("muscle_pre_process", one.muscle_pre_process, sensors, actuators)
             sensors, actuators = hooks.tolerate("muscle_pre_process", _pair, given)
         values = self.hooks[-1].tolerate("muscle_pre_process", values_of, "sensor", self.seen, sensors)
@@ -173,7 +184,7 @@ class ActingFilters(FilterStack):
         """
         passed: list[tuple[Filter, Any]] = []
         try:
-            for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
+            for one, hooks in reversed(self._pairs[0]):
                 kept = self._kept(one) if self._lenient else None
                 given = hooks.tolerate("muscle_post_process", one.muscle_post_process, setpoints, data)
                 setpoints, data = hooks.tolerate("muscle_post_process", _pair, given)
@@ -205,17 +216,18 @@ class ActingFilters(FilterStack):
 
 
 class BodyFilters:
-    """The muscles' halves of many bodies: a stack for each.
+    """The muscles' halves of many bodies of one group: a stack for each.
 
     What one of them excused is told by a mask; nobody else is concerned.
 
     Attributes:
         seen, moved: The layouts of one body's sensors and actuators behind the filters.
+        first: The number of the first filter.
     """
 
     def __init__(self, stacks: Sequence[ActingFilters], names: Sequence[str], outer: tuple[Layout, Layout]) -> None:
         self._stacks, self._names, self._outer = list(stacks), list(names), outer
-        self.seen, self.moved = stacks[0].seen, stacks[0].moved
+        self.seen, self.moved, self.first = stacks[0].seen, stacks[0].moved, stacks[0].first
         for stack, name in zip(self._stacks, names, strict=True):
             for what, mine, other in (("sensors", stack.seen, self.seen), ("actuators", stack.moved, self.moved)):
                 if mine.pairs() != other.pairs():
@@ -272,25 +284,44 @@ class BodyFilters:
             stack.hooks[0].tolerate("muscle_post_process", finite, self._outer[1], found)
         return found, data
 
-    def receive(self, number: int, arrays: Mapping[str, Array]) -> None:
-        """Give the filters with a number what their other half published."""
-        for stack in self._stacks:
-            stack.receive(number, arrays)
+    def receive(self, published: Mapping[int, Mapping[str, Array]]) -> bool:
+        """Give filters what their other halves published; go back to where `keep` was called if there is any."""
+        mine = {number - self.first: arrays for number, arrays in published.items()}
+        mine = {place: arrays for place, arrays in mine.items() if 0 <= place < len(self)}
+        went = bool(mine) and self.go_back()
+        for place, arrays in mine.items():
+            for stack in self._stacks:
+                stack.receive(place, arrays)
+        return went
 
     def received_from(self, models: Models) -> None:
         """Give all filters the arrays that lie with a model."""
         for stack in self._stacks:
             stack.received_from(models)
 
-    def show_step(self, step: int | None) -> None:
-        """Say where all are, for the blame."""
-        for stack in self._stacks:
-            stack.show_step(step)
-
     def close(self) -> None:
         """End the loops of async hooks."""
         for stack in self._stacks:
             stack.close()
+
+
+class GroupFilters:
+    """The muscles' halves of all bodies, group by group; `layouts` are those behind them."""
+
+    def __init__(self, parts: Sequence[BodyFilters]) -> None:
+        self._parts = parts
+        self.layouts = [layout for part in parts for layout in (part.seen, part.moved)]
+        self.filters = [one for part in parts for one in part.filters]
+
+    def received_from(self, models: Models) -> None:
+        """Give all filters the arrays that lie with a model."""
+        for part in self._parts:
+            part.received_from(models)
+
+    def close(self) -> None:
+        """End the loops of async hooks."""
+        for part in self._parts:
+            part.close()
 
 
 def _put_back(one: Filter, state: tuple[dict[str, Any], Any]) -> None:
@@ -312,16 +343,17 @@ class LearningFilters(FilterStack):
 
     What goes through them ends in Tolerated if one was excused.
 
+    Bodies of several groups have one of each in each group; an update goes through those of the first.
     `published` has the newest arrays of each by its number, `version` counts how often there were new ones.
     """
 
     published: dict[int, dict[str, Array]]
     version: int
 
-    def declare(self, brain: Any, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
-        """Set all up and return the declarations of the agent."""
+    def declare(self, brain: Any, sensors: Sensors, actuators: Actuators, group: int = 0) -> tuple[Sensors, Actuators]:
+        """Set those of a group up and return the declarations of the agent."""
         self.published, self.version = {}, 0
-        sensors, actuators = self.begin("brain", brain, sensors, actuators)
+        sensors, actuators = self.begin("brain", brain, sensors, actuators, group)
         return [SensorInformation(None, it.space, it.uid, it.value_ids) for it in sensors], actuators
 
     def load(self, models: Models) -> None:
@@ -335,22 +367,22 @@ class LearningFilters(FilterStack):
         for number, arrays in self.published.items():
             models.save(arrays, tag_of(number), {"class": _class_of(self.filters[number])})
 
-    def data(self, muscle: str, data: Any) -> Any:
+    def data(self, muscle: str, data: Any, group: int = 0) -> Any:
         """Return data of a muscle as the brain is to see them."""
-        for one, hooks in zip(self.filters, self.hooks, strict=True):
+        for one, hooks in self._pairs[group]:
             data = hooks.tolerate("brain_pre_process", one.brain_pre_process, muscle, data)
         return data
 
-    def objective(self, muscle: str, objective: float | None) -> float | None:
+    def objective(self, muscle: str, objective: float | None, group: int = 0) -> float | None:
         """Return an objective as the brain is to see it."""
-        for one, hooks in zip(self.filters, self.hooks, strict=True):
+        for one, hooks in self._pairs[group]:
             given = hooks.tolerate("brain_objective", one.brain_objective, muscle, objective)
             objective = hooks.tolerate("brain_objective", _number, given)
         return objective
 
     def update(self, update: Any) -> Any:
         """Return an update as the muscles are to get it."""
-        for one, hooks in reversed(list(zip(self.filters, self.hooks, strict=True))):
+        for one, hooks in reversed(self._pairs[0]):
             update = hooks.tolerate("brain_post_process", one.brain_post_process, update)
         return update
 

@@ -14,11 +14,11 @@ from ganglion.errors import DocumentError, GanglionError, NotSetUp, RemoteProtoc
 from ganglion.limits import INTEGER_MAX
 from ganglion.peer.agent.acting import Acting, ActingGroups
 from ganglion.peer.agent.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, BodyFilters
+from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, BodyFilters, GroupFilters
 from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
-from ganglion.peer.host import AgentHost
+from ganglion.peer.host import AgentHost, shown_behind
 from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.step.arrays import Readings, takes_arrays
 from ganglion.peer.step.layout import Array, Field, Masks, is_blocks
@@ -106,19 +106,19 @@ class MuscleHost(AgentHost):
         self._filters = None
         self._seen_layout, self._own_layout = self._sensor_layout, self._actuator_layout
         if setup.bodies is not None:
-            sensors, actuators = self._act_by_bodies(muscle, attributes, sensors, actuators)
+            self._act_by_bodies(muscle, attributes)
         elif setup.filters:
             filters = self._filters = self._make_filters(ActingFilters, setup.filters)
             sensors, actuators = filters.declare(muscle, sensors, actuators, setup.stream)
             muscle.sensors, muscle.actuators = sensors, actuators
-        if self._filters is not None:
-            self._seen_layout, self._own_layout = self._filters.seen, self._filters.moved
+            self._seen_layout, self._own_layout = filters.seen, filters.moved
             self._sensors = Template(sensors)
         self._noops, self._own_noops = noops, [it.value for it in actuators]
         # What its muscle may set of what it sees, and what may be applied; None, as nearly always: anything.
         self._masks = Masks(self._seen_layout, self._own_layout) or None
         self._rules = Masks(self._sensor_layout, self._actuator_layout) or None
-        self._tells_proposals = alike(self._own_layout, self._actuator_layout)
+        if setup.bodies is None:
+            self._tells_proposals = alike(self._own_layout, self._actuator_layout)
         self._unset = (None,) * len(self._actuators)
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
@@ -164,12 +164,14 @@ class MuscleHost(AgentHost):
         self._version = thought.version or 0
         return Swapped(self._version)
 
-    def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any], sensors: Any, actuators: Any) -> Any:
-        """Make what acts for many bodies, one object for all of them or one for each; return its declarations."""
+    def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any]) -> None:
+        """Make what acts for many bodies, one object for all of them or one for each."""
         setup, arrays = self._setup, takes_arrays(muscle)
         self._check_groups(muscle.takes_groups or not arrays)
         together = arrays and self._objective.batched
         parts = []
+        self._shown: list[tuple[Any, Any]] = []  # what each group sees and sets, behind its filters
+        self._tells_proposals = True
         for number, part in enumerate(self._parts):
             bodies = [row for row in setup.bodies if not setup.groups or setup.groups[row[0]] == number]
             muscles, objectives, memories = [] if number else [muscle], [] if number else [self._objective], []
@@ -188,13 +190,15 @@ class MuscleHost(AgentHost):
                 own = attributes | identity(row[3]) | of_body
                 muscles.append(self._hooks("__init__", self._loader.make, "muscle", setup.plugin, own))
             layouts, noops = (part.sensor_layout, part.actuator_layout), [it.value for it in part.actuators]
-            filters: BodyFilters | None = None
-            shown: Any = (part.sensors, part.actuators)
-            if setup.filters:  # of one group
-                filters = self._filters = self._filters_of_bodies(muscles, sensors, actuators)
-                shown = sensors, actuators = muscle.sensors, muscle.actuators
-            informations, hooks = (Template(shown[0]), shown[1]), (self._hooks, self._judging)
+            shown = (part.sensors, part.actuators)
             own_setup, acts_by = replace(setup, bodies=bodies), [muscle] if arrays else muscles
+            filters: BodyFilters | None = None
+            if setup.filters:
+                rows = [row for row in self._rows if not setup.groups or setup.groups[row[0]] == number]
+                filters, shown = self._filters_of_bodies(number, acts_by or [muscle], rows or [("", 0)])
+                self._tells_proposals &= alike(filters.moved, part.actuator_layout)
+            self._shown.append(shown)
+            informations, hooks = (Template(shown[0]), shown[1]), (self._hooks, self._judging)
             if setup.episodes is not None:
                 told = zip(setup.bodies, setup.episodes, strict=False)
                 own_setup = replace(own_setup, episodes=[it for row, it in told if row in bodies])
@@ -214,24 +218,28 @@ class MuscleHost(AgentHost):
             )
         if self._rewards is not None:
             self._acting.declare(self._reward_layouts)
-        return sensors, actuators
+        if setup.filters:
+            self._filters = GroupFilters([part.filters for part in parts if part.filters is not None])
+            shown_groups = attributes["groups"] = shown_behind(muscle.groups, self._shown)
+            for one in {id(it): it for part in parts for it in part.muscles if it is not None}.values():
+                one.groups = shown_groups
+                one.sensors, one.actuators = self._shown[next(i for i, p in enumerate(parts) if one in p.muscles)]
 
-    def _filters_of_bodies(self, muscles: Sequence[Muscle], sensors: Any, actuators: Any) -> BodyFilters:
-        """Make the filters of each body, and show muscles what is declared behind them."""
-        setup, stacks = self._setup, []
-        for i, row in enumerate(self._rows):
+    def _filters_of_bodies(self, number: int, muscles: Sequence[Muscle], rows: Any) -> tuple[BodyFilters, Any]:
+        """Make the filters of each body of a group; return them, and what is declared behind them."""
+        setup, part, stacks, shown = self._setup, self._parts[number], [], []
+        for i, row in enumerate(rows):
 
             def own(stream: bytes, row: Any = row) -> bytes:
                 return derive(stream, "body", *row) if row is not self._rows[0] else stream
 
             plugins = [{**plugin, "stream": own(plugin["stream"])} for plugin in setup.filters]
-            stack = self._make_filters(ActingFilters, plugins)
+            stack = self._make_filters(ActingFilters, plugins, first=number * len(plugins))
             muscle = muscles[min(i, len(muscles) - 1)]
-            seen, moved = stack.declare(muscle, sensors, actuators, own(setup.stream))
-            muscle.sensors, muscle.actuators = (seen, moved) if i == 0 else (muscles[0].sensors, muscles[0].actuators)
+            shown.append(stack.declare(muscle, part.sensors, part.actuators, own(setup.stream)))
             stacks.append(stack)
-        names = [f"{row[0]}/{row[1]}" for row in self._rows]
-        return BodyFilters(stacks, names, (self._sensor_layout, self._actuator_layout))
+        names = [f"{row[0]}/{row[1]}" for row in rows]
+        return BodyFilters(stacks, names, (part.sensor_layout, part.actuator_layout)), shown[0]
 
     def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
         """Make what a body of a group has of its own that was spawned; who had its row before is gone.
@@ -239,6 +247,7 @@ class MuscleHost(AgentHost):
         `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
         """
         acting, part, setup, hooks = self._actings[number], self._parts[number], self._setup, self._hooks
+        sensors, actuators = self._shown[number]
         if given is None:
             return
         snapshot = None if self._renewal is None else self._snapshot
@@ -253,12 +262,9 @@ class MuscleHost(AgentHost):
             snapshot.add(f"objective of {environment}, row {place}", acting.objectives[place], ("reward_ids",))
         if acting.arrays:
             return
-        of_body = {"memory": memory, "sensors": part.sensors, "actuators": part.actuators}
+        of_body = {"memory": memory, "sensors": sensors, "actuators": actuators}
         attributes = given | identity(derive(setup.stream, "body", environment, b)) | of_body
         muscle = acting.muscles[place] = hooks("__init__", self._loader.make, "muscle", setup.plugin, attributes)
-        if self._filters is not None:
-            assert self._muscle is not None
-            muscle.sensors, muscle.actuators = self._muscle.sensors, self._muscle.actuators
         hooks("setup", muscle.setup)
         if setup.brain is None or not setup.follows:
             hooks("prepare_model", muscle.prepare_model)
@@ -351,6 +357,7 @@ class MuscleHost(AgentHost):
             objectives = enumerate(self._acting.objectives)
             parts |= {f"objective {i}": (one, ("reward_ids",)) for i, one in objectives if i and one}
         layouts = [layout for part in self._parts for layout in part[:2]] + [self._seen_layout, self._own_layout]
+        layouts += self._filters.layouts if isinstance(self._filters, GroupFilters) else []
         spaces = [space for layout in layouts for space in layout.spaces]
         return Snapshot(parts, self._memory, spaces, given=self._topics.parts())
 
@@ -392,7 +399,7 @@ class MuscleHost(AgentHost):
         super()._go_on(state)
 
     # -- filters ------------------------------------------------------------------------------------------------------
-    def _prepare_filters(self, filters: ActingFilters | BodyFilters) -> None:
+    def _prepare_filters(self, filters: ActingFilters | GroupFilters) -> None:
         """Give filters the newest arrays of the brain that trains, else those of the model."""
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
@@ -401,14 +408,19 @@ class MuscleHost(AgentHost):
 
     def _receive(self, published: dict[str, Any] | None) -> None:
         """Give filters what their other halves published."""
-        for number, arrays in self._published(published).items():
+        found = self._published(published)
+        if self._acting is not None:
+            self._acting.receive(found)
+            return
+        for number, arrays in found.items():
             assert self._filters is not None
             self._filters.receive(number, arrays)
 
     def _published(self, published: dict[str, Any] | None) -> dict[int, Any]:
         """Return what was published by the number of the filter; RemoteProtocolError if there is none of it."""
         for number in published or ():
-            if self._filters is None or not (number.isdecimal() and int(number) < len(self._filters)):
+            count = len(self._setup.filters or ()) * len(self._parts)
+            if not (number.isdecimal() and int(number) < count):
                 raise RemoteProtocolError(f"thought.filters: there is no filter {number:.20}")
         return {int(number): arrays for number, arrays in (published or {}).items()}
 

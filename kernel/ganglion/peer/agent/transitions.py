@@ -18,6 +18,8 @@ from ganglion.wire.messages import TERMINATED, TRUNCATED, Think
 
 _OF_ALL = ("group", "mask_columns")
 """Fields of transitions that are no columns."""
+FILTERED = ("proposed", "observations", "next_observations")
+"""Fields of `Think` behind filters, None where they are the others."""
 
 
 @dataclass(slots=True)
@@ -225,8 +227,12 @@ def matrix_of(layout: Layout, runs: Sequence[Any], count: int) -> Any:
     return layout.side_by_side(runs) if runs else np.empty((count, 0), layout.dtype)
 
 
-def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups) -> list[Think | None]:
+def by_groups(
+    think: Think, sensors: Groups, actuators: Groups, rewards: Groups, shown: Groups, moved: Groups
+) -> list[Think | None]:
     """Return the decisions of each group as if they had come alone; None of a group without any.
+
+    `shown` and `moved` are sensors and actuators behind filters.
 
     Raises:
         RemoteProtocolError: Fields do not have what rows of these groups need.
@@ -238,7 +244,8 @@ def by_groups(think: Think, sensors: Groups, actuators: Groups, rewards: Groups)
     if (np.diff(sensors.of[places]) < 0).any() or type(think.data) is not list:
         raise RemoteProtocolError("think: expected rows of one group after those of another, and data of each")
     layouts = {"readings": sensors, "applied": actuators, "rewards": rewards, "next_readings": sensors}
-    layouts |= {} if think.proposed is None else {"proposed": actuators}
+    behind = zip(FILTERED, (moved, shown, shown), strict=True)
+    layouts |= {name: groups for name, groups in behind if getattr(think, name) is not None}
     fields = {name: groups.fields(getattr(think, name), places, f"think.{name}") for name, groups in layouts.items()}
     found: list[Think | None] = []
     for (_, _, span), data, *values in zip(sensors.parts(places), think.data, *fields.values(), strict=True):

@@ -310,7 +310,8 @@ class Local(Launcher):
         if user is not None:
             numbers += [user.uid, user.gid, *user.groups]
             known |= {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
-        known |= {**(SINGLE_THREAD if spec.argv is None else {}), **spec.variables}
+        unbuffered = {"PYTHONUNBUFFERED": "1"}  # what a program prints is there when it prints it
+        known |= {**(SINGLE_THREAD if spec.argv is None else unbuffered), **spec.variables}
         # It ends the whole tree of the program when that ends or we do.
         reaper = [*_PYTHON, "-m", "ganglion.supervisor.launch.reaper", *map(str, numbers), "--", *spec.command]
         pid, read = _popen(reaper, known, cwd=spec.cwd, keep=numbers[:1])

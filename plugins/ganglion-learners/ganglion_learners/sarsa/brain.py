@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, CheckpointableBrain, MemoryShard, SensorInformation
+from ganglion.sdk import ActuatorInformation, CheckpointableBrain, MemoryShard, SensorInformation, mask_columns
 from ganglion_learners.parameter import configured
 from ganglion_learners.sarsa.config import SarsaConfig
-from ganglion_learners.sarsa.networks import FourierBasis, action_space, ranges
+from ganglion_learners.sarsa.networks import FourierBasis, action_space, ranges, seen
 
 __all__ = ["SarsaBrain"]
 
@@ -37,7 +37,8 @@ class _Path:
 class SarsaBrain(CheckpointableBrain):
     """Learn by expected Sarsa with eligibility traces, linear in a Fourier basis of the observation.
 
-    For agents with one Discrete actuator and any sensors of few columns. Each completed decision is learned from as it
+    For agents with one Discrete actuator and any sensors of few columns; of a mask of it no features are made, and
+    what it forbids is neither chosen nor expected. Each completed decision is learned from as it
     comes, whichever worker made it; workers share the values and have traces of their own. Values begin optimistic,
     so that every action is tried until it has disappointed.
 
@@ -84,6 +85,11 @@ class SarsaBrain(CheckpointableBrain):
         """Make the basis from the sensors, and the values."""
         self.memory.size_limit = MEMORY_ROWS
         self._space = action_space(self.actuators)
+        ends = np.cumsum([0, *(it.space.size for it in self.sensors)])
+        looks = {id(it) for it in seen(self.sensors)}
+        parts = [np.arange(a, b) for it, a, b in zip(self.sensors, ends, ends[1:], strict=False) if id(it) in looks]
+        self._seen = np.concatenate(parts or [np.zeros(0, np.int64)])  # columns of observations
+        self._legal = mask_columns(self.sensors, self.actuators).get(self.actuators[0].uid)
         self._basis = FourierBasis(*ranges(self.sensors, self.config.unbounded), self.config.order)
         self.weights: Array = np.zeros((self._space.n, self._basis.count))
         self.weights[:, 0] = self.config.first_value  # the first feature is constant
@@ -124,7 +130,7 @@ class SarsaBrain(CheckpointableBrain):
         # A recorded episode of which nobody knows how it went on has no end, and the next one begins all the same.
         path = None if row.decision_index[0] == 0 else self._paths.get(who)
         if path is None:
-            path = _Path(self._basis.features(row.observations[0]), self._space.n)
+            path = _Path(self._basis.features(row.observations[0][self._seen]), self._space.n)
             self._paths[who] = path
         error = objective - float(self.weights[action] @ path.features)
         if not math.isfinite(error):
@@ -136,17 +142,20 @@ class SarsaBrain(CheckpointableBrain):
         over = bool(row.dones[0])
         following = path.features
         if not (over and row.terminated[0]):
-            following = self._basis.features(row.next_readings.flat[0])
-            error += self.config.discount * self._expected(following)
+            after = row.next_readings.flat[0]
+            following = self._basis.features(after[self._seen])
+            legal = None if self._legal is None else after[self._legal] != 0
+            error += self.config.discount * self._expected(following, legal)
         path.trace *= self.config.discount * self.config.trace_decay
         path.trace[action] += path.features
         self.weights += (self.config.step_size * error * self._basis.step_sizes) * path.trace
         path.features = following
         return over
 
-    def _expected(self, features: Array) -> float:
-        """Return what acting on from here is worth, exploration included."""
-        values: list[float] = (self.weights @ features).tolist()
+    def _expected(self, features: Array, legal: NDArray[Any] | None) -> float:
+        """Return what acting on from here is worth, exploration included; `legal` None: all actions are."""
+        worth = self.weights @ features
+        values: list[float] = (worth if legal is None else worth[legal]).tolist()
         return (1.0 - self.exploration) * max(values) + self.exploration * sum(values) / len(values)
 
     def policy(self) -> dict[str, NDArray[Any]]:

@@ -15,7 +15,7 @@ __all__ = ["SarsaMuscle"]
 
 
 class SarsaMuscle(Muscle):
-    """Take the action of highest value; in training, with probability `exploration`, any action.
+    """Take the action of highest value; in training, with probability `exploration`, any action that is allowed.
 
     It has no parameters of its own: everything that it must know comes with the update of `SarsaBrain`. In test and
     evaluation it never explores. Of equal values the first action is taken.
@@ -74,10 +74,13 @@ class SarsaMuscle(Muscle):
         space = action_space(actuators_available)
         if self._basis is None:
             raise RuntimeError("sarsa has no policy: in test mode give the agent one by `load`, or train it before")
+        mask = actuators_available[0].mask
+        legal = np.arange(space.n) if mask is None else np.flatnonzero(mask)
         explores = self.mode is Mode.TRAIN and self.rng.random() < self.exploration
         if explores:
-            choice = int(self.rng.integers(space.n))
+            choice = int(legal[self.rng.integers(len(legal))])
         else:
-            choice = int(np.argmax(self._weights @ self._basis.features(observe(sensors))))
+            values = self._weights @ self._basis.features(observe(sensors))
+            choice = int(legal[np.argmax(values[legal])])
         actuators_available[0].value = space.start + choice
         return actuators_available, choice

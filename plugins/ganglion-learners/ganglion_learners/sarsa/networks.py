@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, Discrete, SensorInformation
+from ganglion.sdk import ActuatorInformation, Discrete, Mask, SensorInformation
 from ganglion_learners.choice import described
 
 __all__ = ["FourierBasis", "action_space", "observe", "ranges"]
@@ -59,8 +59,8 @@ class FourierBasis:
 
 
 def ranges(sensors: Sequence[SensorInformation], unbounded: float) -> tuple[Array, Array]:
-    """Return the ends of all columns of the sensors' vectors; a side without bound is `unbounded` away from zero."""
-    ends = [sensor.space.column_bounds() for sensor in sensors]
+    """Return the ends of all columns of what sensors see; a side without bound is `unbounded` away from zero."""
+    ends = [sensor.space.column_bounds() for sensor in seen(sensors)]
     low = np.concatenate([low for low, _ in ends]) if ends else np.zeros(0)
     high = np.concatenate([high for _, high in ends]) if ends else np.zeros(0)
     return (
@@ -69,11 +69,15 @@ def ranges(sensors: Sequence[SensorInformation], unbounded: float) -> tuple[Arra
     )
 
 
+def seen(sensors: Sequence[SensorInformation]) -> list[SensorInformation]:
+    """Return the sensors that features are made of: masks say what may be chosen, and would double them each."""
+    return [sensor for sensor in sensors if not isinstance(sensor.space, Mask)]
+
+
 def observe(sensors: Sequence[SensorInformation]) -> NDArray[Any]:
-    """Return the vectors of all sensors side by side."""
-    if len(sensors) == 1:
-        return sensors[0].space.to_vector(sensors[0].value)
-    return np.concatenate([sensor.space.to_vector(sensor.value) for sensor in sensors])
+    """Return the vectors of what sensors see side by side."""
+    found = [sensor.space.to_vector(sensor.value) for sensor in seen(sensors)]
+    return found[0] if len(found) == 1 else np.concatenate(found or [np.zeros(0)])
 
 
 def action_space(actuators: Sequence[ActuatorInformation]) -> Discrete:

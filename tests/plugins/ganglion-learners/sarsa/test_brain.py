@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Box, Discrete, Memory, SensorInformation
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Mask, Memory, SensorInformation
 from ganglion_learners.sarsa.brain import SarsaBrain
 
 
@@ -182,3 +182,22 @@ def test_the_model_of_another_brain_is_refused(make, params, change, told) -> No
     with pytest.raises(ValueError, match=told):
         brain.load_arrays({**_brain(make, **{**PARAMS, **params}).arrays(), **change})
     np.testing.assert_array_equal(before, brain.weights)
+
+
+def test_expects_nothing_of_what_a_mask_forbids(make) -> None:
+    """What comes next is worth what is allowed there: the optimistic value of a forbidden action does not count."""
+    mask = Mask(2, of="a")
+    brain = make(SarsaBrain, order=1, step_size=0.5, discount=0.5, exploration=0.0, exploration_least=0.0)
+    brain.sensors = [SensorInformation(None, mask, "e.m"), SensorInformation(None, Box(0.0, 1.0, ()), "e.s")]
+    brain.actuators = [ActuatorInformation(None, Discrete(2, start=5), "e.a")]
+    brain.memory = Memory()
+    brain.memory.declare(brain.sensors, brain.actuators)
+    brain.setup()
+    brain.weights[:] = [[1.0, 0.0], [8.0, 0.0]]
+    brain.memory.append(
+        "m", sensor_readings=[[1, 1], 0.0], actuator_setpoints=[5], objective=0.0, next_readings=[[1, 0], 0.0]
+    )
+    brain.thinking("m", 0)
+
+    assert (2, 2) == brain.weights.shape
+    assert 1.0 + 0.5 * (0.0 + 0.5 * 1.0 - 1.0) == pytest.approx(float(brain.weights[0, 0]))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ganglion.sdk import ActuatorInformation, Box, Discrete, Mode, SensorInformation
+from ganglion.sdk import ActuatorInformation, Box, Discrete, Mask, Mode, SensorInformation
 from ganglion_learners.sarsa.muscle import SarsaMuscle
 
 SENSOR = Box(0.0, 1.0, ())
@@ -78,3 +78,15 @@ def test_without_a_policy_it_says_what_is_missing(make) -> None:
     """A muscle that nobody told anything does not act by chance."""
     with pytest.raises(RuntimeError, match="sarsa has no policy"):
         _choose(make(SarsaMuscle, mode=Mode.TEST), 0.1)
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(Mode.TEST, {11}), (Mode.TRAIN, {10, 11})])
+def test_does_nothing_that_a_mask_forbids(make, mode, expected) -> None:
+    """Neither the best action nor one that it tries is among those that are forbidden; masks make no features."""
+    muscle = _muscle(make, 1.0, mode)
+    muscle.sensors = [*muscle.sensors, SensorInformation(None, Mask(3, of="a"), "e.m")]
+    sensors = [SensorInformation(0.1, SENSOR, "e.s"), SensorInformation([1, 1, 0], Mask(3, of="a"), "e.m")]
+    offered = ActuatorInformation(None, ACTUATOR, "e.a")
+    offered.mask = np.array([True, True, False])
+
+    assert expected == {int(muscle.propose_actions(sensors, [offered])[0][0].value) for _ in range(30)}

@@ -1,0 +1,1 @@
+"""OBSERVERS: what runs tell, handed to the tools that people have already."""
