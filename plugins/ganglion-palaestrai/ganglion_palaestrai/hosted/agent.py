@@ -140,6 +140,8 @@ class _Dumper(theirs.BrainDumper):  # type: ignore[misc]
         super().__init__(dump_to=location, load_from=location)
         self._reader, self._models = reader, models
         self.failed: list[Exception] = []
+        self.found = 0
+        """How many dumps were found."""
 
     def save(self, brain_state: BinaryIO, tag: str | None = None) -> None:
         """Keep a dump under a tag."""
@@ -159,6 +161,7 @@ class _Dumper(theirs.BrainDumper):  # type: ignore[misc]
             raise
         if found is None:
             raise theirs.NoBrainFoundError(source_locator)
+        self.found += 1
         return found
 
     def check(self) -> None:
@@ -195,12 +198,17 @@ class HostedMuscle(Muscle):
             muscle._seed = Chance.draw()  # theirs leaves the generators alone otherwise
         return muscle.setup()
 
-    def prepare_model(self) -> Any:
-        """Let it load its own dumps."""
-        found = self.theirs.prepare_model() if self.theirs._model_loaders else None
-        for loader in self.theirs._model_loaders:
+    def prepare_model(self) -> None:
+        """Let it load its own dumps; one that finds none under its tags gets the brain's last update."""
+        loaders = self.theirs._model_loaders
+        if not loaders:
+            return
+        self.theirs.prepare_model()
+        for loader in loaders:
             loader.check()
-        return found
+        policy = None if any(loader.found for loader in loaders) else self.load("policy")
+        if policy is not None:
+            self.update(policy)
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
         """Decide; see `Muscle`."""
