@@ -191,6 +191,7 @@ def test_documents_from_the_network_may_use_the_names(tmp_path: Path) -> None:
 # -- real runs --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_run_as_the_manual_shows_it(tmp_path: Path) -> None:
     """Two phases of 10 steps with 45 per agent; models go to the folder that was `store_path`, and are loaded again."""
     (tmp_path / "document.yml").write_text(MANUAL)
