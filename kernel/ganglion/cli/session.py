@@ -66,13 +66,15 @@ def companions(settings: Settings, options: dict[str, Any]) -> list[contextlib.A
 
     UsageError: no plugin offers it, or it lacks what it needs.
     """
+    from ganglion import registry
+
+    for name in filter(None, os.environ.get("GANGLION_TRACER", "").split(",")):
+        registry.find("tracer", name)
     found = []
     for option, distribution in _BESIDE.items():
         value = options.pop(option)
         if value is None or value is False or value == ():
             continue
-        from ganglion import registry  # reads the tables of all distributions
-
         if not any(entry.name == option for entry in registry.entries("companion")):
             raise UsageError(f"--{option}: expected a plugin for it, found none; it comes with {distribution}")
         found.append(registry.load("companion", option)(settings, value))
