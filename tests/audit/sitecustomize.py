@@ -40,7 +40,7 @@ HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typi
 AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.child")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
-BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3")}
+BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3"), "dill": ("multiprocess",)}
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
 TABLES = ("ganglion_palaestrai", "ganglion_sweep")  # plugins with tables of names, which the supervisor reads
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -111,6 +111,8 @@ def _on_exec(frame: Any, args: tuple[Any, ...]) -> str | None:
         return None
     if path == f"{LIBRARY}/doctest.py" and _kind() == "tests":
         return None  # the examples of docstrings
+    if _package(path) == "sqlalchemy" and _comes_from(frame, "optuna"):
+        return None  # its tables are classes, whose constructors SQLAlchemy writes
     if not _within(path, (*OURS, *TESTS)) and _importing(frame):
         return None  # what a library does when it is imported is its own
     return f"code {getattr(args[0], 'co_filename', args[0])!s:.100}"

@@ -9,7 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-__all__ = ["LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
+__all__ = ["CREDENTIALS", "LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
+
+CREDENTIALS = ("GANGLION_KERNEL", "GANGLION_STORE", "PGPASSFILE", "PGPASSWORD", "PGSERVICE", "PGSERVICEFILE")
+"""Variables that lead into a database or a kernel: for processes that keep rows, for no agent or environment."""
 
 
 @dataclass(frozen=True, slots=True)
