@@ -52,6 +52,7 @@ GROUPS: dict[str, _Group] = {
     "design": _Group("ganglion.designs", "", "design of experiments"),
     "schema": _Group("ganglion.schemas", "", "schema"),
     "command": _Group("ganglion.commands", "", "command"),
+    "python": _Group("ganglion.python", "", "part of `import ganglion`"),
     "companion": _Group("ganglion.companions", "", "companion of a command"),
     "tracer": _Group("ganglion.tracers", "", "tracer"),
     "alias": _Group("ganglion.aliases", "", "table of aliases"),

@@ -71,8 +71,9 @@ INNER = ("ganglion-conformance", "ganglion-replay")
 
 
 def _has_command(distribution: Path) -> bool:
-    """Return whether a distribution of ours offers a command."""
-    return '"ganglion.commands"' in (distribution / "pyproject.toml").read_text()
+    """Return whether a distribution of ours offers a command, or a part of `import ganglion`."""
+    text = (distribution / "pyproject.toml").read_text()
+    return '"ganglion.commands"' in text or '"ganglion.python"' in text
 
 
 def _lent(distribution: Path) -> list[str]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import ganglion
+
 KERNEL = Path(__file__).parents[2] / "kernel" / "ganglion"
 
 
@@ -71,3 +73,12 @@ def test_authors_get_what_a_type_checker_sees(package: str) -> None:
     assert sorted(seen) == sorted(set(loaded._HOME.values()))
     for name, module in loaded._HOME.items():
         assert getattr(importlib.import_module(module), name) is getattr(loaded, name)
+
+
+def test_what_programs_use_is_there_by_name() -> None:
+    """The six names are attributes of the package, others are not; the room `run` is a room and can be called."""
+    assert {"run", "check", "results", "connect", "arun", "aconnect"} <= set(dir(ganglion))
+    assert importlib.import_module("ganglion.run") is ganglion.run
+    assert callable(ganglion.run)
+    with pytest.raises(AttributeError, match="has no attribute 'runn'"):
+        _ = ganglion.runn

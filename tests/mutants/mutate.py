@@ -95,8 +95,11 @@ def main(rooms: list[str]) -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="ganglion-mutants-") as folder:
         copy = Path(folder) / "checkout"
-        skip = shutil.ignore_patterns(".venv", ".git", "__pycache__", "results", ".*_cache", "build", "dist")
-        shutil.copytree(ROOT, copy, ignore=skip, symlinks=True)
+        skip = shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache")
+        made = {"results", "build", "dist"}  # at the top; a room of the kernel may have such a name
+        shutil.copytree(
+            ROOT, copy, symlinks=True, ignore=lambda at, names: skip(at, names) | (made if Path(at) == ROOT else set())
+        )
         for mutant in chosen:
             verdict = caught(copy, mutant)
             failed += verdict != "caught"

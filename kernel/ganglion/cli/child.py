@@ -151,13 +151,13 @@ def path_of(phase: PhasePlan, process: Process) -> list[str | int]:
     return ["phase", phase.name, mode, *place[process.role], "worker", -1 if process.worker is None else process.worker]
 
 
-def check_deeply(plan: Plan) -> list[Fault]:
+def check_deeply(plan: Plan, store: str | None = None) -> list[Fault]:
     """Return the faults of a plan that only its plugins can tell.
 
-    Classes, parameters and conditions come first; then each environment is started once, if nothing is wrong with it
-    already; then brains say whether they can learn with the spaces that were declared.
+    Classes, parameters, conditions and recorded episodes (in `store`, too) come first; then each environment is
+    started once, if nothing is wrong with it already; then brains say whether they can learn with what was declared.
     """
-    rows: Rows = _ask({"plan": plan.to_map()})
+    rows: Rows = _ask({"plan": {**plan.to_map(), "store": store}})
     errors = [row for row in rows if row["severity"] == "error"]
     pairs: Rows = []
     rows += try_environments(plan, errors, pairs)
@@ -175,8 +175,8 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
     """Start each environment of a plan once, in a process of its own, and return what is wrong as maps of faults.
 
     Faults are what the author's code raises, values outside their spaces, workers that declare otherwise, and ids that
-    no environment declares. An environment with `command` or `attach` is left out: its ids are unknown before it
-    runs, and pass. Tracebacks go to standard error.
+    no environment declares. One with `command` or `attach`, or that plays what is recorded, is left out: its ids are
+    unknown before it runs, and pass. Tracebacks go to standard error.
 
     Args:
         plan: Of a document without other faults.
@@ -189,7 +189,8 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
         for environment in phase.environments:
             parts = (environment.plugin, environment.reward, environment.transformer)
             places = [_place(registry.fault(part.at, "")) for part in parts if part is not None]
-            if environment.plugin is not None and not any(place in wrong for place in places):
+            own = environment.plugin is not None and not registry.plays(environment.plugin.name)
+            if own and not any(place in wrong for place in places):
                 for worker in _variants(phase, environment):
                     orders.setdefault(_key(environment, worker), (phase, environment, worker))
     children, tree = Children(), {**plan.to_map(), "document": ""}

@@ -11,6 +11,7 @@ import click
 from ganglion import registry
 from ganglion.cli.session import document_file
 from ganglion.cli.settings import Settings
+from ganglion.cli.stores import store_of
 from ganglion.cli.table import opened
 from ganglion.document import load_document, resolved, schema
 from ganglion.document.config import config_schema
@@ -43,7 +44,7 @@ def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: boo
             if deep:
                 from ganglion.cli.child import check_deeply
 
-                faults = settle([*faults, *check_deeply(plan)])
+                faults = settle([*faults, *check_deeply(plan, store_of(settings))])
         except DocumentError as error:
             faults = list(error.faults)
         if notes and settings.verbosity > 0:

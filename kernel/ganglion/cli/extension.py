@@ -9,7 +9,7 @@ from __future__ import annotations
 from ganglion import __version__, registry
 from ganglion.cli.child import find_misfits
 from ganglion.cli.progress import plain_line, span
-from ganglion.cli.session import COMMAND, Session
+from ganglion.cli.session import COMMAND, Session, document_file
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, records_heard, store_class, store_uri
 from ganglion.cli.table import json_text, write
@@ -39,7 +39,7 @@ from ganglion.supervisor.folder import MANIFEST, Files, read_manifest, read_orig
 from ganglion.supervisor.launch.local import Local
 from ganglion.supervisor.launch.system import LINUX
 from ganglion.supervisor.output import printable
-from ganglion.supervisor.pace import thinned
+from ganglion.supervisor.pace import Pace, thinned
 from ganglion.supervisor.runs import Outcome
 from ganglion.transport import loop
 from ganglion.transport.curve import new_pair
@@ -50,15 +50,8 @@ __all__ += ["Local", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent",
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "span", "store_class", "store_uri", "write"]
 __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
-__all__ += [
-    "LINUX",
-    "PEERS",
-    "Nothing",
-    "endpoint_folder",
-    "find_misfits",
-    "new_pair",
-    "thinned",
-]  # the machine; curves
+__all__ += ["LINUX", "PEERS", "Nothing", "endpoint_folder", "find_misfits", "new_pair"]  # the machine
+__all__ += ["Pace", "document_file", "thinned"]  # what programs and notebooks see
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
 __all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]
 __all__ += ["Node", "Nowhere", "Source", "Tree", "compose", "load_document", "load_tree", "node_of", "path_of", "put"]

@@ -39,7 +39,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "signal": ("ganglion.cli.live:signal", "Send a flow signal to a live run."),
     "set": ("ganglion.cli.live:tell_topics", "Set parameters of an environment or agent of a live run."),
     "stop": ("ganglion.cli.live:stop", "Interrupt a live run."),
-    "config": ("ganglion.cli.settings:config", "Show the settings, and where each comes from."),
 }
 
 

@@ -269,8 +269,10 @@ class _Phase:
                 self._plugin("table", table, optional=True)
                 if "name" not in table.map and _clean(table, model.Table):
                     self._wrong(table, "missing key `name`: which table is it?")
-                if not table.entries("feed") and _clean(table, model.Table):
-                    self._wrong(table, "expected `feed`, or `mix` of other tables: nothing would ever be in it")
+                begun = (params := table.get("params")) is not None and params.get("source") is not None
+                if not table.entries("feed") and not begun and _clean(table, model.Table):
+                    text = "expected `feed`, params with a `source`, or `mix` of other tables"
+                    self._wrong(table, f"{text}: nothing would ever be in it")
                 continue
             for key in ("name", "feed"):
                 if key in table.map:

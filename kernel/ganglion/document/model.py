@@ -323,7 +323,7 @@ class Replay(_Kept):
     )
     path: TextOrNull = Field(None, description="files of sessions instead of a run: a dataset, or a folder with some")
     format: TextOrNull = Field(None, description="what the files are: minari, parquet, arrow; default: as they look")
-    table: Unbuilt = Field(None, description="pre-training out of tables")
+    table: TextOrNull = Field(None, description="what a table of this phase begins with, instead of a run")
 
 
 class Agent(Form):

@@ -52,8 +52,10 @@ def _store(uri: str | None) -> list[dict[str, Any]]:
 
 def _sources(tree: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the faults of recorded episodes that a plan names, where the store of the run is known."""
+    from ganglion.peer.agent.replay import plays  # needs numpy
+
     plan = Plan.from_map(dict(tree))
-    if STORE not in given or not any(replaying(phase) or any(map(_plays, phase.environments)) for phase in plan.phases):
+    if STORE not in given or not any(replaying(phase) or plays(phase) for phase in plan.phases):
         return []
     found = registry.load("replay", REPLAY).faults(plan, given[STORE])
     return [registry.fault(at, text) for at, text in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -171,11 +172,11 @@ class World(Subject):
         return {"setpoints": [self.no_ops()]}
 
     # -- several bodies -----------------------------------------------------------------------------------------------
-    def start_bodies(self, each: Mapping[str, Any] | None = None) -> Answer:
-        """Begin a phase with two bodies; Skip where it knows of one only, Miss if that is answered wrongly."""
+    def start_bodies(self, each: Mapping[str, Any] | None = None, group: str | None = None) -> Answer:
+        """Begin a phase with two bodies, perhaps of a group; Skip where it knows of one, Miss if that is wrong."""
         if self.bench.notes.get("bodies") is False:
             raise Skip("it cannot be started with two bodies: see bodies.declares")
-        table = [["kit", 0, b, None, None, None] for b in range(_BODIES)]
+        table = [["kit", 0, b, None, None, group] for b in range(_BODIES)]
         answer = self.try_start(3, bodies=table, index=0, **({} if each is None else {"each": dict(each)}))
         found = answer.fields.get("bodies")
         if answer.failed or found is None:
@@ -535,6 +536,20 @@ def reset_bodies(world: World) -> None:
     world.start_bodies()
     world.update_bodies()
     world.readings_of(world.reset(5).fields, "readings", _BODIES)
+
+
+@case_of(World, "bodies.groups", BODIES)
+def groups(world: World) -> None:
+    """What a group earns is a finite number, and of a group that bodies are of; without one nobody earns together."""
+    for group in ("herd", None):
+        world.start_bodies(group=group)
+        for _ in range(2):
+            answer, _ = world.update_bodies()
+            found = answer.fields.get("group_rewards") or {}
+            what = "none" if group is None else f"a finite number of {group}, or none"
+            known = isinstance(found, dict) and found.keys() <= ({group} - {None})
+            right = known and all(type(it) in (int, float) and math.isfinite(it) for it in found.values())
+            expect(right, f"{world.where}: group_rewards: expected {what}, found {found!r:.60}")
 
 
 @case_of(World, "bodies.each", BODIES)

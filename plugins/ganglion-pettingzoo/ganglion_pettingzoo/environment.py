@@ -87,7 +87,6 @@ class PettingZooEnvironment(Environment):
         self._actions: dict[str, Space] = {}
         self._masks: dict[str, MultiBinary] = {}  # a Mask is one, too
         self._seats: dict[str, tuple[str, int]] = {}  # which body plays whom
-        self._over: set[str] = set()  # whose body has ended
 
     def start_environment(self) -> EnvironmentBaseline:
         """Begin the first episode, by the environment's own seed.
@@ -136,7 +135,6 @@ class PettingZooEnvironment(Environment):
             cut = [name for name in left if self.game.seats[name].cut or not self._left(name)]
             found.truncated = {self._seats[name]: True for name in cut}
             found.terminated = {self._seats[name]: True for name in left if name not in cut}
-            self._over |= set(left)
         return found
 
     def shutdown(self) -> bool | None:
@@ -145,8 +143,9 @@ class PettingZooEnvironment(Environment):
         return None
 
     def _there(self) -> list[str]:
-        """Return the names of those whose readings are told: all, or those whose bodies have not ended."""
-        return [name for name in self.game.seats if name not in self._over]
+        """Return the names of those of whom something is told: all, or those whose bodies take part."""
+        names = list(self.game.seats)
+        return [names[row] for row in self.rows.tolist()] if self._seats else names
 
     def _left(self, name: str) -> bool:
         """Say whether somebody has been in the game and is not any more."""
@@ -168,7 +167,8 @@ class PettingZooEnvironment(Environment):
 
     def _begin(self, seed: int) -> EnvironmentBaseline:
         self.game.reset(seed)
-        self.steps, self._over = 0, set()
+        self.steps = 0
+        self.rows = np.arange(len(self._seats))
         if not self._actions:
             self._declare()
         no_ops = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,13 +13,14 @@ from typing import Any
 from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError
 from ganglion.run.agents import replaying
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, cap_of
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, TablePlan, cap_of
 from ganglion.sdk.models import file_name
 from ganglion.sdk.session import Session
 from ganglion_replay.environment import Recording
 from ganglion_replay.record import Record
 from ganglion_replay.sources import ELSEWHERE, Finder, Place, Recorded
-from ganglion_replay.spool import Spool, read_chunk, read_index
+from ganglion_replay.spool import Source, Spool, read_chunk, read_index
+from ganglion_replay.tables import SOURCE, Filled, equal_columns, filled_of
 
 __all__ = ["PLUGIN", "Copies", "faults", "source_of"]
 
@@ -59,11 +60,13 @@ class Copies:
 
     Attributes:
         handed: Whose each copy is, where it lies, and the user of that process.
+        begun: Uid of each table that begins with what was recorded -> what it is, and the columns of its sessions.
     """
 
     def __init__(self, finder: Finder, folder: Path, phase: PhasePlan) -> None:
         self._finder, self._folder, self._phase = finder, folder, phase
         self.handed: list[tuple[str, Path, str | None]] = []
+        self.begun: dict[str, tuple[Filled, Source]] = {}
 
     def filled(self) -> PhasePlan:
         """Return the phase with its copies; see `Recordings.prepare`."""
@@ -77,9 +80,38 @@ class Copies:
             made, count = self._environment(environment, *found)
             environments.append(made)
             episodes = count if episodes is None and phase.bodies is None else episodes
-        if environments == phase.environments:
+        tables = [self._table(table, self._finder.tables.get(table.uid)) for table in phase.tables]
+        if environments == phase.environments and tables == phase.tables:
             return phase
-        return replace(phase, environments=environments, episodes=episodes)
+        return replace(phase, environments=environments, episodes=episodes, tables=tables)
+
+    def _table(self, table: TablePlan, asked: Filled | None) -> TablePlan:
+        """Return a table with a copy of what it begins with."""
+        if asked is None or table.plugin is None:
+            return table
+        phase, at = self._phase, asked.at
+        filtered = next((one.name for one in phase.agents if one.name in asked.agents and one.filters), None)
+        if filtered is not None:
+            text = (
+                f"agent `{filtered}` has filters, and what they would have made of the recorded sessions is not known"
+            )
+            raise DocumentError(f"{at}: {text}: a table with a `source` needs agents without")
+        folder = self._folder / f"{phase.index}-tables" / file_name(table.uid)
+        kept = _kept(folder, asked.source)
+        if kept is None:
+            found = self._finder.find(at, asked.source, asked.source.get("agent") or asked.agents[0])
+            spool = Spool(folder, {"source": dict(asked.source)})
+            count = spool.take(at, (one for one in found.sessions() if _wanted(one, asked.source)))
+            _refuse_flaws(at, found.flaws)
+            if not count:
+                raise DocumentError(f"{at}: {found.told}: there are no recorded episodes in {found.where}")
+            kept = spool.sources, spool.close()
+        sources, digest = kept
+        equal_columns(at, sources)
+        self.begun[table.uid] = asked, sources[0]
+        self.handed.append((f"table `{table.uid}`", folder, phase.run_as))
+        params = {**table.plugin.params, SOURCE: {"folder": str(folder), "sha256": digest}}
+        return replace(table, plugin=replace(table.plugin, params=params))
 
     def _environment(self, environment: EnvironmentPlan, at: str, source: Mapping[str, Any]) -> tuple[Any, int | None]:
         """Return an environment with its copy and a budget, and how many episodes that is."""
@@ -88,14 +120,8 @@ class Copies:
         if recompute is not (environment.reward is not None):
             words = "no reward plugin in the document" if recompute else "a reward plugin, and not `reward: recompute`"
             raise DocumentError(f"{at.removesuffix('.source')}: rewards are read or recomputed: found {words}")
-        kept = read_index(folder)
-        if kept is not None and isinstance(kept[0], dict) and kept[0].get("source") == dict(source):
-            for part in kept[1]:
-                for chunk in part.chunks:
-                    read_chunk(folder, chunk)
-            digest = kept[2]
-        else:
-            digest = self._copy(folder, environment.uid, at, source)
+        kept = _kept(folder, source)
+        digest = self._copy(folder, environment.uid, at, source) if kept is None else kept[1]
         user = (environment.recovery or phase).run_as
         self.handed.append((f"environment `{environment.uid}`", folder, user))
         recording = Recording(folder, digest)
@@ -132,9 +158,7 @@ class Copies:
             for agent, episode in record.episodes(flaws):
                 spool.add(episode, numbers[agent])
                 kept += 1
-        if flaws:
-            more = f" and {len(flaws) - 1} more" if len(flaws) > 1 else ""
-            raise DocumentError(f"{at}: expected whole episodes: {flaws[0]}{more}")
+        _refuse_flaws(at, flaws)
         if not kept:
             raise DocumentError(f"{at}: {where}: there are no recorded episodes")
         return spool.close()
@@ -202,10 +226,38 @@ class Copies:
         return min((cap for cap in caps if cap is not None), default=None)
 
 
+def _kept(folder: Path, source: Mapping[str, Any]) -> tuple[list[Source], str] | None:
+    """Return what a predecessor has copied of a source, with its digest, None if there is nothing; it is read whole."""
+    kept = read_index(folder)
+    if kept is None or not isinstance(kept[0], dict) or kept[0].get("source") != dict(source):
+        return None
+    for part in kept[1]:
+        for chunk in part.chunks:
+            read_chunk(folder, chunk)
+    return kept[1], kept[2]
+
+
+def _refuse_flaws(at: str, flaws: Sequence[str]) -> None:
+    if flaws:
+        more = f" and {len(flaws) - 1} more" if len(flaws) > 1 else ""
+        raise DocumentError(f"{at}: expected whole episodes: {flaws[0]}{more}")
+
+
 def faults(plan: Plan, store: str | None) -> Iterator[tuple[str, str]]:
-    """Yield place and text of what the sources of a plan lack; sources of this run are not there yet, nor tables."""
-    finder = Finder(plan.uid, "", Path(plan.folder or "."), store)
+    """Yield place and text of what the sources of a plan lack; sources of this run are not there yet."""
+    anywhere = Finder(plan.uid, "", Path(plan.folder or "."), store)
     for phase in plan.phases:
+        try:
+            finder = replace(anywhere, tables=filled_of(phase))
+        except GanglionError as error:
+            yield _placed(error, "")
+            continue
+        for table in finder.tables.values():
+            try:
+                if finder.is_elsewhere(table.source):
+                    _whole(table.at, finder.find(table.at, table.source, table.agents[0]), True)
+            except GanglionError as error:
+                yield _placed(error, table.at)
         for environment in phase.environments:
             try:
                 found = source_of(environment)

@@ -41,10 +41,13 @@ __all__ = [
     "ImportedSessions",
     "Layout",
     "RecordingInvalid",
+    "Writer",
     "assembled",
+    "checked",
     "export_sessions",
     "find",
     "import_sessions",
+    "layout_of",
     "library",
     "rlds_view",
 ]
@@ -125,9 +128,14 @@ class Form:
     @property
     def name(self) -> str:
         """Return the folder of the dataset, without its version; one name may stand for several."""
-        run = _STRANGE.sub("_", self.run)
-        run = run if len(run) > 1 else f"run-{run}"  # Minari takes no shorter namespace
-        return f"{run}/{'-'.join(_STRANGE.sub('_', part) for part in (self.agent, self.environment))}-{self.body}"
+        whose = "-".join(_STRANGE.sub("_", part) for part in (self.agent, self.environment))
+        return f"{self.namespace(self.run)}/{whose}-{self.body}"
+
+    @staticmethod
+    def namespace(run: str) -> str:
+        """Return the folder of all datasets of a run."""
+        name = _STRANGE.sub("_", run)
+        return name if len(name) > 1 else f"run-{name}"  # Minari takes no shorter one
 
 
 def _reward_spaces(session: Session) -> Pairs:
@@ -386,7 +394,8 @@ class Dataset(ABC):
     def __iter__(self) -> Iterator[Session]: ...
 
 
-def _layout(name: str) -> Layout:
+def layout_of(name: str) -> Layout:
+    """Return a format by its name."""
     module = importlib.import_module("ganglion_replay." + ("minari" if name.startswith("minari") else "frames"))
     found: Layout = module.LAYOUTS[name]
     return found
@@ -441,7 +450,7 @@ def export_sessions(
         RecordingInvalid: A session has no steps, or NaN where a number belongs.
         DiskError: It cannot be written.
     """
-    layout = _layout(_known_format(format))
+    layout = layout_of(_known_format(format))
     target = Path(path).absolute()
     try:
         with _beside(target) as folder:
@@ -474,7 +483,7 @@ def _written(
     open_, without_closing = 0, 0
     for session in sessions:
         form = Form.of(session)
-        checked, was_open = _checked(session)
+        whole, was_open = checked(session)
         key = form.key
         if key not in writers:
             name = _free_name(form.name, {one.name for one in writers.values()}, target)
@@ -488,7 +497,7 @@ def _written(
             first = next(iter(active))
             del active[first]
             writers[first].suspend()
-        writers[key].add(checked)
+        writers[key].add(whole)
         open_ += was_open
         without_closing += not session.has_final
         if progress is not None:
@@ -513,7 +522,7 @@ def _free_name(base: str, taken: set[str], target: Path) -> str:
     return name
 
 
-def _checked(session: Session) -> tuple[Session, bool]:
+def checked(session: Session) -> tuple[Session, bool]:
     """Return a session with an end, and whether it had none; refuse what must not be in a file."""
     at = place_of(session)
     if not len(session):
@@ -602,7 +611,7 @@ def import_sessions(path: str | PathLike[str], format: str = "auto") -> Imported
     wanted = _known_format(format, ["auto"])
     if not place.exists():
         raise UsageError(f"{place}: expected a dataset or a folder with some, found nothing")
-    layouts = {name: _layout(name) for name in FORMATS if wanted in ("auto", name)}
+    layouts = {name: layout_of(name) for name in FORMATS if wanted in ("auto", name)}
     found: dict[Path, Dataset] = {}
     others: list[str] = []
     for folder in _folders(place):
@@ -636,7 +645,7 @@ def _folders(place: Path) -> Iterator[Path]:
 
 
 def _is_any(place: Path) -> bool:
-    return any(_layout(name).is_one(place) for name in FORMATS)
+    return any(layout_of(name).is_one(place) for name in FORMATS)
 
 
 def _by_number(name: str) -> list[Any]:
@@ -668,7 +677,7 @@ def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Found:
     try:
         imported = import_sessions(path, str(source.get("format") or "auto"))
         for session in imported:  # read whole, so that what is damaged is found before anything starts
-            _checked(session)
+            checked(session)
     except (UsageError, StoreError) as error:
         raise DocumentError(f"{at}: {error}") from error
 

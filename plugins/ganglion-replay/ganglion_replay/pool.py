@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ganglion.sdk import FunctionalEnvironment
+from ganglion.sdk import Environment, FunctionalEnvironment
 from ganglion.sdk.functional import FunctionalStep, Items
 from ganglion.sdk.session import Session
 
@@ -130,11 +130,18 @@ class SessionBatchEnvironment(_Recorded):
         has_final: `[n]` bool, whether the observation behind the last tick is known.
         indices, ids: `[n]`, the places in the pool at the time of the draw, and the pool's ids.
         starts: `[n]`, the tick of the session that is tick 0 here.
+        shown: The observations by name.
         last_tick: Of which an observation is known of some session.
 
     Raises:
         PoolMismatch: The arrays do not fit each other.
     """
+
+    observations: list[Array]
+    lengths: Array
+    has_final: Array
+    shown: dict[str, Array]
+    last_tick: int
 
     def __init__(
         self,
@@ -148,7 +155,7 @@ class SessionBatchEnvironment(_Recorded):
         **kept: Any,
     ) -> None:
         seen, acted = _arrays(observations), _arrays([] if actions is None else actions)
-        items = kept.pop("items", None) or (
+        items = (
             _items_of("observation", seen, single_observation_shapes),
             _items_of("action", acted, single_action_shapes),
         )
@@ -182,8 +189,20 @@ class SessionBatchEnvironment(_Recorded):
         self.starts = _fixed(kept.get("starts", np.zeros(n)), np.int64)
         memories = preceding_agent_memories
         self.preceding_agent_memories = None if memories is None else [_fixed(one) for one in _arrays(memories)]
-        self.shown = dict(zip(self.observation_items.shapes, self.observations, strict=True))
-        self.last_tick = int((self.lengths - ~self.has_final).max(initial=0))
+        vars(self).update(_played_of(self))
+
+    @classmethod
+    def held(cls, world: FunctionalEnvironment, **kept: Any) -> SessionBatchEnvironment:
+        """Return a batch of a world with these items, of arrays of its own that fit, by the names of the attributes."""
+        found = cls.__new__(cls)
+        Environment.__init__(found)
+        for part in kept.values():
+            for array in part if isinstance(part, list) else [] if part is None else [part]:
+                array.flags.writeable = False
+        items = {name: getattr(world, name) for name in ("state_items", "observation_items", "action_items")}
+        vars(found).update(items, **kept, _states={})
+        vars(found).update(_played_of(found))
+        return found
 
     def __len__(self) -> int:
         """Return how many sessions there are."""
@@ -191,6 +210,12 @@ class SessionBatchEnvironment(_Recorded):
 
     def _played(self) -> SessionBatchEnvironment:
         return self
+
+
+def _played_of(batch: SessionBatchEnvironment) -> dict[str, Any]:
+    """Return what a batch plays: its observations by name, and the last tick of which one is known."""
+    shown = dict(zip(batch.observation_items.shapes, batch.observations, strict=True))
+    return {"shown": shown, "last_tick": int((batch.lengths - ~batch.has_final).max(initial=0))}
 
 
 def _arrays(given: Any) -> list[Array]:
@@ -472,7 +497,7 @@ class _Ring:
         """Forget all rows; numbers go on from `rows`."""
         self._offset, self._capacity = rows, 0
         self.begin = self.end = rows
-        self._arrays = {name: np.zeros((0, *shape), dtype) for name, (shape, dtype) in self._kinds.items()}
+        self._arrays = {name: np.zeros((1, *shape), dtype) for name, (shape, dtype) in self._kinds.items()}
 
     def append(self, columns: Mapping[str, Array], rows: int) -> int:
         """Take rows behind the others; return the number of the first."""
@@ -480,7 +505,7 @@ class _Ring:
             kept = self.end - self.begin
             capacity = max(self._capacity, 2 * (kept + rows))
             for name, array in self._arrays.items():
-                fresh = np.zeros((capacity, *array.shape[1:]), array.dtype)
+                fresh = np.zeros((capacity + 1, *array.shape[1:]), array.dtype)  # behind all, a row of zeros
                 fresh[:kept] = self.all(name)
                 self._arrays[name] = fresh
             self._offset, self._capacity = self.begin, capacity
@@ -502,6 +527,15 @@ class _Ring:
         """Return copies of rows by their numbers."""
         found: Array = self._arrays[name][numbers - self._offset]
         return found
+
+    def windows(self, begins: Array, lengths: Array, rows: int) -> Array:
+        """Return the places `[n, rows]` of rows from each of these numbers on, so many each, and zeros behind."""
+        columns = np.arange(rows)
+        return np.where(columns < lengths[:, None], (begins - self._offset)[:, None] + columns, self._capacity)
+
+    def at(self, name: str, places: Array) -> Array:
+        """Return copies of the rows of `windows`."""
+        return self._arrays[name].take(places, axis=0, mode="clip")  # all are within: it need not look
 
     def put(self, name: str, numbers: Array, values: Any) -> None:
         """Write rows by their numbers."""
@@ -585,7 +619,7 @@ class SessionPoolEnvironment(_Recorded):
             if kind != "agent_memory"
             for name, shape in items.shapes.items()
         }
-        kinds |= {"rewards": ((), np.float64), "priority": ((), np.float64)} | dict.fromkeys(_FLAGS, ((), bool))
+        kinds |= {"rewards": ((), np.float64), "priority": ((), np.float64), "flags": ((len(_FLAGS),), bool)}
         self._ring = _Ring(kinds)
         self._sessions: deque[_Known] = deque()
         self._next_id, self._steps, self._bytes, self._greatest = 0, 0, 0, 1.0
@@ -706,6 +740,7 @@ class SessionPoolEnvironment(_Recorded):
         ids = np.arange(self._next_id, self._next_id + len(given))
         for one in given:
             columns = one.columns | {"priority": np.full(one.length + 1, self._greatest)}
+            columns["flags"] = np.stack([one.columns[name] for name in _FLAGS], axis=1)
             begin = self._ring.append(columns, one.length + 1)
             known = _Known(self._next_id, begin, one.length, one.has_final, one.memories, one.size_bytes)
             self._sessions.append(known)
@@ -804,36 +839,27 @@ class SessionPoolEnvironment(_Recorded):
         self, indices: Array, chosen: Array, begins: Array, lengths: Array, finals: Array, ticks: int
     ) -> SessionBatchEnvironment:
         """Return rows of sessions side by side, from `begins` on so many each."""
-        columns = np.arange(ticks + 1)
-        numbers = begins[:, None] + np.minimum(columns, lengths[:, None])
-        beyond = columns >= lengths[:, None] + finals[:, None]
-        behind = (columns >= lengths[:, None])[:, :-1]
-
-        def taken(name: str, rows: Array, outside: Array) -> Array:
-            found = self._ring.take(name, rows)
-            if outside.any():
-                found[outside] = 0
-            return found
-
-        items = (self._items["observation"], self._items["action"])
-        within = numbers[:, :-1]
+        seen_at, at = (
+            self._ring.windows(begins, lengths + finals, ticks + 1),
+            self._ring.windows(begins, lengths, ticks),
+        )
+        taken = self._ring.at
         memories = self._of("memories", lambda: [one.memories for one in self._sessions])
         starts = begins - self._each("begin")[chosen]
-        return SessionBatchEnvironment(
-            [taken(f"observation {name}", numbers, beyond) for name in items[0].shapes],
-            None,
-            [taken(f"action {name}", within, behind) for name in items[1].shapes],
-            None,
-            rewards=taken("rewards", within, behind),
-            is_alive=taken("is_alive", within, behind),
+        seen, acted = (self._items[kind].shapes for kind in ("observation", "action"))
+        flags = taken("flags", at)
+        return SessionBatchEnvironment.held(
+            self,
+            observations=[taken(f"observation {name}", seen_at) for name in seen],
+            actions=[taken(f"action {name}", at) for name in acted],
+            rewards=taken("rewards", at),
             preceding_agent_memories=self._preceding([memories[place] for place in chosen.tolist()], starts),
-            items=items,
-            lengths=lengths,
-            has_final=finals,
-            indices=indices,
+            lengths=lengths.astype(np.int64),
+            has_final=finals.astype(bool),
+            indices=np.array(indices),
             ids=self._each("id")[chosen],
             starts=starts,
-            **{name: taken(name, within, behind) for name in _FLAGS[1:]},
+            **{name: flags[..., place] for place, name in enumerate(_FLAGS)},
         )
 
     def _preceding(self, memories: Sequence[list[Array] | None], starts: Array) -> list[Array] | None:
@@ -943,7 +969,9 @@ class SessionPoolEnvironment(_Recorded):
         ends = begins + lengths  # where the closing observation is, if it is one of this episode
         tops = self._each("begin")[chosen] + self._each("length")[chosen]
         finals = np.where(
-            ends < tops, ~self._ring.take("is_first", np.minimum(ends, tops)), self._each("has_final")[chosen]
+            ends < tops,
+            ~self._ring.take("flags", np.minimum(ends, tops))[:, _FLAGS.index("is_first")],
+            self._each("has_final")[chosen],
         )
         return self._batch(chosen, chosen, begins, lengths, finals, length)
 
@@ -951,8 +979,8 @@ class SessionPoolEnvironment(_Recorded):
         """Return of each row how many ticks of its episode are alive from there on; 0 where it is not alive."""
 
         def make() -> Array:
-            alive, first = self._ring.all("is_alive"), self._ring.all("is_first")
-            over = self._ring.all("terminated") | self._ring.all("truncated")
+            alive, terminated, truncated, first = self._ring.all("flags").T
+            over = terminated | truncated
             follows = np.concatenate([alive[1:] & ~first[1:], [False]])
             stops = np.where(over | ~follows, np.arange(len(alive)), len(alive))
             following = np.minimum.accumulate(stops[::-1])[::-1]
@@ -1001,14 +1029,14 @@ class SessionPoolEnvironment(_Recorded):
             [ring.take(f"action {name}", numbers) for name in items["action"].shapes],
             ring.take("rewards", numbers),
             [ring.take(f"observation {name}", numbers + 1) for name in items["observation"].shapes],
-            ring.take("terminated", numbers),
+            ring.take("flags", numbers)[:, _FLAGS.index("terminated")],
         )
 
     def _usable(self) -> Array:
         """Return the rows of steps whose successor is known, or that have none."""
-        alive = self._ring.all("is_alive").copy()
+        alive, terminated, *_ = self._ring.all("flags").T.copy()
         lasts = (self._each("begin") + self._each("length") - 1 - self._ring.begin)[~self._each("has_final")]
-        alive[lasts] &= self._ring.all("terminated")[lasts]
+        alive[lasts] &= terminated[lasts]
         return np.flatnonzero(alive)
 
     def _scaled(self, rows: Array, alpha: float) -> tuple[Array, Array]:

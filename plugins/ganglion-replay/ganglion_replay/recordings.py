@@ -21,6 +21,7 @@ from ganglion_replay.copies import Copies
 from ganglion_replay.sources import Finder
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
 from ganglion_replay.spooled import Pick
+from ganglion_replay.tables import Filled, filled_of, misfits
 
 __all__ = ["Recordings"]
 
@@ -44,6 +45,7 @@ class Recordings(Base):
         self._results = Path(results)
         self._document = Path(plan.folder or ".")
         self._ready: dict[str, tuple[Path, str, list[Source]]] = {}  # agent -> spool, digest, what is in it
+        self._begun: dict[str, tuple[Filled, Source]] = {}  # table -> what it begins with
 
     def prepare(self, phase: PhasePlan) -> PhasePlan:
         """Find all episodes that the brains of a phase learn from, or its environments play, before anybody is started.
@@ -56,14 +58,15 @@ class Recordings(Base):
             StoreError: It cannot be read or written, or what was kept is damaged.
         """
         self._ready = {agent.name: self._spooled(phase, agent) for agent in replaying(phase)}
-        copies = Copies(self._finder(phase.index), self._results / _FOLDER, phase)
+        copies = Copies(self._finder(phase), self._results / _FOLDER, phase)
         found = copies.filled()
+        self._begun = copies.begun
         for name, folder, user in copies.handed:
             self._give(name, folder, user)
         return found
 
-    def _finder(self, before: int) -> Finder:
-        return Finder(self._plan.uid, self._run, self._document, self._store, before)
+    def _finder(self, phase: PhasePlan) -> Finder:
+        return Finder(self._plan.uid, self._run, self._document, self._store, phase.index, filled_of(phase))
 
     def request(self, agent: str) -> BrainPretrain | None:
         """Return what tells the brain of an agent to learn; None where there is nothing."""
@@ -77,6 +80,10 @@ class Recordings(Base):
             DocumentError: With all that differs in strict entries; of the others it is a warning.
         """
         faults = [fault for agent in agents for fault in self._misfits(agent)]
+        for uid, (table, source) in self._begun.items():
+            for agent in (one for one in agents if one.plan.name in table.agents):
+                seen = {"sensors": _declared(agent.sensors), "actuators": _declared(agent.actuators)}
+                faults += misfits(uid, source, table.at, agent.plan.name, seen)
         if faults:
             raise DocumentError("\n".join(faults), faults)
 
@@ -109,7 +116,7 @@ class Recordings(Base):
             raise StoreError(f"recorded episodes of {whose}: {folder}: {error}") from error
 
     def _spool(self, spool: Spool, phase: PhasePlan, agent: AgentPlan, at: str, entry: Mapping[str, Any]) -> None:
-        found, strict = self._finder(phase.index).find(at, entry, agent.name), bool(entry.get("strict", True))
+        found, strict = self._finder(phase).find(at, entry, agent.name), bool(entry.get("strict", True))
         count = 0
 
         def whole() -> Iterator[Session]:
@@ -144,7 +151,7 @@ class Recordings(Base):
                 ("sensor", agent.sensors, source.sensors),
                 ("actuator", agent.actuators, source.actuators),
             ):
-                declared = [Information(None, space_from_wire(d["space"]), d["id"]) for d in declarations]
+                declared = _declared(declarations)
                 pick = Pick(declared, recorded, source.strict)
                 texts: dict[str, str] = {row[0]: row[1] for row in recorded}
                 for it in declared:
@@ -158,6 +165,10 @@ class Recordings(Base):
                 self._warn(f"{source.at}: {where}: {'; '.join(found[:_SHOWN])}{more}; the rest is taken")
             elif source.strict:
                 yield from (f"{source.at}: {where}: {text}" for text in found)
+
+
+def _declared(rows: Sequence[Mapping[str, Any]]) -> list[Information]:
+    return [Information(None, space_from_wire(row["space"]), row["id"]) for row in rows]
 
 
 def _named(session: Session, phase: PhasePlan, agent: AgentPlan) -> Session:

@@ -76,6 +76,7 @@ class Finder:
         folder: Where paths of the document begin.
         store: URI of the store of this run, None if it has none.
         before: The phase that asks: only earlier ones of this run are meant; None: this run has none yet.
+        tables: Uid -> the tables of that phase that begin with what was recorded (`ganglion_replay.tables.Filled`).
     """
 
     uid: str
@@ -83,6 +84,7 @@ class Finder:
     folder: Path
     store: str | None
     before: int | None = None
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
     def find(self, at: str, source: Mapping[str, Any], agent: str) -> Recorded:
         """Return the sessions of an agent that a source names; keys that are missing are those of `load`.
@@ -95,10 +97,7 @@ class Finder:
         key = next((key for key in ELSEWHERE if source.get(key) is not None), None)
         if key is not None:
             module, _, name = ELSEWHERE[key].partition(":")
-            try:
-                find: ReadElsewhere = getattr(importlib.import_module(module), name)
-            except ModuleNotFoundError as error:
-                raise DocumentError(f"{at}: sources by `{key}` are not built yet") from error
+            find: ReadElsewhere = getattr(importlib.import_module(module), name)
             return find(self, at, source)
         wish = self._wish(source, agent)
         place, flaws = self.phase(at, source, wish), list[str]()
@@ -112,9 +111,11 @@ class Finder:
         return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws)
 
     def is_elsewhere(self, source: Mapping[str, Any]) -> bool:
-        """Say whether a source is there before this run: it names no earlier phase of it, and no table of its phase."""
+        """Say whether a source is there before this run: it names no earlier phase of it, nor a table that does."""
         if source.get("table") is not None:
-            return False
+            table = self.tables.get(str(source["table"]))
+            others = {uid: one for uid, one in self.tables.items() if one is not table}
+            return table is None or replace(self, tables=others).is_elsewhere(table.source)
         return source.get("path") is not None or not self._wish(source, "").here
 
     def place(self, at: str, source: Mapping[str, Any], uid: str) -> tuple[Place, str]:

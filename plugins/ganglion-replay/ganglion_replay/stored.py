@@ -98,6 +98,7 @@ class StoredSessions(SessionSource):
         mode: str | None,
     ) -> None:
         self._uri, self._body, self._worker = uri, body, worker
+        self._begun: Mapping[tuple[int, str, int, str, str], int] = {}
         self._kind = store_class(uri)
         with self._kind.reader(uri) as reader:
             self.run = reader.resolve(run)
@@ -159,6 +160,14 @@ class StoredSessions(SessionSource):
         there = ", ".join(str(one) for one in known) or "none"
         return UsageError(f"{shown(self._uri)}: run {self.run} has no {what} `{asked}`; there are: {there}")
 
+    def since(self, begun: Mapping[tuple[int, str, int, str, str], int]) -> Iterator[Session]:
+        """Return the sessions from some episodes on: (phase, mode, worker, agent, environment) -> number.
+
+        They are one worker after another; those of who is not named come from the first on.
+        """
+        self._begun = begun
+        return iter(self)
+
     def __iter__(self) -> Iterator[Session]:
         for part in self._parts:
             with self._kind.reader(self._uri) as reader, self._kind.reader(self._uri) as aside:
@@ -175,7 +184,12 @@ class StoredSessions(SessionSource):
             "", self.run, part.agent, environment, part.phase, part.phase_name, 1, True, sensors, actuators, rewards
         )
         flaws: list[str] = []
-        for one in given.episodes(part.mode, self._worker, flaws):
+        begun = {
+            worker: number
+            for (phase, mode, worker, agent, home), number in self._begun.items()
+            if (phase, mode, agent, home) == (part.phase, part.mode, part.agent, environment)
+        }
+        for one in given.episodes(part.mode, self._worker, flaws, begun):
             missing = next((flaw for flaw in flaws if flaw.endswith("decisions are missing")), None)
             if missing is not None:
                 raise StoreError(f"{shown(self._uri)}: {missing}")

@@ -177,7 +177,9 @@ class PoolTable(Pool):
         remove: What makes room: `fifo`, the oldest decisions; `priority`, those of the least priority, which leaves no
             whole episodes: only steps can be drawn then. Default `fifo`.
         rate: {samples_per_insert, min_size, buffer} of a `RateLimiter`; a draw of n steps, slices or sessions counts n.
-            Default none.
+            What a table begins with counts as inserted up to `min_size`. Default none.
+        source: Which recorded sessions the table begins with: of a run, of files, or of another table; see `README.md`.
+            Their copies are made before the table begins, and the process is told where these are. Default none.
 
     Raises:
         ValueError: A number is below its bound, or a word is unknown.
@@ -186,7 +188,11 @@ class PoolTable(Pool):
     face = TableFace
 
     def __init__(
-        self, capacity: int | dict[str, int] | None = None, remove: str = "fifo", rate: dict[str, float] | None = None
+        self,
+        capacity: int | dict[str, int] | None = None,
+        remove: str = "fifo",
+        rate: dict[str, float] | None = None,
+        source: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self._capacity = {"steps": STEPS_KEPT} if capacity is None else _bounds("capacity", capacity)
@@ -197,7 +203,9 @@ class PoolTable(Pool):
         self._least_first = remove == "priority"
         if self._least_first and "steps" not in self._capacity:
             raise ValueError("remove: `priority` needs a capacity of steps")
-        self._limiter = None if rate is None else _limiter(rate)
+        if source is not None and not isinstance(source, Mapping):
+            raise ValueError(f"source: expected a map that names a run, a path or a table, found {source!r:.60}")
+        self._limiter, self._source = None if rate is None else _limiter(rate), source
         self._ring: _Ring | None = None
         self._kinds: dict[str, Any] = {}
         self._inserted, self._greatest = 0, 1.0
@@ -214,9 +222,24 @@ class PoolTable(Pool):
         return MixedFace(uid, parts)
 
     def setup(self) -> None:
-        """Give each agent draws of its own: those of one do not depend on how often another asks."""
+        """Give each agent draws of its own: those of one do not depend on how often another asks; take what is copied.
+
+        Raises:
+            StoreError: The copy is gone or damaged.
+            ValueError: There is none.
+        """
         seeds = self.rng.integers(2**63, size=len(self.serve))
         self._draws = {agent: np.random.default_rng(int(seed)) for agent, seed in zip(self.serve, seeds, strict=True)}
+        if self._source is None:
+            return
+        if "folder" not in self._source:
+            raise ValueError("source: recorded sessions are there in a run, which makes copies of them")
+        from ganglion_replay.tables import filled
+
+        for given in filled(str(self._source["folder"]), str(self._source["sha256"])):
+            self._insert("the source", given)
+        if self._limiter is not None:
+            self._limiter.inserted(min(self._inserted, self._limiter.min_size))
 
     # -- what may be done ---------------------------------------------------------------------------------------------
     def judge(self, agent: str, what: str, given: Mapping[str, Any]) -> str | None:
@@ -261,12 +284,14 @@ class PoolTable(Pool):
     # -- decisions come and go ----------------------------------------------------------------------------------------
     def insert(self, agent: str, given: Mapping[str, Any]) -> None:
         """Keep decisions, and let others go until the bounds hold."""
+        if self._limiter is not None:
+            self._limiter.inserted(len(given["streams"]))
+        self._insert(agent, given)
+
+    def _insert(self, agent: str, given: Mapping[str, Any]) -> None:
         streams = given["streams"]
         arrays = {name: array for name, array in given.items() if name != "streams"}
         self._declare(agent, arrays)
-        assert self._ring is not None
-        if self._limiter is not None:
-            self._limiter.inserted(len(streams))
         for i, stream in enumerate(streams):
             self._keep(stream, {name: array[i] for name, array in arrays.items()})
         self._sums.clear()

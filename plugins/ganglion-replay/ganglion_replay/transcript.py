@@ -97,20 +97,27 @@ class Transcript:
         """Return the full id of a column in an environment in which the agent had bodies; None is no such one."""
         return uid if environment is None or uid in self._homes else f"{environment}.{uid}"
 
-    def episodes(self, mode: str, worker: int | None, flaws: list[str]) -> Iterator[Episode]:
+    def episodes(
+        self, mode: str, worker: int | None, flaws: list[str], begun: Mapping[int, int] | None = None
+    ) -> Iterator[Episode]:
         """Yield the episodes of a mode, by worker and number; `flaws` gets a sentence for each that is not whole.
+
+        `begun` says with which number the episodes of workers begin.
 
         One whose decisions are not all there is left out; one whose end or closing readings are not there is yielded.
         """
-        where = f"phase = {self._index} and mode = {quoted(mode)} and agent = {quoted(self._agent)}"
-        if worker is not None:
-            where += f" and worker = {worker}"
+        self._only = "" if worker is None else f" and worker = {worker}"
+        if begun:
+            rest = " and ".join(f"worker != {number}" for number in begun)
+            parts = [f"worker = {number} and episode >= {first}" for number, first in begun.items()]
+            self._only += f" and ({' or '.join(f'({part})' for part in (*parts, rest))})"
+        where = f"phase = {self._index} and mode = {quoted(mode)} and agent = {quoted(self._agent)}{self._only}"
         if len(self.environments) == 1 and self.bodies:
             where += f" and environment = {quoted(self.environments[0])}"
         known = self._reader.tables()["actions"]
         columns = [*_ROW, *_FLAGS, *(name for name in _POLICY if name in known)]
         rows = self._reader.rows("actions", [self._run], where=where, columns=columns)
-        ends: Any = self._ends_of_bodies(Mode(mode), worker) if self.bodies else self._ends(Mode(mode), worker)
+        ends: Any = self._ends_of_bodies(Mode(mode)) if self.bodies else self._ends(Mode(mode))
         for key, together in groupby(rows, key=lambda row: (row["worker"], row["episode"])):
             each: dict[tuple[str, int], list[dict[str, Any]]] = {}
             for row in together:
@@ -179,7 +186,7 @@ class Transcript:
             return None
         return {uid: found.get(uid, value) for uid, value in last.items()}
 
-    def _ends(self, mode: Mode, worker: int | None) -> dict[str, _Ends]:
+    def _ends(self, mode: Mode) -> dict[str, _Ends]:
         """Return the last readings of most episodes, by environment: asking for each alone takes many times longer.
 
         Those are there which an environment ended itself, and those that were cut where the longest were.
@@ -187,19 +194,18 @@ class Transcript:
         place = f"phase = {self._index} and mode = {quoted(mode.value)}"
         rows = self._aside.rows("episodes", [self._run], where=place, columns=["steps"], order=["-steps"], limit=1)
         longest = next((row["steps"] for row in rows), 0)
-        only = "" if worker is None else f" and worker = {worker}"
         found = {}
         for environment in self.environments:
-            where = f"{self._steps(mode, environment)}{only} and "
+            where = f"{self._steps(mode, environment)}{self._only} and "
             where += f"(terminated = true or truncated = true or step = {longest})"
             columns = ["worker", "episode", "sensors"]
             found[environment] = _Ends(self._aside.rows("steps", [self._run], where=where, columns=columns))
         return found
 
-    def _ends_of_bodies(self, mode: Mode, worker: int | None) -> dict[str, _EndsOfBodies]:
+    def _ends_of_bodies(self, mode: Mode) -> dict[str, _EndsOfBodies]:
         """Return what look up the last readings of bodies, by environment."""
-        only, columns = "" if worker is None else f" and worker = {worker}", ["worker", "episode", "sensors"]
-        asked = {environment: self._steps(mode, environment) + only for environment in self.environments}
+        columns = ["worker", "episode", "sensors"]
+        asked = {environment: self._steps(mode, environment) + self._only for environment in self.environments}
         rows = {uid: self._aside.rows("steps", [self._run], where=w, columns=columns) for uid, w in asked.items()}
         return {environment: _EndsOfBodies(found) for environment, found in rows.items()}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ganglion.cli.extension import records_heard
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import default_uri, open_reader, store_class
+from ganglion_store.bodies import PAIR_BITS, BodyTable, spawned_of, table_of, timelines_of
 
 if TYPE_CHECKING:
     from ganglion.sdk import StoreReader
@@ -30,9 +31,10 @@ def open_episodes(settings: Settings, runs: Sequence[str]) -> Iterator[StoreRead
         uri = default_uri(Path(folder))
         with open_reader(settings) as stored:
             for run in dict.fromkeys(stored.resolve(run) for run in runs or ["last"]):
-                heard = records_heard(settings.results, run)
+                heard = list(records_heard(settings.results, run))
                 with store_class(uri).writer(uri, run) as writer:
-                    writer.apply("", [*_declared(stored, run), *_open(heard)])
+                    bodies = list(_bodies(stored, run, heard))
+                    writer.apply("", [*_declared(stored, run), *bodies, *_open(heard), *_open_of_bodies(heard, bodies)])
         with store_class(uri).reader(uri) as reader:
             yield reader
 
@@ -63,3 +65,49 @@ def _declared(stored: StoreReader, run: str) -> Iterator[list[Any]]:
     declared = stored.rows("declarations", [run])
     for key, group in itertools.groupby(declared, lambda row: tuple(row[name] for name in of)):
         yield ["declare", *key, [[row[n] for n in ("id", "space", "unit", "dtype", "shape")] for row in group]]
+
+
+# -- phases with bodies -----------------------------------------------------------------------------------------------
+_COLUMNS = ("body_steps", "body_actions", "resets")
+
+
+def _bodies(stored: StoreReader, run: str, heard: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
+    """Yield the records that name the bodies of a run's phases; those that were spawned behind the others."""
+    own: set[tuple[int, str]] = {  # environments in which each body has episodes of its own
+        (fields[0], fields[3])
+        for kind, *fields in heard
+        if kind in ("body_steps", "resets")
+        if any(type(entry[0]) is bytes for entry in fields[4])
+    }
+    names = ("agent", "environment", "body", "role", "team", "group", "learn")
+    of_phase = itertools.groupby(stored.rows("bodies", [run]), lambda row: row["phase"])
+    for phase, group in of_phase:
+        rows = [row for row in group if not row["dynamic"]]
+        each = [
+            [*(row[name] for name in names), (phase, row["environment"]) in own, str(row["policy"])] for row in rows
+        ]
+        yield ["bodies", phase, each]
+    yield from ([kind, *fields] for kind, *fields in heard if kind == "spawned")
+
+
+def _open_of_bodies(heard: Sequence[Sequence[Any]], bodies: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
+    """Yield the columns of bodies, and the ends of their episodes that are not sealed."""
+    tables: dict[int, BodyTable] = {}
+    for kind, phase, rows in bodies:
+        if kind == "bodies":
+            tables[phase] = table_of(rows)[0]
+        else:
+            tables[phase].pairs |= {row[0] >> PAIR_BITS: (row[1], row[2]) for row in spawned_of(rows)}
+    sealed = {(*fields[:3], fields[3], fields[4]) for kind, *fields in heard if kind == "episode"}
+    steps: dict[tuple[Any, ...], int] = {}
+    for kind, *fields in heard:
+        phase, mode, worker, name, entries = (*fields, *[None] * 5)[:5]
+        if kind not in _COLUMNS or phase not in tables:
+            continue
+        yield [kind, *fields]
+        for entry in entries:
+            for timeline, episode in timelines_of(kind, [entry], tables[phase], name):
+                place = (phase, mode, worker, timeline, episode)
+                steps[place] = steps.get(place, 0) + (kind == "body_steps")
+    for place in sorted(steps.keys() - sealed):
+        yield ["episode", *place, steps[place], False, False, _REASON, 0, 0]

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 
+from ganglion.cli.stores import store_class
 from ganglion.wire.codec import codec_of
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.journal import MAGIC, Kind, block
@@ -59,3 +61,56 @@ def test_a_run_without_a_journal_is_refused(journal: Path, ganglion: Command) ->
 
     assert 2 == status
     assert f"{journal}: expected the journal of the store" in err
+
+
+def _numbers(*values: float, kind: str = "<i4") -> bytes:
+    return np.array(values, kind).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("own", "expected", "steps"),
+    [
+        (False, {("lake", 1, 0): 2, ("lake", 1, 1): 2}, {("lake", 1): 2}),
+        (True, {("lake", 0, 1): 2}, {("lake[ada/1]", 0): 2}),
+    ],
+    ids=["together", "each"],
+)
+def test_rows_of_open_episodes_of_bodies_are_shown(
+    tmp_path: Path, ganglion: Command, own: bool, expected: Any, steps: Any
+) -> None:
+    """Also of bodies: of an environment whose episode is not over, or of those bodies whose own is not."""
+    rows = [["ada", "lake", b, None, None, None, True, own] for b in (0, 1)]
+    kinds = ("sensor", "actuator", "reward")
+    declared = [["x", "Box", None, "<f8", []]]
+    run = {"uid": "demo", "experiment": "e", "seed": "42", "document": "", "started": "2030-01-01T00:00:00Z"}
+    begin = [["run", run], *(["declare", 0, *of, k, declared] for of in (("lake", None), (None, "ada")) for k in kinds)]
+    begin += [["phase", 0, "first", "train", "running", None], ["bodies", 0, rows]]
+    uri = f"sqlite:///{tmp_path}/ganglion.db"
+    with store_class(uri).writer(uri, "demo-1") as writer:
+        writer.apply("g", begin)
+        writer.commit()
+    value = _numbers(0.5, 0.25, kind="<f8")
+    both, flags = _numbers(0, 1, kind="<u2"), bytes(2)
+    # Together: episode 0 is over, and two steps of 1 are made. Each: the first body has ended two, the other none.
+    episodes = [(0, 0), (1, 0)] if own else [(1, 1), (1, 1)]
+    values, end = [value, value, value, flags], [False, False, None]
+    made = [
+        [_numbers(*pair) if own else 1, _numbers(n, n) if own else n, n, n, None, both, *values, *end]
+        for n, pair in enumerate(episodes, 1)
+    ]
+    acted = [
+        [both, _numbers(*pair), _numbers(n, n), _numbers(n, n), value, value, None, value, value, flags, None]
+        for n, pair in enumerate(episodes)
+    ]
+    over = [("lake[ada/0]", 0), ("lake[ada/0]", 1)] if own else [("lake", 0)]
+    records: list[Any] = [["body_steps", 0, "train", 0, "lake", made], ["body_actions", 0, "train", 0, "ada", acted]]
+    records += [["episode", 0, "train", 0, *place, 1, True, False, "terminated", 0, 0] for place in over]
+    journal = tmp_path / "demo-1" / "journals" / "store.journal"
+    journal.parent.mkdir(parents=True)
+    journal.write_bytes(MAGIC + b"".join(block([_heard(1, *records)])))
+
+    found = json.loads(ganglion("results", "actions", "demo-1", "--open", "--json")[1])
+    keys = [(row["environment"], row["episode"], row["body"]) for row in found]
+    assert expected == {key: keys.count(key) for key in keys}
+    ends = json.loads(ganglion("results", "episodes", "demo-1", "--open", "--json")[1])
+    assert steps == {(row["environment"], row["episode"]): row["steps"] for row in ends}

@@ -52,7 +52,7 @@ CASES = [
     (WHOLE % "bodies: {rules: [{match: {body: x}, policy: pol}]}", ["4:50: schedule.one.bodies.rules.0.match.body: expected an integer or a list of integers, found the text 'x'", "4:62: schedule.one.bodies.rules.0.policy: expected one of latest, frozen, pool, found the text 'pol'; did you mean `pool`?"]),
     (WHOLE % "environments: [{environment: {uid: e}, clock: {period: 0}}]", ["4:73: schedule.one.environments.e.clock.period: expected an integer >= 1, found the number 0"]),
     (WHOLE % "environments: [{environment: {uid: e}, episode_end: none, max_steps: ~}]", ["4:70: schedule.one.environments.e.episode_end: expected all, any, each, environment or {body: <agent>/<b>}, found the text 'none'"]),
-    (WHOLE % "agents: [{name: a, replay: [{}, {path: a.h5, format: arrow}, {table: x}]}]", ["4:87: schedule.one.agents.a.replay.2.table: not built yet: pre-training out of tables"]),
+    (WHOLE % "agents: [{name: a, replay: [{}, {path: a.h5, format: arrow}, {table: x}, {table: 3}]}]", ["4:99: schedule.one.agents.a.replay.3.table: expected text or null, found the number 3"]),
     ("uid: u\nseed: 1\nrun_config: {}\nschedule: []", ["3:13: run_config: missing key `conditions`"]),
 ]  # fmt: skip
 

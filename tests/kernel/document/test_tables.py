@@ -38,7 +38,10 @@ POOL = "{uid: recent, name: pool, feed: [ada]}"
         ("[{uid: recent, name: pool, feed: [cyd]}]", "feed.0: agent `cyd` has no brain, which alone feeds and asks"),
         ("[{uid: recent, name: pol, feed: [ada]}]", "name: there is no table `pol`"),
         ("[{uid: recent, feed: [ada]}]", "missing key `name`: which table is it?"),
-        ("[{uid: recent, name: pool}]", "expected `feed`, or `mix` of other tables: nothing would ever be in it"),
+        (
+            "[{uid: recent, name: pool}]",
+            "expected `feed`, params with a `source`, or `mix` of other tables: nothing would",
+        ),
         ("[{name: pool, feed: [ada]}]", "missing key `uid`"),
         (f"[{POOL}, {POOL}]", "tables.1.uid: duplicate uid `recent`: each stands once in the tables of a phase"),
         (f"[{POOL}, {{uid: both, mix: {{recnt: 1}}, serve: [ada]}}]", "there is no table `recnt` to draw from; did"),

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +19,11 @@ from ganglion.errors import (
     OutOfRewardSpaceError,
     RemoteProtocolError,
 )
-from ganglion.peer.author import failure_of
+from ganglion.peer.author import ToleratedErrors, failure_of
+from ganglion.peer.environment.contract import Judgement
 from ganglion.peer.environment.host import EnvironmentHost
+from ganglion.peer.environment.trial import try_out
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk import (
     ActuatorInformation,
     Box,
@@ -611,3 +617,167 @@ def test_an_infinite_reward_is_refused(hosted: Any, loader: Any) -> None:
     for one in (stage, arrays):
         with pytest.raises(AuthorError, match="reward 'gain': expected a finite number"):
             one.update()
+
+
+# -- judgement --------------------------------------------------------------------------------------------------------
+def state(value: int = 1) -> EnvironmentState:
+    """Return a state with one reading and one reward."""
+    return EnvironmentState([SensorInformation(value, TEN, "s")], [RewardInformation(value, TEN, "r")])
+
+
+class Nine(Reward):
+    """Pay nine, whatever happens."""
+
+    def __call__(self, state: EnvironmentState) -> Any:
+        return RewardInformation(9, TEN, "nine")
+
+
+class Eight(StateTransformer):
+    """Show eight."""
+
+    baseline = True
+
+    def __call__(self, state: EnvironmentState) -> Any:
+        state.sensor_information[0].value = 8
+        return state
+
+
+def judgement(
+    loader: Any, reward: type[Any] | None = None, transformer: type[Any] | None = None, lenient: bool = False
+) -> Judgement:
+    """Return what these two classes make."""
+    named: dict[str, Any] = {"name": "own", **({"on_error": "continue"} if lenient else {})}
+    parts = {kind: cls for kind, cls in (("reward", reward), ("transformer", transformer)) if cls is not None}
+    start = EnvironmentStart(
+        "r", 0, "one", "train", 2, "w", {}, 1, 2, STREAM, STREAM, {"name": "own"},
+        *(named if kind in parts else None for kind in ("reward", "transformer")),
+    )  # fmt: skip
+    return Judgement(loader(**parts), start, ToleratedErrors(lambda: None, "r"), {"uid": "w"})
+
+
+def blamed(error: AuthorError) -> str:
+    """Return whom a failure blames."""
+    return failure_of(error).where or ""
+
+
+def test_a_transformer_may_see_baselines(loader: Any) -> None:
+    """With `baseline` true it changes the readings of decision 0; time and declarations stay."""
+    given = EnvironmentBaseline([SensorInformation(1, TEN, "s")], [], SimTime(5, None), {"a": 1})
+    found = judgement(loader, None, Eight).baseline(given)
+
+    assert (8, 5, {"a": 1}) == (found.sensors_available[0].value, found.simtime.simtime_ticks, found.static_world_model)
+
+
+@pytest.mark.parametrize("hook", ["__init__", "reset"])
+@pytest.mark.parametrize("kind", ["reward", "transformer"])
+def test_every_hook_names_its_own_class(loader: Any, kind: str, hook: str) -> None:
+    """What reward or transformer raise is not blamed on the environment."""
+
+    def fails(self: Any, *_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("no")
+
+    broken = type("Broken", (Nine if kind == "reward" else Eight,), {hook: fails})
+
+    with pytest.raises(AuthorError) as caught:
+        judgement(loader, **{kind: broken}).reset()
+    assert blamed(caught.value).startswith(f"{kind} of environment w (worker 2), class ")
+    assert blamed(caught.value).endswith(f"Broken, hook {hook}")
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (None, "the transformer: expected an EnvironmentState, found NoneType"),
+        (EnvironmentState([], [], terminated=True), "the transformer changed terminated or truncated"),
+    ],
+)
+def test_a_baseline_is_held_to_what_a_state_is(loader: Any, made: Any, text: str) -> None:
+    """What the transformer returns for decision 0 is looked at as any other."""
+    kind = type("Strange", (Eight,), {"__call__": lambda self, state: made})
+
+    with pytest.raises(AuthorError, match=text):
+        judgement(loader, None, kind).baseline(EnvironmentBaseline([], []))
+
+
+def test_what_is_excused_leaves_the_environments_own(loader: Any) -> None:
+    """Rewards and state are those of the environment, whatever was changed before the exception."""
+
+    class Fails(StateTransformer):
+        def __call__(self, state: EnvironmentState) -> Any:
+            state.sensor_information[0].value = 5
+            raise ZeroDivisionError
+
+    strange = type("Strange", (Nine,), {"__call__": lambda self, state: 1.0})
+    it = judgement(loader, strange, Fails, lenient=True)
+    found = it.finish(state(4), None)
+
+    assert ([4], [4], True) == (
+        [s.value for s in found.sensor_information],
+        [r.value for r in found.rewards],
+        it.own_rewards,
+    )
+
+
+# -- trial ------------------------------------------------------------------------------------------------------------
+_NUMBERS = itertools.count()
+WORLD = """from ganglion.sdk import *
+class World(Environment):
+    def start_environment(self):
+        {start}
+        return [SensorInformation({sensor}, Discrete(2), "x")], [ActuatorInformation({noop}, Discrete(2), "y")]
+    def update(self, actuators): raise NotImplementedError
+    def shutdown(self):
+        {shutdown}
+class Late(Reward):
+    def __call__(self, state): return []
+"""
+
+Order = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    """Return a function that makes the order of a trial: of an author's class, or of a plugin."""
+
+    def make(name: str | None = None, worker: int = 0, seed: str = "1", **lines: Any) -> dict[str, Any]:
+        if name is None:
+            module = f"trial_{next(_NUMBERS)}"
+            text = WORLD.format(**{"start": "pass", "sensor": 0, "noop": 0, "shutdown": "pass", **lines})
+            (tmp_path / f"{module}.py").write_text(text)
+            name = f"{module}:World"
+        environment = EnvironmentPlan(
+            "hill", PluginPlan(name), params=lines.get("params", {}), per_worker=lines.get("per_worker", [])
+        )
+        phase = PhasePlan(0, "one", [environment], [], PluginPlan("vanilla"), [], [], workers=2)
+        plan = Plan("x", "x", seed, [phase], folder=str(tmp_path))
+        return {"plan": plan.to_map(), "phase": 0, "environment": "hill", "worker": worker}
+
+    return make
+
+
+def test_rewards_of_the_first_update_are_unknown(order: Order) -> None:
+    """An environment that does not declare its rewards at the start says so."""
+    assert try_out(order(), sys.stderr)["rewards"] is None
+
+
+BAD = [
+    ({"start": "return 1 / 0"}, "hook start_environment: ZeroDivisionError: division by zero"),
+    ({"start": "return 3"}, "expected an EnvironmentBaseline or (sensors, actuators), found int"),
+    (
+        {"start": "raise SystemExit(4)"},
+        "environment hill (worker 0), class World, hook start_environment: SystemExit: 4",
+    ),
+    ({"sensor": 2}, "hook start_environment: reading x: expected a value of Discrete(2), found 2"),
+    ({"noop": -1}, "hook start_environment: setpoint y: expected a value of Discrete(2), found -1"),
+    ({"sensor": None}, "sensor 'x' has no value"),
+    ({"shutdown": "raise OSError('busy')"}, "hook shutdown: OSError: busy"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), BAD)
+def test_what_goes_wrong_is_the_answer(order: Order, lines: dict[str, Any], message: str) -> None:
+    """What an author's code raises, and values outside their spaces, are told with the environment and the hook."""
+    found = try_out(order(**lines), sys.stderr)
+
+    assert message in found["message"]
+    assert "hill" in found["message"]

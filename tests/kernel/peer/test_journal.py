@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 from fakepeer import MemoryJournalFile
 
-from ganglion.errors import DiskError, RemoteProtocolError
+from ganglion.errors import AuthorError, DiskError, RemoteProtocolError
 from ganglion.limits import EXIT_DIFFERS
+from ganglion.peer.agent.decision import Notes
+from ganglion.peer.author import ToleratedErrors
+from ganglion.peer.conversation import Request
 from ganglion.peer.journal import write as module
-from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile
+from ganglion.peer.journal.write import Journal, JournalDiffers, JournalFile, Recorded
+from ganglion.sdk import Brain
 from ganglion.wire.envelope import Head, encode_head
 from ganglion.wire.journal import Kind, frames_of, large_name, read_records
 from ganglion.wire.verb import Verb
@@ -156,3 +160,147 @@ def test_blobs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "large" / name).write_bytes(b"x")
     with pytest.raises(RemoteProtocolError, match="damaged"):
         storage.large(name)
+
+
+# -- comparison -------------------------------------------------------------------------------------------------------
+HEARD = [b"r/controller/0", encode_head(Head(Verb.CALL, 7, "muscle.act", (0, 1, 2, 0, 4, 0))), b"body"]
+
+
+class Writer(Recorded):
+    """Be who writes on a storage, or plays it."""
+
+    def __init__(self, storage: Any) -> None:
+        self.journal = Journal(storage)
+        super().__init__(self.journal)
+
+    def clock(self) -> float:
+        return 0.0
+
+    def flush_journal(self) -> None:
+        self.journal.say()
+
+    def hear_again(self, awaited: Any) -> Any:
+        return self._hear_again(self.journal, awaited)
+
+    def play(self, kind: Kind, what: str) -> Any:
+        return self._play(self.journal, kind, what)
+
+
+recorder = Writer
+
+
+def test_a_successor_hears_and_compares() -> None:
+    """What was heard comes again as it was; what is said is compared, and is new behind the end."""
+    storage = MemoryJournalFile()
+    first = recorder(storage)
+    first.journal.note((Kind.HEARD, 1.0, HEARD))
+    assert first.journal.say([b"x", b"said"], "muscle.act")
+    first.journal.say()
+    second, third = recorder(storage), recorder(storage)
+    (heard,) = second.hear_again(None) or [None]
+
+    assert isinstance(heard, Request)
+    assert ("muscle.act", b"body") == (heard.head.call, heard.body)
+    assert "muscle.act (phase 0, worker 1, episode 2, step 4)" == second.journal.where
+    assert not second.journal.say([b"x", b"said"], "muscle.act")
+    assert second.hear_again(None) is None
+    third.hear_again(None)
+    with pytest.raises(JournalDiffers, match=r"it says muscle\.act otherwise"):
+        third.journal.say([b"x", b"other"], "muscle.act")
+
+
+def test_what_is_said_between_two_messages_is_compared_with_the_next() -> None:
+    """What was said beside the first word after a message is compared with the first word after the next one."""
+    storage = MemoryJournalFile()
+    first = recorder(storage)
+    for word in (b"a", b"b"):
+        first.journal.note((Kind.HEARD, 1.0, HEARD))
+        first.journal.say([word], "x")
+        first.journal.say([word, b"too"], "x")
+        first.journal.say()
+    second = recorder(storage)
+    second.hear_again(None)
+    second.journal.say([b"a"], "x")
+    second.journal.say([b"a", b"others"], "x")
+    second.hear_again(None)
+
+    with pytest.raises(JournalDiffers, match="it says x otherwise"):
+        second.journal.say([b"b"], "x")
+
+
+def test_behind_the_end_nothing_leaves_before_the_bus_is_heard_again() -> None:
+    """What is said after the last message that was heard may have left: it is noted, and not sent."""
+    storage = MemoryJournalFile()
+    first = recorder(storage)
+    first.journal.note((Kind.HEARD, 1.0, HEARD))
+    first.journal.say()
+    second = recorder(storage)
+    second.hear_again(None)
+
+    assert not second.journal.say([b"x"], "muscle.act")
+    second.journal.finish()
+    second.journal.say()
+    third = recorder(storage)
+    third.hear_again(None)
+    with pytest.raises(JournalDiffers, match="otherwise"):
+        third.journal.say([b"y"], "muscle.act")
+
+
+def test_what_waits_for_something_else_differs() -> None:
+    """Who hears where it spoke, or waits for an answer where it was idle, does not do the same again."""
+    storage = MemoryJournalFile()
+    first = recorder(storage)
+    first.journal.note((Kind.TICK, 1.0, None))
+    first.journal.say([b"x"], "muscle.act")
+    first.journal.say()
+    second = recorder(storage)
+
+    with pytest.raises(JournalDiffers, match="it waits for an answer"):
+        second.hear_again(frozenset({3}))
+    assert [] == second.hear_again(None)
+    with pytest.raises(JournalDiffers, match="it says less"):
+        second.hear_again(None)
+    with pytest.raises(JournalDiffers, match="it hears WELCOME, and says less"):
+        second.play(Kind.HEARD, "hears WELCOME")
+
+
+def test_who_says_more_differs() -> None:
+    """Who speaks where its predecessor heard something else first does not do the same again."""
+    storage = MemoryJournalFile()
+    first = recorder(storage)
+    first.journal.note((Kind.HEARD, 1.0, HEARD))
+    first.journal.note((Kind.HEARD, 1.0, HEARD))
+    first.journal.say()
+    second = recorder(storage)
+    second.hear_again(None)
+
+    with pytest.raises(JournalDiffers, match="it says x, and says or waits for something else"):
+        second.journal.say([b"x"], "x")
+
+
+# -- notes ------------------------------------------------------------------------------------------------------------
+class FakeBrain(Brain):
+    """Note what a test says."""
+
+    def thinking(self, muscle_id: str, data_from_muscle: Any) -> Any:
+        """Think of nothing."""
+
+
+@pytest.fixture
+def tolerated_errors() -> ToleratedErrors:
+    """Return tolerated_errors of which nobody is told."""
+    return ToleratedErrors(lambda: None, "r")
+
+
+def test_a_successor_has_them(tolerated_errors: ToleratedErrors) -> None:
+    """They are part of a checkpoint; what is left at the end is told by itself, once."""
+    notes, brain, other = Notes(tolerated_errors), FakeBrain(), Notes(tolerated_errors)
+    brain.add_statistics("loss", 1.0)
+    tolerated_errors.take("brain:a", "thinking", AuthorError("no"))
+    notes.take(2, brain)
+    other.restore(notes.export())
+
+    assert [{"issuer": "brain:a", "hook": "thinking", "reason": "AuthorError: no"}] == other.left()
+    assert other.left() is None
+    assert (None, {"brain.loss": 1.0}) == other.pop(2)
+    assert notes.pop(2)[0] is not None

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import enum
 import json
+from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,9 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.limits import WORLD_STATE_VALUES
+from ganglion.peer.step.arrays import Readings
 from ganglion.peer.step.layout import Layout, declaration
-from ganglion.peer.values import deserialize, serialize, to_json
-from ganglion.sdk import spaces
+from ganglion.peer.values import deserialize, plain, serialize, to_json
+from ganglion.sdk import Box, Discrete, MultiBinary, Tuple, spaces
 from ganglion.wire.codec import decode_map, encode_map
 
 ONE = {
@@ -291,3 +296,114 @@ def test_any_array_form_is_read_or_refused(form: dict[str, Any]) -> None:
     except RemoteProtocolError:
         return
     assert array.dtype.kind in "biuf"
+
+
+# -- matrix -----------------------------------------------------------------------------------------------------------
+UNIT, TEN = Box(0.0, 1.0, ()), Discrete(10)
+GRID = Box(0, 9, (2, 2), dtype=np.int16)
+BOTH = Tuple([Discrete(3), MultiBinary(2)])
+
+
+def test_each_id_has_its_part_of_the_matrix() -> None:
+    """Readings by id have the shape and dtype of their space; a tuple has its vector."""
+    layout = Layout(["s", "g", "t"], [UNIT, GRID, BOTH])
+    grid = np.arange(4, dtype=np.int16).reshape(2, 2)
+    matrix = layout.matrix([layout.field([[0.5, grid, (2, [1, 0])]])], "x")
+    readings = Readings(layout, matrix)
+
+    assert [[0.5, 0.0, 1.0, 2.0, 3.0, 2.0, 1.0, 0.0]] == matrix.tolist()
+    assert (["s", "g", "t"], 3) == (list(readings), len(readings))
+    assert ((1,), np.float64) == (readings["s"].shape, readings["s"].dtype)
+    assert ((1, 2, 2), np.int16, grid.tolist()) == (
+        readings["g"].shape, readings["g"].dtype, readings["g"][0].tolist(),
+    )  # fmt: skip
+    assert [[2, 1, 0]] == readings["t"].tolist()
+    assert "none" not in readings
+
+
+@pytest.mark.parametrize("value", [np.arange(4, dtype="<i2").tobytes()[:-1], b"", 1.0, None, [1, 2]])
+def test_a_vector_of_another_length_is_refused_by_name(value: Any) -> None:
+    """Bytes that are not as many as the space has, and what is no vector at all, are refused with the id."""
+    layout = Layout(["s", "g"], [UNIT, GRID])
+    with pytest.raises(RemoteProtocolError, match=r"x\.g: "):
+        layout.matrix([[[0.5, value]]], "x")
+
+
+def test_a_missing_reward_is_nan() -> None:
+    """What is not there is NaN, also among integers."""
+    layout = Layout(["r", "q"], [TEN, TEN], missing=True)
+    found = layout.matrix([[[1, None]], [[2, 3]]], "x")
+
+    assert (2,) == np.isnan(found).sum(axis=1).shape
+    assert [1.0, 2.0, 3.0] == found[~np.isnan(found)].tolist()
+
+
+@pytest.mark.parametrize("row", [[0.5], [0.5, "1"], [0.5, 1.5], [0.5, [1]], [0.5, None], "ab"])
+def test_what_is_no_row_is_refused_by_name(row: Any) -> None:
+    """A row of another length, and a value that its space cannot hold, are refused as in the form with objects."""
+    layout = Layout(["a", "b"], [TEN, TEN])
+    with pytest.raises(RemoteProtocolError, match="x"):
+        layout.matrix([[row]], "x")
+
+
+# -- plain ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float32(1.5), 1.5),
+        (np.bool_(True), True),
+        (np.array(3), 3),
+        (np.array([[1, 2], [3, 4]], dtype=np.uint8), [[1, 2], [3, 4]]),
+        ((1, (2, 3)), [1, [2, 3]]),
+        (MappingProxyType({"a": np.array([True])}), {"a": [True]}),
+        (datetime(2030, 1, 2, tzinfo=UTC), "2030-01-02T00:00:00+00:00"),
+        (np.str_("a"), "a"),
+    ],
+)
+def test_arrays_and_times_become_plain(value: Any, expected: Any) -> None:
+    """Arrays and their numbers become lists and numbers, tuples lists, times text; all can be sent."""
+    assert expected == plain(value)
+    assert expected == msgpack.unpackb(msgpack.packb(plain(value)))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (object(), TypeError, "found object"),
+        ({"a": {3: 4}}, TypeError, "text as keys of a map, found int"),
+        ([b"x"], TypeError, "found bytes"),
+        (2**53, ValueError, "expected integers of at most 9007199254740991"),
+        (np.zeros(WORLD_STATE_VALUES), ValueError, "limit world_state_values"),
+        ("x" * 8 * WORLD_STATE_VALUES, ValueError, "limit world_state_values"),
+        ({"x" * 8 * WORLD_STATE_VALUES: 1}, ValueError, "limit world_state_values"),
+        (np.array([1j]), TypeError, "found complex"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused(value: Any, error: type[Exception], text: str) -> None:
+    """Objects, keys that are no text, large integers, and more than a message holds are refused in words."""
+    with pytest.raises(error, match=text):
+        plain(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": [1, {"b": object()}]}, r"^state\.a\[1\]\.b: expected numbers"),
+        ({"a": {"b": {3: 4}}}, r"^state\.a\.b: expected text as keys"),
+        ([2**60], r"^state\[0\]: expected integers"),
+        ([0] * (WORLD_STATE_VALUES + 1), "^state: expected at most"),
+    ],
+)
+def test_the_path_is_named(value: Any, text: str) -> None:
+    """A message begins with where the first part lies that cannot be sent."""
+    with pytest.raises((TypeError, ValueError), match=text):
+        plain(value, "state")
+
+
+def test_depth_is_bounded() -> None:
+    """A value that holds itself ends in a refusal, not in a recursion."""
+    endless: list[Any] = []
+    endless.append(endless)
+
+    with pytest.raises(ValueError, match="levels"):
+        plain(endless)

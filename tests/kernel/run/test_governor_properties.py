@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation.oracle import check_governor
 
@@ -279,6 +279,7 @@ WISHES = st.lists(
 )
 
 
+@settings(max_examples=60)
 @given(
     world=worlds(),
     seed=st.integers(0, 2**32),
@@ -310,6 +311,7 @@ def test_no_signal_hangs_a_run(
         assert dict.fromkeys(range(world.workers), 2 * world.limit) == counted
 
 
+@settings(max_examples=200)
 @given(
     world=worlds(), seed=st.integers(0, 2**32), given_blows=blows(("signal", "stop", "lost", "failed", "away", "tick"))
 )
@@ -329,6 +331,7 @@ def test_no_blow_hangs_a_run(kit: Any, world: World, seed: int, given_blows: lis
     assert farm.finish.status == "failed" or dense(farm, 2)
 
 
+@settings(max_examples=60)
 @given(data=st.data(), workers=st.integers(1, 3), brain=st.sampled_from([None, "dummy"]))
 def test_lost_episodes_are_none(kit: Any, data: Any, workers: int, brain: str | None) -> None:
     """Whatever is lost whenever: each worker has its whole episodes, numbered behind the lost ones, in any order."""

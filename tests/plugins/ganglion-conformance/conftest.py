@@ -131,6 +131,8 @@ class Hill:
         cut = self.each is not None and self.ticks % self.each["max_steps"] == 0
         self.over += cut
         fields = {"readings": [[self.place]] * count, "rewards": [[0.5]] * count, "flags": bytes([2 * cut] * count)}
+        if self.breaks("bodies.groups"):
+            fields["group_rewards"] = {"herd": 0.5}  # also where there is none
         if self.breaks("bodies.steps") and count < self.bodies:
             fields["flags"] = bytes(self.bodies)
         if self.each is not None and cut and (self.over < self.each["budget_episodes"] or self.breaks("bodies.each")):

@@ -17,7 +17,7 @@ OF_MUSCLES = [case.name for case in cases_of("muscle") if "environment" not in c
 BROKEN = [*(("environment", name) for name in CASES), *(("muscle", name) for name in OF_MUSCLES)]
 SKIPPED_BY = {  # who answers no ERROR cannot be asked of which kind it is, who cannot have bodies how they step
     "errors.unknown-call": ["errors.kind"],
-    "bodies.declares": ["bodies.steps", "bodies.same-seed", "bodies.reset", "bodies.each"],
+    "bodies.declares": ["bodies.steps", "bodies.same-seed", "bodies.reset", "bodies.groups", "bodies.each"],
     "bodies.sets-up": ["bodies.decides", "bodies.completes"],
 }
 Maker = Callable[[str], Any]

@@ -183,6 +183,7 @@ def test_bodies_play_agents_and_end_as_they_do(make, monkeypatch, fading, params
                 for i, it in enumerate(keys)
                 if it in there
             ]
+            environment.rows = np.array([keys.index(it) for it in there])
             state = environment.update(given)
             joined = [agent for agent in (0, 1, 2)[step - 1 :] if agent < 2 or "late" not in params or step > 1]
             assert {agent: 1 + agent for agent in joined} == environment.game.world.given[-1]

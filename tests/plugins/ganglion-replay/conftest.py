@@ -122,6 +122,10 @@ class Archive:
             writer.apply("governor", [kept for record in records if (kept := spoil(record)) is not None])
             writer.commit()
 
+    def remove(self, run: str) -> None:
+        """Take a run away."""
+        registry.load("store", "sqlite").remove(self.uri, [run])
+
     def _phase(self, index: int, name: str, mode: str, workers: int, episodes: int) -> list[list[Any]]:
         columns = {"sensor": [("w.s", COUNT), ("w.lamps", LAMPS)], "actuator": [("w.a", COUNT)]}
         columns["reward"] = [("w.r", PRIZE)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ganglion.errors import StoreError
 from ganglion.sdk import INSERT
 from ganglion_replay import PoolTable
 from ganglion_replay.table import MixedFace, TableFace
@@ -141,6 +142,28 @@ def test_what_a_successor_draws() -> None:
             found.append([*map(np.ndarray.tolist, steps), dict(pool.state())])
 
         assert found[0] == found[1]
+
+
+def test_a_table_begins_with_what_was_recorded(spooled: Any) -> None:
+    """The newest decisions that it has room for are there before the first insert, and count as far as `min_size`."""
+    asked = spooled()
+    source = {"folder": asked.folder, "sha256": asked.sha256}
+    pool = table(capacity={"steps": 7}, source=source, rate={"samples_per_insert": 2, "min_size": 5, "buffer": 4})
+    drawn = face(pool).sample_steps(4)
+
+    assert (7, 5, 6.0, 9) == (len(face(pool)), pool._limiter.inserts, pool.state()["d"], pool._inserted)
+    assert set(drawn.ids.tolist()) <= set(range(2, 9))
+    assert {-1} == set(drawn.versions.tolist())
+    assert (drawn.next_observations[:, 0] == drawn.observations[:, 0] + 1).all()
+
+
+def test_a_table_of_a_copy_that_is_gone_is_refused(spooled: Any) -> None:
+    """A copy has the digest that the governor has told; without one there is nothing to begin with."""
+    asked = spooled()
+    with pytest.raises(StoreError, match="is damaged: expected SHA-256 00"):
+        table(source={"folder": asked.folder, "sha256": "00"})
+    with pytest.raises(ValueError, match="recorded sessions are there in a run, which makes copies of them"):
+        table(source={"run": "old"})
 
 
 def test_agents_draw_for_themselves() -> None:

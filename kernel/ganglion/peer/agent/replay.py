@@ -94,8 +94,9 @@ def provider() -> Replay:
 
 
 def plays(phase: PhasePlan) -> bool:
-    """Say whether an environment of a phase plays recorded episodes."""
-    return any(one.plugin is not None and registry.plays(one.plugin.name) for one in phase.environments)
+    """Say whether an environment of a phase plays recorded episodes, or a table begins with some."""
+    begun = any(one.plugin is not None and one.plugin.params.get("source") is not None for one in phase.pools)
+    return begun or any(one.plugin is not None and registry.plays(one.plugin.name) for one in phase.environments)
 
 
 def recordings(plan: Plan, run: str, results: str, store: str | None, warn: Callable[[str], None]) -> Recordings:

@@ -1,0 +1,37 @@
+"""`ganglion config`: the settings, and where each comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ganglion.cli.settings import BUILT_IN, KEYS, Settings
+from ganglion.cli.stores import default_uri
+from ganglion.cli.table import aligned, tell, without_password
+
+
+@click.command("config")
+@click.pass_obj
+def config(settings: Settings) -> None:
+    """Show the settings with their origins: built in, a line of a file, a variable or an option.
+
+    Files are /etc/ganglion/config.yml, ~/.config/ganglion/config.yml and .ganglion.yml of the working folder; the later
+    one wins, key by key. `ganglion schema config` describes them.
+    """
+    rows = {key: {"value": _shown(settings, key), "origin": settings.origins.get(key, BUILT_IN)} for key in KEYS}
+    tell(settings, rows, aligned([(key, _text(row["value"]) or "-", row["origin"]) for key, row in rows.items()]))
+
+
+def _text(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value or "")
+
+
+def _shown(settings: Settings, key: str) -> Any:
+    """Return a setting as it may be seen, None for one that is not set."""
+    value = getattr(settings, key)
+    if key == "store" and value is None and key not in settings.origins:
+        value = default_uri(settings.results)
+    if isinstance(value, tuple):
+        return list(value)
+    return value if value is None or isinstance(value, int) else without_password(str(value))
