@@ -172,6 +172,8 @@ def _tables() -> Iterator[tuple[Entry, Mapping[str, Any]]]:
 def alias(kind: str, name: str) -> Alias | None:
     """Return what a name of another project means, None if no alias plugin knows it as a plugin of this kind.
 
+    Of the kind `hosted` it is the import path of a class that is played as it is, and `origin` whose that is.
+
     The object of an entry in `ganglion.aliases` is a map of plain values, in a module that imports nothing:
 
     - `names`: kind -> foreign name (`module:Class`; documents may write a dot) -> our short name; of the kind `switch`:
@@ -191,6 +193,9 @@ def alias(kind: str, name: str) -> Alias | None:
     a document with at least one of the names.
     """
     foreign = _foreign(name)
+    if kind == "hosted":
+        found = _hosted(name)
+        return None if found is None else Alias(found[0], {}, found[2], " ".join(found[1]))
     for entry, table in _tables():
         short = table["names"].get(kind, {}).get(foreign)
         if short is not None:
@@ -203,16 +208,16 @@ def _foreign_table(name: str) -> Mapping[str, Any] | None:
     return next((table for _, table in _tables() if _top(name) in table.get("prefixes", ())), None)
 
 
-def _hosted(name: str) -> tuple[str, str] | None:
-    """Return (import path, distribution) of the class of another project that a name means, None if it means none."""
+def _hosted(name: str) -> tuple[str, tuple[str, ...], Mapping[str, Any]] | None:
+    """Return import path, distribution with version, and table of the other project's class that a name means."""
     for entry, table in _tables():
         path = name.removeprefix(f"{entry.distribution}:")
         if _PATH.match(path) is None:
             continue
         ours = path == name and any(_foreign(name) in names for names in table["names"].values())
-        distribution = table.get("hosted", {}).get(_top(path))
-        if not ours and (path != name or distribution) and importlib.util.find_spec(_top(path)):
-            return path, distribution or ""
+        whose = table.get("hosted", {}).get(_top(path))
+        if not ours and (path != name or whose) and importlib.util.find_spec(_top(path)):
+            return path, (whose, importlib.metadata.version(whose)) if whose else (), table
     return None
 
 
@@ -299,10 +304,7 @@ def locate(kind: str, name: str, folder: str = "", allow: Sequence[str] = (), lo
     if path["name"].startswith("_") or any(part.startswith("_") for part in path["module"].split(".")):
         raise PluginInvalid(f"import path {name!r}: names with a leading underscore are private", name)
     top = path["module"].partition(".")[0]
-    if hosted is not None and hosted[1]:
-        owner: tuple[str, str] | None = (hosted[1], importlib.metadata.version(hosted[1]))
-    else:
-        owner = _owner(top, folder, allow)
+    owner = hosted[1] if hosted and hosted[1] else _owner(top, folder, allow)
     if owner is None:
         raise PluginInvalid(_unknown(top, folder), name)
     return Entry(name, kind, owner[0], owner[1], f"{path['module']}:{path['name']}")

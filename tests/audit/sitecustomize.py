@@ -31,7 +31,11 @@ STARTS = (
     "cli/child.py",
     "ganglion_conformance/drivers.py",
     "ganglion_conformance/recipes.py",
+    "ganglion_mosaik/link.py",
+    "ganglion_mosaik/simulator.py",
     "ganglion_observers/beside.py",
+    "ganglion_python/runs.py",
+    "ganglion_ray/keeper.py",
     "ganglion_web/command.py",
     "ganglion_web/commands.py",
 )  # these start programs; nothing else does
@@ -40,8 +44,10 @@ HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typi
 AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.child")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
-BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3"), "dill": ("multiprocess",)}
+BROUGHT = {"cloudpickle": ("pyarrow", "ray", "stable_baselines3"), "dill": ("multiprocess",)}
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
+# what starts a program beside a command, in the supervisor; nothing else of these plugins is imported there
+BESIDE = ("ganglion_observers", "ganglion_observers.beside", "ganglion_web", "ganglion_web.command")
 TABLES = ("ganglion_palaestrai", "ganglion_sweep")  # plugins with tables of names, which the supervisor reads
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -146,7 +152,7 @@ def _on_import(frame: Any, args: tuple[Any, ...]) -> str | None:
     if top not in HEAVY and not top.startswith("ganglion_"):
         return None
     kind = _kind()
-    if kind == "broker" or (kind == "supervisor" and top not in TABLES):
+    if kind == "broker" or (kind == "supervisor" and top not in TABLES and args[0] not in BESIDE):
         return f"{args[0]}"
     return None
 

@@ -12,7 +12,6 @@ from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, Plugi
 
 Install = Callable[..., None]
 
-PLUGINS = Path(__file__).parents[2] / "plugins"
 
 MODULE = """
 from ganglion.sdk import Muscle

@@ -36,12 +36,14 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "pettingzoo": {"id": "classic/rps_v2"},
 }
 TURNS = {"pettingzoo": {"id": "classic/tictactoe_v3"}}  # a game of at least two steps, in turns
+SMALL: dict[str, Any] = {"hidden": [8], "minibatch": 8, "warm_up": 8}
 # name -> actuators, parameters of the muscle, name of its brain, parameters of that
 AGENTS: dict[str, tuple[list[ActuatorInformation], dict[str, Any], str, dict[str, Any]]] = {
     "sarsa": (CHOICE, {}, "sarsa", {}),
-    "dqn": (CHOICE, {}, "dqn", {"hidden": [8], "minibatch": 8, "warm_up": 16}),
-    "ppo": (CHOICE, {}, "ppo", {"hidden": [8], "rollout": 16, "minibatch": 8, "epochs": 2}),
-    "sac": (PUSH, {}, "sac", {"hidden": [8], "minibatch": 8, "warm_up": 16}),
+    "dqn": (CHOICE, {}, "dqn", {"update_every": 2, "pretrain_steps": 9, **SMALL}),
+    "ppo": (CHOICE, {}, "ppo", {"hidden": [8], "rollout": 16, "minibatch": 8, "epochs": 2, "pretrain_epochs": 2}),
+    "ppo of columns": (PUSH, {}, "ppo", {"hidden": [8], "rollout": 16, "minibatch": 8, "epochs": 1}),
+    "sac": (PUSH, {}, "sac", {"update_every": 2, "pretrain_steps": 9, **SMALL}),
 }
 
 
@@ -102,7 +104,7 @@ def test_learners_keep_their_contract(name: str) -> None:
     if name != "sarsa":
         pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
     actuators, params, brain, brain_params = AGENTS[name]
-    muscle, brain_class = class_of("muscles", name), class_of("brains", brain)
+    muscle, brain_class = class_of("muscles", brain), class_of("brains", brain)
     chosen = {"sensors": SENSORS, "actuators": actuators}
     check_muscle(muscle, params, brain=brain_class, brain_params=brain_params, **chosen)
     check_brain(brain_class, brain_params, muscle=muscle, muscle_params=params, **chosen)

@@ -181,6 +181,7 @@ def test_ppo_clones_who_balances(pole: Field) -> None:
     assert 0 == brain.decisions
 
 
+@pytest.mark.long
 def test_dqn_learns_from_who_balances(pole: Field) -> None:
     """Of ten episodes without a single fall it learns to balance, since it does not believe in what nobody did."""
     brain = pole.brain(DqnBrain, pretrain_steps=700)
@@ -191,6 +192,7 @@ def test_dqn_learns_from_who_balances(pole: Field) -> None:
     assert (2000, brain.config.exploration_at(2000)) == (brain.decisions, brain.policy()["exploration"])
 
 
+@pytest.mark.long
 def test_sac_learns_from_who_centres(slot: Field) -> None:
     """Of twenty short episodes it learns to go to the middle and to stay there."""
     brain = slot.brain(SacBrain, pretrain_steps=400, hidden=(32, 32))
@@ -232,7 +234,9 @@ def test_sac_learns_from_who_swings_up(make: Callable[..., Any]) -> None:
     ("place", "policy", "chance", "params"),
     [
         pytest.param("slot", _centres, 0.0, {"algorithm": "PPO", "pretrain_epochs": 20}, id="PPO"),
-        pytest.param("slot", _centres, 0.5, {"algorithm": "TD3", "pretrain_steps": 300}, id="TD3"),
+        pytest.param(
+            "slot", _centres, 0.5, {"algorithm": "TD3", "pretrain_steps": 300}, id="TD3", marks=pytest.mark.long
+        ),
         pytest.param(
             "pole", _balances, 0.0, {"algorithm": "A2C", "pretrain_epochs": 20}, id="A2C", marks=pytest.mark.long
         ),

@@ -128,7 +128,7 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("role", ["muscle", *(pytest.param(r, marks=pytest.mark.long) for r in ROLES if r != "muscle")])
 def test_a_loss_does_not_show(role: str, results: Path, carried: list[int]) -> None:
     """Whoever is killed: its successor goes on from what it heard, in whatever order, and no row is lost or double."""
-    does_not_show(results, 11, role, 0.6, workers=2, brain="log", rules=LATE, lake=3, moor=12)
+    does_not_show(results, 11, role, 0.6, workers=2, brain="log", rules=LATE, lake=2, moor=8)
 
     assert (role == "controller") == (sum(carried) > 0), "a journal begins anew while calls are under way"
 

@@ -17,6 +17,7 @@ from ganglion.document import load_document, resolved, schema
 from ganglion.document.config import config_schema
 from ganglion.document.fault import Fault, gathered, nearest, report, settle, summary
 from ganglion.document.schema import PARAMETERISED, with_parameters
+from ganglion.document.spelling import AS_IT_IS
 from ganglion.errors import DocumentError, UsageError
 
 
@@ -47,7 +48,7 @@ def check(settings: Settings, /, files: tuple[str, ...], deep: bool, strict: boo
                 faults = settle([*faults, *check_deeply(plan, store_of(settings))])
         except DocumentError as error:
             faults = list(error.faults)
-        if notes and settings.verbosity > 0:
+        if notes and (settings.verbosity > 0 or any(note.message.endswith(AS_IT_IS) for note in notes)):
             click.echo(gathered(notes), err=True)
         errors = sum(fault.severity == "error" for fault in faults)
         head = {"file": file, "faults": [fault.to_map() for fault in faults]}

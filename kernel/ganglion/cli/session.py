@@ -66,13 +66,15 @@ def companions(settings: Settings, options: dict[str, Any]) -> list[contextlib.A
 
     UsageError: no plugin offers it, or it lacks what it needs.
     """
+    from ganglion import registry
+
+    for name in filter(None, os.environ.get("GANGLION_TRACER", "").split(",")):
+        registry.find("tracer", name)
     found = []
     for option, distribution in _BESIDE.items():
         value = options.pop(option)
         if value is None or value is False or value == ():
             continue
-        from ganglion import registry  # reads the tables of all distributions
-
         if not any(entry.name == option for entry in registry.entries("companion")):
             raise UsageError(f"--{option}: expected a plugin for it, found none; it comes with {distribution}")
         found.append(registry.load("companion", option)(settings, value))
@@ -185,7 +187,12 @@ def launcher_of(settings: Settings) -> Launcher | None:
         made = registry.load("launcher", settings.launcher)
     except PluginInvalid as error:
         raise UsageError(f"launcher: {error}") from error
-    return None if made is Local else made()
+    if made is Local:
+        return None
+    try:
+        return made(**settings.launchers.get(settings.launcher, {}))  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"launcher {settings.launcher}: settings, launchers.{settings.launcher}: {error}") from error
 
 
 _WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")

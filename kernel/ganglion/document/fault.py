@@ -84,7 +84,7 @@ def report(faults: Sequence[Fault]) -> str:
 def gathered(notes: Sequence[Fault]) -> str:
     """Return the notes on one document as one: a heading, then a line for each; nothing for none."""
     lines = [f"  {note.place}: {_harmless(note.message)}" for note in notes]
-    head = [f"{notes[0].file}: note: {len(notes)} names and keys of another project, read as ours:"] if notes else []
+    head = [f"{notes[0].file}: note: {len(notes)} names and keys of another project:"] if notes else []
     return "\n".join([*head, *lines])
 
 

@@ -215,6 +215,8 @@ KINDS = {
     ("", "conditions"): "condition",
 }
 _LIST = "[]"
+AS_IT_IS = "as it is"
+"""How the note ends on a class of another project that is played unmodified."""
 
 
 @dataclass(slots=True)
@@ -280,9 +282,15 @@ def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation, hos
     written = node.text("name") if kind else None
     if written is None or ("." not in written and ":" not in written):
         return node
-    if host:
+    found = None if host and kind not in ("condition", "controller") else ask(kind, written)
+    theirs = ask("hosted", f"{host}:{written}" if host else written) if found is None else None
+    if theirs is not None:
+        done.told(
+            node.map["name"], f"`{written}` is the {kind} {f'of {theirs.origin}, ' * bool(theirs.origin)}as it is"
+        )
+        done.customs = done.customs or [theirs.customs]
+    if host and found is None:
         return node.put("name", node.map["name"].like(f"{host}:{written}"))
-    found = ask(kind, written)
     if found is None:
         return node
     if all(customs is not found.customs for customs in done.customs):

@@ -56,7 +56,7 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
     missing = [name for name in ("GANGLION_ENDPOINT", "GANGLION_NAME", "GANGLION_ROLE") if not variables.get(name)]
     if missing:
         raise UsageError(f"expected the variable {missing[0]}, found nothing")
-    told = ("GANGLION_INCARNATION",)  # so that an author's object can tell a successor
+    told = ("GANGLION_FOLDER", "GANGLION_INCARNATION")  # an author's object can tell a successor, and a stranger's run
     given = {name: value for name, value in variables.items() if name.startswith("PG") or name in told}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import click
 
@@ -28,6 +30,7 @@ UNREAD_BYTES = 1024 * 1024
 """So much waits for a program that reads slowly; of what comes then it is told how much it was."""
 
 FOLDER, TRACER = "GANGLION_METRICS", "GANGLION_TRACER"
+"""The variables with the folder in which calls are counted, and with what notes the calls of each process."""
 
 Tell = Callable[[str, RunEvent], None]
 
@@ -57,7 +60,8 @@ class Program:
         if not line:
             self._process.kill()
             self._process.communicate()
-            raise UsageError(f"{self._name}: expected a program that is ready within {READY_S:g} s, found none")
+            late = "it ended before it was ready" if there else f"it was not ready within {READY_S:g} s"
+            raise UsageError(f"{self._name}: {late}: nothing was started")
         click.echo(line.decode(errors="replace").rstrip(), err=True)
 
     def tell(self, run: str, news: RunEvent) -> None:
@@ -124,27 +128,28 @@ class Metrics:
     """
 
     def __init__(self, settings: Settings, port: int) -> None:
-        from ganglion_observers.scalars import tool
-
-        tool("prometheus_client", "metrics")
+        if importlib.util.find_spec("prometheus_client") is None:
+            text = "expected the package prometheus_client, found none: pip install 'ganglion-observers[metrics]'"
+            raise UsageError(f"--metrics: {text}")
         self._settings, self._port = settings, port
-        self._folder = tempfile.mkdtemp(prefix="ganglion-metrics-")
-        self._before = {name: os.environ.get(name) for name in (FOLDER, TRACER)}
-        os.environ[FOLDER] = self._folder  # before anything is started: processes inherit it
-        os.environ[TRACER] = ",".join(filter(None, (self._before[TRACER], "metrics")))
+        folder = tempfile.mkdtemp(prefix="ganglion-metrics-")
+        self._end = weakref.finalize(self, shutil.rmtree, folder, True)  # also where the command never begins
+        os.environ[FOLDER] = folder  # before anything is started: processes inherit it
+        os.environ[TRACER] = ",".join(filter(None, (os.environ.get(TRACER), "metrics")))
+
+    @staticmethod
+    def collector(settings: Settings) -> Any:
+        """Return what answers Prometheus by `text()`, for a page; UsageError without the library."""
+        from ganglion_observers.metrics import Collector
+
+        return Collector(settings)
 
     def __enter__(self) -> Tell:
         self._program = Program(self._settings, ["metrics", "--port", str(self._port)])
-        return self._program.tell
+        return lambda run, news: None  # it asks kernels and store when it is asked
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._program.close()
-        self.end()
-
-    def end(self) -> None:
-        """Remove the folder, and be as before."""
-        for name, value in self._before.items():
-            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
-        shutil.rmtree(Path(self._folder), ignore_errors=True)
+        self._end()

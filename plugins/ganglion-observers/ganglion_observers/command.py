@@ -14,6 +14,7 @@ from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader
 from ganglion.sdk import Observer, check_parameters, construct
 from ganglion_observers.feed import Feed, events_stored, events_told
+from ganglion_observers.scalars import tool
 
 
 @click.command("observe")
@@ -62,6 +63,37 @@ def observe(settings: Settings, /, name: str, words: tuple[str, ...], attached: 
     finally:
         feed.close()
     return 1 if feed.failed else 0
+
+
+@click.command("metrics")
+@click.option("--port", type=click.IntRange(0, 65_535), default=9642, metavar="PORT", help="0: any that is free [9642]")
+@click.option("--attached", is_flag=True, hidden=True, help="end with standard input")
+@click.pass_obj
+def metrics(settings: Settings, /, port: int, attached: bool) -> None:
+    """Serve numbers about the live runs of the results folder for Prometheus, at 127.0.0.1:PORT/metrics.
+
+    `ganglion run --metrics PORT` does it while the run runs, and its processes count their calls then, too.
+    """
+    from ganglion_observers.metrics import Collector
+
+    collector = Collector(settings)
+    library = tool("prometheus_client", "metrics")
+    registry = library.CollectorRegistry()
+    registry.register(collector)
+    try:
+        server, thread = library.start_http_server(port, "127.0.0.1", registry)
+    except OSError as error:
+        raise UsageError(f"--port: 127.0.0.1:{port} cannot be had: {error.strerror}; 0 takes any") from error
+    click.echo(f"metrics are at http://127.0.0.1:{server.server_port}/metrics")
+    sys.stdout.flush()
+    try:
+        if attached:
+            for _ in sys.stdin.buffer:
+                continue
+        else:
+            thread.join()
+    finally:
+        server.shutdown()
 
 
 def _parameter(word: str) -> tuple[str, Any]:

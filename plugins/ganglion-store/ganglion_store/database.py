@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ganglion.sdk.store import DiskError, StoreDamaged, StoreError, StoreUnavailable, UsageError
+from ganglion_store import plain
 from ganglion_store import statements as sql
 from ganglion_store.engine import Connection, Cursor, Engine, Room, check_revision
 
@@ -211,7 +212,7 @@ def _create(connection: sqlite3.Connection) -> None:
     """Make the tables, unless another writer was faster."""
     connection.execute("BEGIN IMMEDIATE")
     if _is_empty(connection):
-        for statement in sql.CREATE:
+        for statement in (*sql.CREATE, *plain.CREATE):
             connection.execute(statement)
         connection.execute(sql.INSERT_STORE, (sql.REVISION,))
     connection.execute("COMMIT")
@@ -365,6 +366,8 @@ def migrate(uri: str) -> tuple[int, int]:
                 )
             _copy(connection, path.with_name(f"{path.name}.revision-{found}"))
             _raise(path, connection, found)
+        for statement in plain.CREATE:  # no revision has them: they are made where they are not
+            connection.execute(statement)
         return found, sql.REVISION
 
 

@@ -90,6 +90,7 @@ class Page:
         self._kernels = Kernels(settings, self._news)
         self._look = Look(settings, self._kernels)
         self._commands = Commands(settings)
+        self._collector: Any = None  # of numbers for Prometheus, once they are asked for
         self._shared: dict[tuple[Any, ...], tuple[float, asyncio.Future[bytes]]] = {}
         self.closing = asyncio.Event()
 
@@ -122,6 +123,7 @@ class Page:
             "/api/schema": self._schema,
             "/api/plugins": self._plugins,
             "/api/documents": self._documents,
+            "/metrics": self._metrics,
         }
         routes: list[Route | Mount] = [Route(path, _refusing(answer)) for path, answer in gets.items()]
         for word in ("pause", "continue", "stop", "signal", "resume"):
@@ -235,6 +237,14 @@ class Page:
             for entry in await run_in_threadpool(registry.entries, kind)
         ]
         return _json(rows)
+
+    async def _metrics(self, request: Request) -> Response:
+        if self._collector is None:
+            if not any(entry.name == "metrics" for entry in registry.entries("companion")):
+                raise Refused(404, "metrics: expected a plugin for them: pip install 'ganglion-observers[metrics]'")
+            self._collector = await run_in_threadpool(registry.load("companion", "metrics").collector, self._settings)
+        text = await run_in_threadpool(self._collector.text)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _check(self, request: Request) -> Response:
         text = (await request.body()).decode(errors="replace")

@@ -75,7 +75,7 @@ def test_notes_are_gathered_into_one() -> None:
 
     assert "run.yml:3:7: note: `a3` is `b�`" == str(notes[0])
     assert gathered(notes).splitlines() == [
-        "run.yml: note: 2 names and keys of another project, read as ours:",
+        "run.yml: note: 2 names and keys of another project:",
         "  run.yml:3:7: `a3` is `b�`",
         "  run.yml:5:7: `a5` is `b�`",
     ]

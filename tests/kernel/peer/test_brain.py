@@ -13,11 +13,10 @@ from ganglion.peer.agent.brain import BrainHost
 from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import failure_of
 from ganglion.peer.step.layout import Layout
-from ganglion.sdk import Box, Brain, Discrete, EpisodeSummary, Signal, Update
+from ganglion.sdk import Box, Brain, Discrete, Signal, Update
 from ganglion.sdk.models import Models, digest_of
 from ganglion.sdk.seed import words
 from ganglion.wire.messages import (
-    BrainEvaluate,
     BrainJoin,
     BrainSetup,
     BrainStore,
@@ -373,27 +372,6 @@ def test_what_a_late_thought_raises_fails_the_next_request(stage: Stage, call: s
 # -- evaluations ------------------------------------------------------------------------------------------------------
 
 
-EPISODE = {
-    "worker": 1,
-    "episode": 2,
-    "steps": 3,
-    "objective_mean": 0.5,
-    "objective_sum": None,
-    "terminated": True,
-    "truncated": False,
-}
-
-
-def evaluate(stage: Stage, result: Any) -> Any:
-    """Let the brain answer an evaluation with this."""
-    stage.setup()
-    seen: list[Any] = []
-    stage.brain.evaluate = lambda evaluation: seen.append(evaluation) or result  # type: ignore[func-returns-value]
-    found = stage.hosted.ask("brain.evaluate", BrainEvaluate(4, [dict(EPISODE)]))
-    assert (4, (EpisodeSummary(**EPISODE),)) == (seen[0].number, seen[0].episodes)
-    return found
-
-
 # -- arrays -----------------------------------------------------------------------------------------------------------
 class ArrayBrain(FakeBrain):
     """Learn from arrays, and keep them."""
@@ -411,15 +389,6 @@ def arrays(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
     return Stage(hosted, loader, tmp_path, ArrayBrain)
 
 
-def test_a_batched_brain_may_do_without_the_memory(arrays: Stage) -> None:
-    """With a limit of 0 rows go to `learn` only."""
-    arrays.setup()
-    arrays.brain.memory.size_limit = 0
-    arrays.think()
-
-    assert [(1, 0)] == [(len(batch), remembered) for batch, remembered in arrays.brain.log[1:]]
-
-
 def test_what_learning_wishes_for_is_for_all_its_workers(arrays: Stage) -> None:
     """A signal out of `learn` goes out with the answers of all whose rows it had, and with no other."""
 
@@ -433,19 +402,6 @@ def test_what_learning_wishes_for_is_for_all_its_workers(arrays: Stage) -> None:
 
     signal = {"signal": "RESET", "reason": "enough"}
     assert [signal, signal, None] == [arrays.link.replied(serial, "brain.think").signal for serial in asked]
-
-
-def test_what_goes_wrong_in_learn_is_blamed_on_it(arrays: Stage) -> None:
-    """The error names the hook."""
-
-    def fail(brain: Any, _: str, batch: Any) -> None:
-        raise ValueError("no")
-
-    arrays.setup(fail)
-    with pytest.raises(AuthorError, match="ValueError: no") as found:
-        arrays.send("brain.think", row())
-
-    assert "hook learn" in "".join(found.value.__notes__)
 
 
 def test_decisions_that_were_kept_are_thought_about_one_by_one(stage: Stage) -> None:

@@ -313,17 +313,6 @@ def test_a_budget_of_steps_is_each_bodys_own(hosted: Any, loader: Any) -> None:
     assert [([0, 0, 0], []), ([2, 2], [0, 2]), ([2, 2], [1]), ([2, 2], [])] == found
 
 
-def test_a_budget_of_episodes_is_each_bodys_own(hosted: Any, loader: Any) -> None:
-    """Seeds are those of body and episode, whoever ended before."""
-    stage = Stage(hosted, loader, Flock, each=each(max_steps=1, budget_episodes=2))
-    found = flow(stage, (0, 1, 2), (1,), (0, 2))
-
-    assert [([2, 2, 2], [0, 1, 2]), ([2], []), ([2, 2], [])] == found
-    [_, (rows, seeds)] = stage.world.begun
-    assert [0, 1, 2] == rows
-    assert [integer_from_words(derive(STREAM, "body", *body, "episode", 1)) for body in (A0, A1, B0)] == seeds
-
-
 def test_a_reset_begins_bodies_that_are_not_over(hosted: Any, loader: Any) -> None:
     """With `each` a reset says how far each body is; zeros stand for those whose budget is spent."""
     stage = Stage(hosted, loader, Flock, each=each(max_steps=1, budget_episodes=2))

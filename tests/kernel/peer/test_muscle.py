@@ -223,19 +223,6 @@ def test_rewards_that_were_never_declared_are_refused(stage: Stage) -> None:
         stage.act(1, [0.5])
 
 
-def test_a_failing_objective_is_blamed_on_its_class(stage: Stage) -> None:
-    """The failure names the objective and its class, not the muscle's."""
-    stage.setup()
-    stage.act()
-    stage.objective.result = lambda total: 1 / 0
-    with pytest.raises(AuthorError) as caught:
-        stage.act(1, [0.5])
-
-    assert (
-        "objective of a (worker 0), class FakeObjective, step 0, hook internal_reward" == failure_of(caught.value).where
-    )
-
-
 @pytest.mark.parametrize(
     ("proposal", "error", "text"),
     [

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from ganglion.sdk import Box, Discrete, Mode, MultiDiscrete
-from ganglion.testing import check_brain, check_muscle
 from ganglion_learners.dqn.brain import DqnBrain
 from ganglion_learners.dqn.muscle import DqnMuscle
 from ganglion_learners.ppo.brain import PpoBrain
@@ -106,21 +105,3 @@ def test_says_what_is_missing_or_forbidden(halves, brain, muscle, spaces) -> Non
     batch.observations[0, 0] = np.nan
     with pytest.raises(FloatingPointError, match="the network gives NaN at decision 0 of this muscle"):
         actor.propose_batch(batch)
-
-
-PARAMS = {
-    "dqn": {"warm_up": 8, "minibatch": 8, "update_every": 2, "hidden": [8], "pretrain_steps": 9},
-    "ppo": {"rollout": 16, "minibatch": 8, "epochs": 1, "hidden": [8], "pretrain_epochs": 2},
-    "sac": {"warm_up": 8, "minibatch": 8, "update_every": 2, "hidden": [8], "pretrain_steps": 9},
-}
-
-
-@pytest.mark.parametrize(("brain", "muscle", "spaces"), LEARNERS)
-def test_both_halves_keep_their_contract(halves, brain, muscle, spaces) -> None:
-    """As the bus does it: made, updated, stored, loaded, led on from a checkpoint, and twice with equal bits."""
-    halves.act_on(*spaces)
-    given = {"sensors": halves.sensors, "actuators": halves.actuators}
-    params = PARAMS[brain.algorithm]
-
-    check_muscle(muscle, brain=brain, brain_params=params, **given)
-    check_brain(brain, params, muscle=muscle, **given)

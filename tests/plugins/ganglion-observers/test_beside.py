@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import csv
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
-from system.command import ganglion
+from system.command import Command, ganglion
 from system.results import table
 
 DOCUMENT = """
@@ -46,3 +48,34 @@ def test_an_observer_that_cannot_be_starts_nothing(tmp_path: Path) -> None:
     assert 2 == done.returncode
     assert "there is no observer `csc`; did you mean `csv`?" in done.stderr
     assert not (tmp_path / "results" / "ganglion.db").exists()
+
+
+@pytest.mark.long
+def test_a_run_is_measured_while_it_runs(tmp_path: Path) -> None:
+    """Prometheus finds the numbers of a live run at the printed address; nothing of it is left behind the run."""
+    parser = pytest.importorskip("prometheus_client.parser", reason="needs ganglion-observers[metrics]")
+    (tmp_path / "one.yml").write_text(DOCUMENT.replace("episodes: 3", "episodes: 100000"))
+    run = Command(tmp_path, "run", "-q", "--metrics", "0", "one.yml", output=None, span_s=600.0)
+    url = run.err.line().strip().removeprefix("metrics are at ")
+    wanted = {
+        "ganglion_messages_total", "ganglion_call_seconds_count", "ganglion_steps_total", "ganglion_episodes_total",
+        "ganglion_return", "ganglion_last_heard_seconds", "ganglion_waiting_seconds", "ganglion_queue_bytes",
+        "ganglion_restarts_total", "ganglion_store_rows_total", "ganglion_store_lag_seconds",
+        "ganglion_cpu_seconds_total", "ganglion_memory_bytes",
+    }  # fmt: skip
+    found: dict[str, float] = {}
+    for _ in range(600):
+        text = urllib.request.urlopen(url, timeout=60.0).read().decode()
+        found = {
+            sample.name: sample.value for one in parser.text_string_to_metric_families(text) for sample in one.samples
+        }
+        if wanted <= set(found) and found["ganglion_steps_total"] > 0:
+            break
+    run.process.send_signal(2)
+    status, _ = run.end()
+
+    assert set() == wanted - set(found)
+    assert found["ganglion_steps_total"] > 0
+    assert 130 == status
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=5.0)

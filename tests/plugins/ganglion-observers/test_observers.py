@@ -244,3 +244,21 @@ def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, observer: Any,
 
     with pytest.raises(UsageError, match=rf"pip install 'ganglion-observers\[{extra}\]'"):
         observer.check()
+
+
+def test_metrics_without_their_library_are_refused(ganglion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--metrics` without prometheus-client starts nothing, and names the command that installs it."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    status, out, err = ganglion("run", "--metrics", "0")
+
+    assert (2, "") == (status, out)
+    assert "pip install 'ganglion-observers[metrics]'" in err
+
+
+def test_a_tracer_that_there_is_not_starts_nothing(ganglion: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt tracer is refused before anything starts, with the nearest right name."""
+    monkeypatch.setenv("GANGLION_TRACER", "opentelemtry")
+    status, out, err = ganglion("run")
+
+    assert (2, "") == (status, out)
+    assert "there is no tracer `opentelemtry`; did you mean `opentelemetry`?" in err

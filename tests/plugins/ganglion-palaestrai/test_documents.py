@@ -125,7 +125,7 @@ def test_each_document_has_one_note(checked: dict[str, dict[str, Any]], name: st
     """With -v one note per document lists each translated name at its place."""
     head, *lines = checked[name]["notes"]
 
-    assert f"{name}.yml: note: {TRANSLATED[name]} names and keys of another project, read as ours:" == head
+    assert f"{name}.yml: note: {TRANSLATED[name]} names and keys of another project:" == head
     assert TRANSLATED[name] == len(lines)
     text = DOCUMENTS[name].splitlines()
     for line in lines:
@@ -191,6 +191,7 @@ def test_documents_from_the_network_may_use_the_names(tmp_path: Path) -> None:
 # -- real runs --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_run_as_the_manual_shows_it(tmp_path: Path) -> None:
     """Two phases of 10 steps with 45 per agent; models go to the folder that was `store_path`, and are loaded again."""
     (tmp_path / "document.yml").write_text(MANUAL)

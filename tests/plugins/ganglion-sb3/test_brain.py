@@ -145,7 +145,7 @@ def test_a_class_without_torch_is_listed(make) -> None:
     ("params", "actuator"),
     [
         pytest.param(PPO, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="PPO"),
-        pytest.param(DQN, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN"),
+        pytest.param(DQN, ActuatorInformation(1, Discrete(3, start=1), "e.a"), id="DQN", marks=pytest.mark.long),
         pytest.param(SAC, ActuatorInformation(0.0, Box(-1.0, 1.0, ()), "e.a"), id="SAC", marks=pytest.mark.long),
         pytest.param(
             {**PPO, **SEVERAL},

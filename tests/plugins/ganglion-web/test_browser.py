@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import Command
+from system.command import Command, ganglion
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` of ganglion-web is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -97,6 +97,13 @@ def test_live_run_grows_stands_and_goes_on(page: Any, tab: Tab, live: Command) -
     tab.wait("document.querySelector('#status').textContent === 'paused'")
     rates = "[...document.querySelectorAll('#processes tbody tr')].map(r => +r.children[6].textContent || 0)"
     tab.wait(f"Math.max(...{rates}) < 5")
+    step = "+(/step (\\d+)/.exec(document.querySelector('.toast')?.textContent || '') || [])[1]"
+    tab.wait("!document.querySelector('.toast')")  # what the pause said
+    tab.page.click("#step")
+    tab.wait(f"{step} > 0")
+    first = tab.page.evaluate(step)
+    tab.page.keyboard.press("s")
+    tab.wait(f"{step} > 0 && {step} !== {first}")
     tab.page.click("#continue")
     tab.wait(f"document.querySelector('#status').textContent === 'running' && Math.max(...{rates}) > 5")
     tab.page.click("#stop")
@@ -138,19 +145,45 @@ def test_stream_survives_a_restart_of_the_server(browser: Any, pages: Any, folde
     second.close()
 
 
+MARKUP = "<img src=x onerror=alert(1)>"
+NAMED = """
+uid: mark  # <>
+experiment_uid: "E<>"
+seed: 5
+version: "0.1"
+schedule:
+  - "P<>":
+      environments: [{environment: {uid: "W<>", name: dummy, params: {max_iter: 4}}}]
+      agents: [{name: "A<>", muscle: dummy, brain: dummy, objective: dummy, sensors: ["W<>.*"], actuators: ["W<>.*"]}]
+      phase_config: {mode: train, episodes: 3}
+run_config: {condition: vanilla}
+"""
+
+
 def test_names_are_shown_and_not_obeyed(page: Any, tab: Tab) -> None:
-    """Markup in a document and in a reason is text."""
-    text = (page.folder / "one.yml").read_text().replace("uid: one", "uid: one # <img src=x onerror=alert(1)>")
+    """Markup in every name of a document that may hold it, in its comments and in a log is text."""
+    text = NAMED.replace("<>", MARKUP)
     (page.folder / "mark.yml").write_text(text)
-    from system.command import ganglion
-
-    assert ganglion(page.folder, "run", "-q", "--name", "mark-1", "mark.yml").returncode == 0
+    done = ganglion(page.folder, "run", "-q", "--name", "mark-1", "mark.yml")
+    assert done.returncode == 0, done.stderr
     tab.page.goto(f"http://127.0.0.1:{page.port}/#mark-1")
-    tab.wait(
-        "document.querySelector('#document') && document.querySelector('#document').textContent.includes('onerror')"
-    )
+    tab.wait("document.body.textContent.split('onerror').length > 6 && document.querySelector('.chart canvas')")
 
-    assert 0 == tab.page.locator("#document img").count()
+    assert 0 == tab.page.locator("img").count()
+    assert [] == tab.errors
+
+
+def test_document_is_checked_while_it_is_written(page: Any, tab: Tab) -> None:
+    """Faults are marked at their lines; what is right says so; markup in what is written is text."""
+    good = (page.folder / "one.yml").read_text()
+    tab.page.goto(f"http://127.0.0.1:{page.port}/#/new")
+    tab.page.fill("#write", good.replace("schedule", f"schedul  # {MARKUP}\nx"))
+    tab.wait("document.querySelectorAll('#checked .bad-line').length > 0")
+    assert tab.page.evaluate("document.querySelector('#submit').disabled")
+    tab.page.fill("#write", good)
+    tab.wait("document.querySelector('#verdict').textContent === 'no faults'")
+
+    assert 0 == tab.page.locator("img").count()
     assert [] == tab.errors
 
 

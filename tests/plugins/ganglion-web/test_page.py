@@ -177,3 +177,12 @@ def test_removed_run_is_gone(page: Any) -> None:
 
     assert (204, 404) == (found.status, page.ask("/api/runs/two-1").status)
     assert not (page.folder / "results" / "two-1").exists()
+
+
+def test_metrics_are_for_who_has_the_token(page: Any) -> None:
+    """Prometheus is answered in its form, with the token as all others are."""
+    pytest.importorskip("prometheus_client", reason="needs it: pip install 'ganglion-observers[metrics]'")
+
+    assert 401 == page.ask("/metrics", bare=True).status
+    answer = page.ask("/metrics")
+    assert (200, True) == (answer.status, "# TYPE ganglion_last_heard_seconds gauge" in answer.text)

@@ -18,6 +18,9 @@ _HOSTS = {
     "muscle": ("palaestrai.agent:Muscle", "agent:HostedMuscle"),
     "brain": ("palaestrai.agent:Brain", "agent:HostedBrain"),
     "objective": ("palaestrai.agent:Objective", "agent:HostedObjective"),
+    "filter": ("palaestrai.agent:Filter", "flow:HostedFilter"),
+    "controller": ("palaestrai.simulation:SimulationController", "flow:HostedController"),
+    "condition": ("palaestrai.experiment:TerminationCondition", "flow:HostedCondition"),
 }
 
 
@@ -42,14 +45,15 @@ def host(kind: str, theirs: type[Any]) -> type[Any]:
         raise TypeError(f"is abstract: it lacks {', '.join(lacking)}")
     module, _, name = place.partition(":")
     ours = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    signature = inspect.signature(theirs.__init__)
+    signature = ours.signature(theirs) if hasattr(ours, "signature") else inspect.signature(theirs.__init__)
     ours.check(theirs, signature.parameters)
 
     def made(self: Any, **params: Any) -> None:
         ours.__init__(self, **params)
 
     made.__signature__ = signature  # type: ignore[attr-defined]
-    body = {"hosted": theirs, "__init__": made, "__module__": theirs.__module__, "__doc__": theirs.__doc__}
+    more = ours.body(theirs) if hasattr(ours, "body") else {}
+    body = {**more, "hosted": theirs, "__init__": made, "__module__": theirs.__module__, "__doc__": theirs.__doc__}
     return type(theirs.__name__, (ours,), {**body, "__qualname__": theirs.__qualname__})
 
 

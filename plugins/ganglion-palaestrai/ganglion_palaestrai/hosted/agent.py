@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import Parameter
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from ganglion.sdk import (
     Brain,
     Evaluation,
     EvaluationResult,
+    Information,
     Memory,
     Mode,
     Models,
@@ -47,12 +48,17 @@ class _Rows:
     """Give palaestrAI's memory the rows of ours, with informations in place of columns.
 
     Args:
-        spaces: Those of sensors and actuators by id; any other is an unbounded Box.
+        sensors: Their spaces are those of readings; any other is an unbounded Box.
+        actuators: Likewise of setpoints.
     """
 
-    def __init__(self, spaces: Mapping[str, Space] = MappingProxyType({})) -> None:
-        self._declared = spaces
-        self._spaces: dict[tuple[str, tuple[int, ...]], Any] = {}
+    def __init__(self, sensors: Sequence[Information] = (), actuators: Sequence[Information] = ()) -> None:
+        self._declared: dict[Any, dict[str, Space]] = {
+            theirs.SensorInformation: {it.uid: it.space for it in sensors},
+            theirs.ActuatorInformation: {it.uid: it.space for it in actuators},
+            theirs.RewardInformation: {},
+        }
+        self._spaces: dict[tuple[Any, str, tuple[int, ...]], Any] = {}
 
     def append(self, memory: Any, tag: str, shard: Any, row: int, **more: Any) -> None:
         """Add row `row` of a shard of ours; `more` are further columns."""
@@ -75,17 +81,12 @@ class _Rows:
             value = np.asarray(values[uid])
             if kind is theirs.RewardInformation and np.isnan(value).all():
                 continue  # this decision has none under this id
-            space = self._spaces.get((uid, value.shape))
+            space = self._spaces.get((kind, uid, value.shape))
             if space is None:
-                ours = self._declared.get(uid) or Box(-np.inf, np.inf, value.shape)
-                space = self._spaces[uid, value.shape] = their_space(ours)
+                ours = self._declared[kind].get(uid) or Box(-np.inf, np.inf, value.shape)
+                space = self._spaces[kind, uid, value.shape] = their_space(ours)
             found.append(kind(value=their_value(space, value), space=space, uid=uid))
         return found
-
-
-def _spaces(of: Any) -> dict[str, Space]:
-    """Return the spaces of sensors and actuators of an agent by id."""
-    return {it.uid: it.space for it in (*of.sensors, *of.actuators)}
 
 
 def _objective(shard: Any, row: int) -> Any:
@@ -139,6 +140,8 @@ class _Dumper(theirs.BrainDumper):  # type: ignore[misc]
         super().__init__(dump_to=location, load_from=location)
         self._reader, self._models = reader, models
         self.failed: list[Exception] = []
+        self.found = 0
+        """How many dumps were found."""
 
     def save(self, brain_state: BinaryIO, tag: str | None = None) -> None:
         """Keep a dump under a tag."""
@@ -158,6 +161,7 @@ class _Dumper(theirs.BrainDumper):  # type: ignore[misc]
             raise
         if found is None:
             raise theirs.NoBrainFoundError(source_locator)
+        self.found += 1
         return found
 
     def check(self) -> None:
@@ -180,32 +184,38 @@ class HostedMuscle(Muscle):
         Chance(self.rng)
         given = {name: value for name, value in params.items() if name not in _OFFERED or name in self.params}
         self.theirs = self.hosted(**given)
-        self._spaces: dict[str, Any] = {}
+        self._sensor_spaces: dict[str, Any] = {}
+        self._actuator_spaces: dict[str, Any] = {}
 
     def setup(self) -> Any:
         """Prepare; see `Muscle`."""
         Chance(self.rng)  # torch may have been imported by now
         muscle = self.theirs
         muscle._uid, muscle._mode = self.uid, _mode(self.mode)
-        muscle._memory = self._mirror = Mirror(self.memory, _Rows(_spaces(self)), self.uid)
+        muscle._memory = self._mirror = Mirror(self.memory, _Rows(self.sensors, self.actuators), self.uid)
         muscle._model_loaders = [] if self.model_reader is None else [_Dumper(self.model_reader, None, self.name)]
         if getattr(muscle, "_seed", 0) is None:
             muscle._seed = Chance.draw()  # theirs leaves the generators alone otherwise
         return muscle.setup()
 
-    def prepare_model(self) -> Any:
-        """Let it load its own dumps."""
-        found = self.theirs.prepare_model() if self.theirs._model_loaders else None
-        for loader in self.theirs._model_loaders:
+    def prepare_model(self) -> None:
+        """Let it load its own dumps; one that finds none under its tags gets the brain's last update."""
+        loaders = self.theirs._model_loaders
+        if not loaders:
+            return
+        self.theirs.prepare_model()
+        for loader in loaders:
             loader.check()
-        return found
+        policy = None if any(loader.found for loader in loaders) else self.load("policy")
+        if policy is not None:
+            self.update(policy)
 
     def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
         """Decide; see `Muscle`."""
         muscle = self.theirs
         muscle._mode = _mode(self.mode)
-        readings = their_information(theirs.SensorInformation, sensors, self._spaces)
-        offered = their_information(theirs.ActuatorInformation, actuators_available, self._spaces)
+        readings = their_information(theirs.SensorInformation, sensors, self._sensor_spaces)
+        offered = their_information(theirs.ActuatorInformation, actuators_available, self._actuator_spaces)
         found = muscle.propose_actions(readings, offered)
         setpoints, data = found if isinstance(found, tuple) else (found, None)
         chosen = {str(it.uid): it.value for it in setpoints}
@@ -283,20 +293,20 @@ class HostedBrain(Brain):
     def setup(self) -> None:
         """Prepare; see `Brain`. A dump is loaded first, as palaestrAI does."""
         Chance(self.rng)
-        brain, spaces = self.theirs, dict[str, Any]()
+        brain = self.theirs
         brain.mode = _mode(self.mode)
         nothing = (None,) * (len(self.sensors) + len(self.actuators))
-        brain.sensors = their_information(theirs.SensorInformation, self.sensors, spaces, nothing)
-        brain.actuators = their_information(theirs.ActuatorInformation, self.actuators, spaces, nothing)
+        brain.sensors = their_information(theirs.SensorInformation, self.sensors, {}, nothing)
+        brain.actuators = their_information(theirs.ActuatorInformation, self.actuators, {}, nothing)
         brain._dumpers = [_Dumper(self.models, self.models, self.name)]
         if self.models.read_from != self.models.folder and _overrides(brain, "load"):
             brain.load()
             self._check()
         brain.setup()
         limit = brain.memory.size_limit
-        brain._memory = theirs.Memory()  # its conductor makes a new one behind the set-up, too
-        brain._memory.size_limit = limit
-        self._rows = _Rows(_spaces(self))
+        self._newest_only = limit <= 2  # who says so looks at one row of each muscle, and may hold that it is all
+        brain._memory = theirs.Memory(limit)  # its conductor makes a new one behind the set-up, too
+        self._rows = _Rows(self.sensors, self.actuators)
         self.memory.size_limit = 2 * max(1, len(self.muscles))  # palaestrAI's memory is the one that is looked at
 
     def load(self) -> None:
@@ -309,6 +319,9 @@ class HostedBrain(Brain):
         shard = self.memory.tail(1, [muscle_id])
         objective = _objective(shard, 0)
         if objective[0] is not None:  # palaestrAI leaves others out
+            if self._newest_only and muscle_id in brain._memory._index:
+                brain._memory._index.remove(muscle_id)
+                del brain._memory._data[muscle_id]
             self._rows.append(brain._memory, muscle_id, shard, 0, objective=objective)
         update = brain.thinking(muscle_id, data)
         self._check()

@@ -1,161 +1,119 @@
-// The page: what the server tells, drawn. One store of facts, one stream of news, small parts that show them.
-import { html, render, useEffect, useMemo, useRef, useState } from "/page/vendor/htm-preact.js";
+// The page: one run, one experiment, or a document to be written, beside the list of runs.
+import { html, render, useEffect, useRef, useState } from "/page/vendor/htm-preact.js";
+import { Curves, Select, SweepCurves } from "/page/charts.js";
+import { ask, changed, complain, facts, listen, loadRuns, of, OPEN, post, rowOf, take, toast, useFacts } from "/page/facts.js";
 
-const OPEN = new Set(["queued", "running", "paused"]);
 const LATE_MS = 4000, GONE_MS = 10000, LOST_MS = 5000;  // two heartbeats; after more a process is not heard of
-const EVENTS_MAX = 400, CURVES_MS = 1000;
-const COLOURS = ["#0b63c5", "#d1492e", "#12803c", "#8a4fbf", "#b07400", "#00838f", "#c2417c", "#5a6b1c"];
+const SHOWN = 100;  // so many runs are listed until more are asked for
+const whole = (n) => Math.round(n).toLocaleString("en");
+const text = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
+const mb = (bytes) => `${Math.round(bytes / 1048576)} MB`;
+function ago(time) {
+  if (!time) return "";
+  const s = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
+  return s < 90 ? `${Math.round(s)} s ago` : s < 5400 ? `${Math.round(s / 60)} min ago` : s < 129600 ? `${Math.round(s / 3600)} h ago` : `${Math.round(s / 86400)} d ago`;
+}
+function span(s) { return s < 90 ? `${s.toFixed(s < 10 ? 1 : 0)} s` : s < 5400 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`; }
+function Bar({ now, of: most, label }) {
+  const part = most ? Math.min(1, Math.max(0, now / most)) : 0;
+  return html`<div class=${"bar" + (part >= 1 ? " done" : "")} role="progressbar" aria-label=${label} aria-valuenow=${Math.round(100 * part)} aria-valuemin="0" aria-valuemax="100"><i style=${{ width: `${100 * part}%` }}></i></div>`;
+}
+const Mark = () => html`<svg viewBox="0 0 32 32" aria-hidden="true" fill="none" stroke="var(--accent)" stroke-width="2.4" stroke-linecap="round"><path d="M16 16 6 7M16 16 27 9M16 16 8 26M16 16 24 26" /><g fill="var(--accent)" stroke="none"><circle cx="16" cy="16" r="5.4" /><circle cx="6" cy="7" r="3" /><circle cx="27" cy="9" r="3" /><circle cx="8" cy="26" r="3" /><circle cx="24" cy="26" r="3" /></g></svg>`;
 
-// -- asking ------------------------------------------------------------------------------------------------------------
-async function ask(path, options) {
-  const answer = await fetch(path, { headers: { "x-ganglion": "1" }, ...options });
-  const text = await answer.text();
-  let value = null;
-  try { value = text ? JSON.parse(text) : null; } catch { value = text; }
-  if (!answer.ok) throw new Error((value && value.error) || `${answer.status} ${answer.statusText}`);
-  return value;
+// -- the list of runs --------------------------------------------------------------------------------------------------
+function theme(next) {
+  const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = next || (dark ? "light" : "dark");
+  localStorage.setItem("theme", root.dataset.theme);
+  dispatchEvent(new Event("theme"));
 }
-const post = (path, value) => ask(path, { method: "POST", body: JSON.stringify(value || {}) });
-const of = (run) => `/api/runs/${encodeURIComponent(run)}`;
-
-// -- facts -------------------------------------------------------------------------------------------------------------
-const facts = { runs: [], total: 0, processes: {}, rates: {}, events: {}, lost: {}, waits: {}, steps: {}, dirty: {}, online: true, toast: null, version: 0 };
-const listeners = new Set();
-let scheduled = false;
-function changed() {
-  facts.version += 1;
-  if (scheduled) return;
-  scheduled = true;
-  setTimeout(() => { scheduled = false; for (const listen of listeners) listen(facts.version); }, 100);
-}
-function useFacts() {
-  const [, set] = useState(0);
-  useEffect(() => { listeners.add(set); return () => listeners.delete(set); }, []);
-  return facts;
-}
-function toast(text, bad) {
-  facts.toast = { text, bad };
-  changed();
-  const mine = facts.toast;
-  setTimeout(() => { if (facts.toast === mine) { facts.toast = null; changed(); } }, 6000);
-}
-async function loadRuns() {
-  try {
-    const found = await ask("/api/runs?limit=500");
-    facts.runs = found.runs; facts.total = found.total; facts.online = true;
-  } catch (error) { toast(error.message, true); }
-  changed();
-}
-const statusOf = (run) => (facts.runs.find((row) => row.run === run) || {}).status;
-
-// -- the stream --------------------------------------------------------------------------------------------------------
-let epoch = null;
-function listen() {
-  const stream = new EventSource("/api/events");
-  stream.addEventListener("hello", (message) => {
-    const told = JSON.parse(message.data);
-    facts.online = true;
-    if (epoch !== told.epoch || told.missed) { epoch = told.epoch; facts.dirty = {}; loadRuns(); for (const run in facts.events) facts.dirty[run] = true; }
-    changed();
-  });
-  stream.addEventListener("news", (message) => {
-    facts.online = true;
-    for (const one of JSON.parse(message.data).news) hear(one);
-    changed();
-  });
-  stream.onerror = () => { facts.online = false; changed(); };
-}
-function hear(one) {
-  if (one.kind === "status") {
-    const row = facts.runs.find((it) => it.run === one.run);
-    if (row && one.status) { row.status = one.status; row.reason = one.reason; }
-    if (!row || !one.status || !OPEN.has(one.status)) { delete facts.processes[one.run]; loadRuns(); }
-    facts.dirty[one.run] = true;
-  } else if (one.kind === "processes") {
-    take(one.run, one.processes);
-  } else if (one.kind === "event") {
-    const kept = (facts.events[one.run] ||= []);
-    if (one.event === "steps.taken") { (facts.steps[one.run] ||= {})[one.fields.worker] = { ...one.fields, time_s: one.time_s }; return; }
-    if (one.event === "peer.lost") facts.lost[one.fields.name] = performance.now();
-    kept.push(one);
-    if (kept.length > EVENTS_MAX) kept.splice(0, kept.length - EVENTS_MAX);
-    facts.waits[one.run] = one.event === "waiting" ? one : facts.waits[one.run];
-    if (one.event === "episode.ended" || one.event === "phase.started") delete facts.waits[one.run];
-    if (/episode|phase|evaluation|run\./.test(one.event)) facts.dirty[one.run] = true;
-  }
-}
-function take(run, rows) {
-  const now = performance.now(), before = facts.rates[run];
-  const counts = {};
-  for (const row of rows) for (const to in row.sent || {}) counts[`${row.name}\n${to}`] = row.sent[to];
-  const rates = {};
-  if (before) for (const edge in counts) rates[edge] = Math.max(0, counts[edge] - (before.counts[edge] ?? counts[edge])) * 1000 / (now - before.at);
-  if (!before || now - before.at > 900) facts.rates[run] = { at: now, counts, rates: before ? rates : {} };
-  facts.processes[run] = rows;
-}
-
-// -- parts -------------------------------------------------------------------------------------------------------------
-function Select({ label, value, choices, onChange, id }) {
-  return html`<select id=${id} aria-label=${label} onChange=${(e) => onChange(e.target.value)}>${choices.map((it) => { const [key, text] = Array.isArray(it) ? it : [it, it]; return html`<option value=${key} selected=${key === value}>${text}</option>`; })}</select>`;
-}
-
-function Runs({ chosen, compared, compare }) {
-  useFacts();
-  const [text, setText] = useState(""), [status, setStatus] = useState("");
-  const shown = facts.runs.filter((row) => (!status || row.status === status) && (!text || row.run.includes(text)));
+function Runs({ place, compared, compare, help }) {
+  useFacts("runs");
+  const [word, setWord] = useState(""), [status, setStatus] = useState(""), [most, setMost] = useState(SHOWN), [open, setOpen] = useState(false);
+  useEffect(() => { const show = () => setOpen(true); addEventListener("filter", show); return () => removeEventListener("filter", show); }, []);
+  useEffect(() => setOpen(false), [place.run, place.sweep]);
+  const match = (...texts) => !word || texts.some((it) => it && it.toLowerCase().includes(word.toLowerCase()));
+  const shown = facts.runs.filter((row) => (!status || row.status === status) && match(row.run, row.uid, row.experiment, row.reason));
   const statuses = [...new Set(facts.runs.map((row) => row.status))].filter(Boolean).sort();
-  return html`<nav class="side" aria-label="Runs">
-    <header><h1>Ganglion</h1><small>${facts.total} runs</small></header>
-    ${!facts.online && html`<div class="offline" role="status">the server is not there; trying again</div>`}
-    <div class="filter"><input id="filter" placeholder="filter ( / )" aria-label="filter runs" value=${text} onInput=${(e) => setText(e.target.value)} />
+  const sweeps = facts.sweeps.filter((it) => !status && match(it.experiment)).slice(0, 20);
+  return html`<nav class=${"side" + (open ? " open" : "")} aria-label="Runs">
+    <header class="brand"><${Mark} /><b>Ganglion</b><small>${whole(facts.total)} runs</small><button id="drawer" aria-expanded=${open} onClick=${() => setOpen(!open)}>runs</button></header>
+    ${!facts.online && html`<div class="offline" role="status">The server is not there; trying again.</div>`}
+    <div class="filter"><input id="filter" type="search" placeholder="Filter   /" aria-label="filter runs" value=${word} onInput=${(e) => setWord(e.target.value)} />
       <${Select} label="status" value=${status} choices=${[["", "all"], ...statuses]} onChange=${setStatus} /></div>
-    ${shown.length === 0 && html`<p class="empty">No run yet: <code>ganglion run</code> begins one.</p>`}
-    ${shown.map((row) => html`<div key=${row.run} class=${"run" + (row.run === chosen ? " chosen" : "")}>
-      <input type="checkbox" aria-label=${`compare ${row.run}`} checked=${compared.has(row.run)} onChange=${() => compare(row.run)} />
-      <a href=${"#" + encodeURIComponent(row.run)} title=${row.reason || ""} aria-current=${row.run === chosen ? "page" : undefined}>${row.run}</a>
-      <span class=${"status " + (row.status || "")}>${row.status || "not stored"}</span></div>`)}
+    <div class="list">
+      ${sweeps.length > 0 && html`<h3>Experiments</h3>`}
+      ${sweeps.map((it) => html`<div key=${"/" + it.experiment} class=${"run" + (it.experiment === place.sweep ? " chosen" : "")}><span class=${"dot " + (it.running ? "running" : it.failed ? "failed" : it.done === it.points ? "finished" : "")}></span>
+        <a href=${"#/sweep/" + encodeURIComponent(it.experiment)}>${it.experiment}</a><time>${it.done || 0} of ${it.points}</time></div>`)}
+      <h3>Runs</h3>
+      ${shown.length === 0 && html`<p class="empty">${facts.total ? "None of the runs is like that." : html`No run yet: <code>ganglion run</code> begins one.`}</p>`}
+      ${shown.slice(0, most).map((row) => html`<div key=${row.run} class=${"run" + (row.run === place.run ? " chosen" : "")}>
+        <span class=${"dot " + (row.status || "")} title=${row.status || "not stored"}></span>
+        <a href=${"#" + encodeURIComponent(row.run)} title=${row.reason || row.run} aria-current=${row.run === place.run ? "page" : undefined} aria-label=${`${row.run}, ${row.status || "not stored"}`}>${row.run}</a>
+        <time>${ago(row.ended || row.started)}</time>
+        <input type="checkbox" aria-label=${`compare ${row.run}`} title="compare" checked=${compared.has(row.run)} onChange=${() => compare(row.run)} />
+        ${row.limit ? html`<${Bar} now=${row.episodes} of=${row.limit} label="episodes" />` : ["failed", "lost", "interrupted", "paused"].includes(row.status) && html`<small>${row.status}${row.experiment && row.experiment !== row.uid ? ` · ${row.experiment}` : ""}</small>`}</div>`)}
+      ${shown.length > most && html`<button onClick=${() => setMost(most + 4 * SHOWN)}>${whole(shown.length - most)} more</button>`}
+    </div>
+    <footer class="foot"><a href="#/new"><button class="bare" tabindex="-1">+ document</button></a><span class="space"></span><button class="bare" onClick=${() => theme()} aria-label="light or dark">◐</button><button class="bare" onClick=${help} aria-label="keys">?</button></footer>
   </nav>`;
 }
 
+// -- one run -----------------------------------------------------------------------------------------------------------
 function Head({ run, told }) {
-  useFacts();
-  const status = statusOf(run) || told.status, live = OPEN.has(status);
+  useFacts("runs", "live");
+  const row = rowOf(run), status = row.status || told.status, live = OPEN.has(status);
   const [name, setName] = useState("RESET");
-  const act = async (word, value) => { try { const answer = await post(`${of(run)}/${word}`, value); if (answer) toast(answer.text); } catch (error) { toast(error.message, true); } };
-  const steps = Object.values(facts.steps[run] || {}).reduce((sum, one) => sum + (one.taken || 0), 0);
-  const wait = live && facts.waits[run];
-  const remove = async () => { if (!confirm(`Remove ${run} with all its rows and files?`)) return; try { await ask(of(run), { method: "DELETE" }); location.hash = ""; loadRuns(); } catch (error) { toast(error.message, true); } };
+  const act = async (word, value) => { try { const answer = await post(`${of(run)}/${word}`, value); if (answer) toast(answer.text); } catch (error) { complain(error); } };
+  const remove = async () => { if (!confirm(`Remove ${run} with all its rows and files?`)) return; try { await ask(of(run), { method: "DELETE" }); location.hash = ""; loadRuns(); } catch (error) { complain(error); } };
+  const wait = live && facts.waits[run], long = told.started && told.ended ? (Date.parse(told.ended) - Date.parse(told.started)) / 1000 : null;
   return html`<section class="card wide head" aria-label="Run">
-    <h1>${run}</h1><b id="status" class=${"status " + (status || "")}>${status || "not stored"}</b>
-    <span class="faint">${told.reason || ""}</span>
-    <span class="faint">seed ${told.seed}</span>
-    ${live && steps > 0 && html`<span id="steps" class="faint">${steps.toLocaleString("en")} steps in this phase</span>`}
-    ${told.started && html`<span class="faint">began ${told.started.slice(0, 19).replace("T", " ")}</span>`}
-    <span class="space"></span>
-    ${live && status !== "queued" && html`
+    <h1>${run}</h1><b id="status" class=${"pill " + (status || "")}>${status || "not stored"}</b><span class="space"></span>
+    <div class="acts">${live && status !== "queued" && html`
       <button id="pause" disabled=${status === "paused"} onClick=${() => act("pause")}>pause</button>
       <button id="continue" disabled=${status !== "paused"} onClick=${() => act("continue")}>continue</button>
       <button id="step" disabled=${status !== "paused"} onClick=${() => act("continue", { steps: 1 })}>one step</button>
-      <${Select} label="signal" value=${name} choices=${["RESET", "RESTART", "STOP_PHASE", "STOP_RUN"]} onChange=${setName} />
-      <button onClick=${() => act("signal", { signal: name })}>signal</button>`}
+      <${Select} label="signal" id="signal-name" value=${name} choices=${["RESET", "RESTART", "STOP_PHASE", "STOP_RUN"]} onChange=${setName} />
+      <button id="signal" onClick=${() => act("signal", { signal: name })}>signal</button>`}
     ${live && html`<button id="stop" class="bad" onClick=${() => act("stop")}>stop</button>`}
-    ${["failed", "interrupted", "lost"].includes(status) && html`<button id="resume" onClick=${() => act("resume")}>resume</button>`}
-    ${!live && html`<button class="bad" onClick=${remove}>remove</button>`}
-    ${wait && html`<div class="wide late" role="status">${wait.fields.text}</div>`}
+    ${["failed", "interrupted", "lost"].includes(status) && html`<button id="resume" class="main-act" onClick=${() => act("resume")}>resume</button>`}
+    ${!live && html`<button id="remove" class="bad" onClick=${remove}>remove</button>`}</div>
+    <div class="about">${(row.reason || told.reason) && html`<span class=${status}>${row.reason || told.reason}</span>`}
+      <span>seed ${told.seed}</span>${told.started && html`<span title=${told.started}>began ${ago(told.started)}</span>`}${long !== null && html`<span>took ${span(long)}</span>`}
+      ${told.versions.ganglion && html`<span>ganglion ${told.versions.ganglion}</span>`}<span class="mono" title="folder">${told.folder}</span></div>
+    ${wait && html`<div class="wait" role="status">${wait.fields.text}</div>`}
   </section>`;
 }
 
-function Phases({ run, told }) {
-  useFacts();
-  return html`<section class="card" aria-label="Phases"><h2>Phases</h2><div class="scroll"><table><thead><tr><th>phase</th><th>mode</th><th>status</th><th>episodes</th><th>conditions</th></tr></thead><tbody>
-    ${told.phases.map((phase) => html`<tr><td>${phase.name}</td><td>${phase.mode}</td>
-      <td class=${phase.status || ""} title=${phase.reason || ""}>${phase.status || "to come"}${phase.reason ? html`<br /><small class="faint">${phase.reason}</small>` : ""}</td>
-      <td>${phase.limit ? html`<progress max=${phase.limit} value=${phase.episodes}></progress> ${phase.episodes} of ${phase.limit}` : phase.episodes}</td>
-      <td class="faint">${(phase.conditions || []).map((it) => html`<div>${it.name} ${Object.entries(it.params).map(([k, v]) => `${k} ${typeof v === "object" ? JSON.stringify(v) : v}`).join(", ")}</div>`)}</td></tr>`)}
-  </tbody></table></div></section>`;
+function Tiles({ run, told }) {
+  useFacts("live");
+  const episodes = told.phases.reduce((sum, it) => sum + it.episodes, 0), sealed = told.phases.reduce((sum, it) => sum + (it.steps || 0), 0);
+  const workers = OPEN.has(rowOf(run).status) ? Object.values(facts.steps[run] || {}) : [], rate = workers.reduce((sum, it) => sum + it.rate, 0);
+  const rows = facts.processes[run] || [], messages = Object.values((facts.rates[run] || {}).rates || {}).reduce((a, b) => a + b, 0);
+  const taken = workers.reduce((sum, it) => sum + it.steps, 0);
+  const lost = rows.reduce((sum, it) => sum + (it.restarts || 0), 0);
+  const tile = (name, value, unit, id) => html`<div class="tile" id=${id}><span>${name}</span><b>${value}</b>${unit && html`<small>${unit}</small>`}</div>`;
+  return html`<div class="tiles wide">
+    ${tile("episodes", whole(episodes))}${tile("steps sealed", whole(sealed))}
+    ${workers.length > 0 && tile("steps of open episodes", whole(taken), "", "steps")}${workers.length > 0 && tile("pace", whole(rate), "steps/s")}
+    ${rows.length > 0 && tile("messages", whole(messages), "/s")}${rows.length > 0 && tile("processes", rows.length, lost ? `${lost} restarted` : "")}
+    ${tile("phases", `${told.phases.filter((it) => it.status === "finished").length} of ${told.phases.length}`)}</div>`;
 }
 
-const mb = (bytes) => `${Math.round(bytes / 1048576)} MB`;
+function Conditions({ conditions }) {
+  const shown = conditions.filter((it, i) => conditions.findIndex((other) => other.name === it.name && text(other.params) === text(it.params)) === i);
+  return html`<div class="conditions">${shown.map((it) => it.distances.length
+    ? it.distances.map((one) => html`<div class="distance" title=${text(it.params)}><span>${it.name}: ${one.what}</span><${Bar} now=${one.now} of=${one.wanted} label=${one.what} /><b>${+one.now.toPrecision(4)} of ${+one.wanted.toPrecision(4)}</b></div>`)
+    : html`<span class="faint">${it.name} ${Object.entries(it.params).map(([k, v]) => `${k} ${text(v)}`).join(", ")}</span>`)}</div>`;
+}
+function Phases({ told }) {
+  return html`<section class="card" aria-label="Phases"><header><h2>Phases</h2></header><div id="phases">${told.phases.map((phase) => html`<div class="phase" key=${`${phase.phase} ${phase.mode}`}>
+    <span><b>${phase.name}</b> <span class="faint">${phase.mode}${phase.workers > 1 ? ` · ${phase.workers} workers` : ""}</span></span><span class=${phase.status || "faint"}>${phase.status || "to come"}</span>
+    <${Bar} now=${phase.status === "finished" ? 1 : phase.episodes} of=${phase.status === "finished" ? 1 : phase.limit} label="episodes" />
+    <span class="reason faint">${whole(phase.episodes)}${phase.limit ? ` of ${whole(phase.limit)}` : ""} episodes · ${whole(phase.steps || 0)} steps${phase.reason ? ` · ${phase.reason}` : ""}</span>
+    ${(phase.conditions || []).length > 0 && html`<${Conditions} conditions=${phase.conditions} />`}</div>`)}</div></section>`;
+}
+
 function state(row) {
   if (performance.now() - (facts.lost[row.name] ?? -LOST_MS) < LOST_MS) return "gone";  // another one is in its place soon
   if (["lost", "ended", "gone"].includes(row.state) || (row.pid === null && row.state !== "awaited" && row.state !== "attached")) return "gone";
@@ -163,176 +121,203 @@ function state(row) {
   return row.heard_ms > LATE_MS || row.state === "awaited" ? "late" : "ok";
 }
 function Processes({ run }) {
-  useFacts();
-  const rows = facts.processes[run] || [], rates = (facts.rates[run] || {}).rates || {};
+  useFacts("live", "runs");
+  const rows = facts.processes[run] || [], rates = (facts.rates[run] || {}).rates || {}, bare = (name) => name.replace(run + "/", "");
   const rate = (name) => Object.entries(rates).filter(([edge]) => edge.startsWith(name + "\n")).reduce((sum, [, one]) => sum + one, 0);
-  return html`<section class="card wide" aria-label="Processes"><h2>Processes</h2>${rows.length === 0 && html`<p class="empty">No process: the run is not live.</p>`}
-    ${rows.length > 0 && html`<div class="scroll"><table id="processes"><thead><tr>${["process", "role", "worker", "pid", "state", "heard", "messages/s", "waits for", "CPU", "memory", "restarts", "placement"].map((it) => html`<th>${it}</th>`)}</tr></thead><tbody>
-    ${rows.map((row) => html`<tr key=${row.name} class=${state(row)} data-name=${row.name}><td>${row.name.replace(run + "/", "")}</td><td>${row.role}</td><td>${row.worker ?? ""}</td><td class="number">${row.pid ?? ""}</td>
-      <td>${row.state}</td><td class="number">${row.heard_ms == null ? "" : (row.heard_ms / 1000).toFixed(1) + " s"}</td><td class="number">${Math.round(rate(row.name)) || ""}</td>
-      <td>${(row.waiting_for || []).map((it) => it.replace(run + "/", "")).join(", ")}</td><td class="number">${row.cpu_s.toFixed(1)} s</td><td class="number">${mb(row.memory_bytes)}</td><td class="number">${row.restarts || ""}</td><td>${row.placement || ""}</td></tr>`)}
-    </tbody></table></div>`}</section>`;
+  if (rows.length === 0) return null;
+  return html`<section class="card wide" aria-label="Processes"><header><h2>Processes</h2><span class="faint">green: heard within two heartbeats; red: lost, another one takes its place</span></header>
+    <div class="scroll"><table id="processes"><thead><tr>${["process", "role", "worker", "pid", "state", "heard", "messages/s", "waits for", "CPU", "memory", "restarts", "place"].map((it) => html`<th class=${["pid", "heard", "messages/s", "CPU", "memory", "restarts"].includes(it) ? "number" : ""}>${it}</th>`)}</tr></thead><tbody>
+    ${rows.map((row) => html`<tr key=${row.name} class=${state(row)} data-name=${row.name}><td>${bare(row.name)}</td><td>${row.role}</td><td>${row.worker ?? ""}</td><td class="number">${row.pid ?? ""}</td>
+      <td>${row.state}</td><td class="number heard">${row.heard_ms == null ? "" : (row.heard_ms / 1000).toFixed(1) + " s"}</td><td class="number">${Math.round(rate(row.name)) || ""}</td>
+      <td>${(row.waiting_for || []).map(bare).join(", ")}</td><td class="number">${row.cpu_s.toFixed(1)} s</td><td class="number">${mb(row.memory_bytes)}</td><td class="number">${row.restarts || ""}</td><td>${[row.host, row.placement].filter(Boolean).join(" ")}</td></tr>`)}
+    </tbody></table></div></section>`;
 }
 
-const COLUMNS = { governor: 0, store: 0, brain: 1, controller: 2, muscle: 3, environment: 3, observer: 0 };
+const COLUMNS = ["run", "worker", "world and acting", "learning"], WIDE = 170;
 function Topology({ run }) {
-  useFacts();
+  useFacts("live", "runs");
   const rows = (facts.processes[run] || []).filter((row) => row.role !== "broker"), rates = (facts.rates[run] || {}).rates || {};
   if (rows.length === 0) return null;
+  const column = (row) => ({ governor: 0, store: 0, observer: 0, controller: 1, environment: 2, muscle: 2, brain: 3, table: 3 })[row.role] ?? 0;
   const filled = [0, 0, 0, 0], place = {};
-  for (const row of rows) { const column = COLUMNS[row.role] ?? 1; place[row.name] = { x: 20 + column * 210, y: 20 + filled[column]++ * 52, row }; }
-  const height = 20 + 52 * Math.max(...filled);
+  const count = [0, 0, 0, 0];
+  for (const row of rows) count[column(row)] += 1;
+  const tall = Math.max(...count), height = 34 + 52 * tall, bare = (name) => name.replace(run + "/", "");
+  for (const row of [...rows].sort((a, b) => (a.worker ?? 0) - (b.worker ?? 0))) { const c = column(row); place[row.name] = { x: 6 + c * 274, y: 30 + (tall - count[c]) * 26 + filled[c]++ * 52, row }; }
   const pairs = new Map();
   for (const row of rows) for (const to in row.sent || {}) {
     if (!place[to]) continue;
     const key = [row.name, to].sort().join("\n"), pair = pairs.get(key) || { rate: 0, waits: false, ends: key.split("\n") };
     pair.rate += rates[`${row.name}\n${to}`] || 0; pair.waits ||= (row.waiting_for || []).includes(to); pairs.set(key, pair);
   }
-  return html`<section class="card wide" aria-label="Topology"><h2>Who asks whom: messages per second, both ways</h2><div class="scroll"><svg id="topology" width="820" height=${height} viewBox=${`0 0 820 ${height}`} role="img" aria-label="processes and the messages between them">
-    ${[...pairs.values()].map((pair) => { const [a, b] = pair.ends.map((it) => place[it]); const x = (a.x + b.x) / 2 + 80, y = (a.y + b.y) / 2 + 16;
-      const bend = a.x === b.x ? 60 : 0; return html`<g><path class=${"edge" + (pair.waits ? " waits" : "")} d=${`M${a.x + 80} ${a.y + 16} Q${x + bend} ${y} ${b.x + 80} ${b.y + 16}`} />${pair.rate >= 0.5 && html`<text class="rate" x=${x + bend / 2} y=${y - 3} text-anchor="middle">${Math.round(pair.rate)}/s</text>`}</g>`; })}
-    ${Object.values(place).map(({ x, y, row }) => html`<g><rect class="node" x=${x} y=${y} width="160" height="32" rx="7" /><text class=${state(row)} x=${x + 80} y=${y + 20} text-anchor="middle">${row.name.replace(run + "/", "").slice(0, 26)}</text></g>`)}
-  </svg></div></section>`;
-}
-
-// -- curves ------------------------------------------------------------------------------------------------------------
-function smoothed(values, weight) {
-  let last = null;
-  return values.map((value) => (value == null ? null : (last = last == null ? value : weight * last + (1 - weight) * value)));
-}
-function Curves({ runs }) {
-  useFacts();
-  const [found, setFound] = useState({}), [axis, setAxis] = useState("episode"), [weight, setWeight] = useState(0), [choice, setChoice] = useState(""), [joined, setJoined] = useState(false);
-  const place = useRef(null), chart = useRef(null), asked = useRef({});
-  const names = runs.join("\n");
-  const dirty = runs.filter((run) => facts.dirty[run] || !(run in found));
-  useEffect(() => {
-    for (const run of dirty) {
-      const now = performance.now(), wait = Math.max(0, CURVES_MS - (now - (asked.current[run] ?? -CURVES_MS)));
-      if (asked.current[run] > now) continue;
-      asked.current[run] = now + wait;
-      facts.dirty[run] = false;
-      setTimeout(async () => { try { const told = await ask(`${of(run)}/curves?points=500`); setFound((before) => ({ ...before, [run]: told.curves })); } catch (error) { toast(error.message, true); setFound((before) => ({ ...before, [run]: before[run] || [] })); } }, wait);
-    }
-  }, [names, dirty.join("\n"), facts.version]);
-  const kinds = [...new Set(runs.flatMap((run) => (found[run] || []).map((it) => `${it.phase} ${it.mode}`)))].sort();
-  const kind = kinds.includes(choice) ? choice : kinds.find((it) => it.endsWith("train")) || kinds[0];
-  const curves = runs.flatMap((run) => (found[run] || []).filter((it) => `${it.phase} ${it.mode}` === kind).map((it) => ({ ...it, label: runs.length > 1 ? `${run} ${it.agent}` : it.agent })));
-  const drawn = useMemo(() => (joined ? together(curves) : curves), [curves.map((it) => it.episode.length + it.label).join(), joined, found, kind]);
-  useEffect(() => {
-    if (!place.current || drawn.length === 0) { chart.current?.destroy(); chart.current = null; return; }
-    const tables = drawn.map((it) => [it[axis], smoothed(it.mean, weight), smoothed(it.low, weight), smoothed(it.high, weight)]);
-    const data = uPlot.join(tables), series = [{ label: axis }], bands = [];
-    drawn.forEach((it, i) => {
-      const colour = COLOURS[i % COLOURS.length];
-      series.push({ label: it.label, stroke: colour, width: 2, spanGaps: true, points: { show: it.episode.length < 3 } }, { label: "low", class: "band", stroke: colour + "30", spanGaps: true, points: { show: false } }, { label: "high", class: "band", stroke: colour + "30", spanGaps: true, points: { show: false } });
-      bands.push({ series: [3 * i + 3, 3 * i + 2], fill: colour + "22" });
-    });
-    const ink = getComputedStyle(document.documentElement).getPropertyValue("--faint"), line = getComputedStyle(document.documentElement).getPropertyValue("--line");
-    const axes = [{ incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7], stroke: ink, grid: { stroke: line }, ticks: { stroke: line }, label: axis === "episode" ? "episode" : "steps of a worker" }, { stroke: ink, grid: { stroke: line }, ticks: { stroke: line }, label: "return" }];
-    const shape = series.map((it) => it.label).join("\n") + axis;
-    if (chart.current && chart.current.shape === shape) { chart.current.setData(data); return; }
-    chart.current?.destroy();
-    chart.current = new uPlot({ width: place.current.clientWidth || 600, height: 300, series, bands, axes, scales: { x: { time: false } }, legend: { live: drawn.length < 5 } }, data, place.current);
-    chart.current.shape = shape;
-  }, [drawn, axis, weight]);
-  useEffect(() => {
-    const fit = () => chart.current?.setSize({ width: place.current.clientWidth, height: 300 });
-    addEventListener("resize", fit);
-    return () => { removeEventListener("resize", fit); chart.current?.destroy(); chart.current = null; };
-  }, []);
-  const count = drawn.reduce((sum, it) => sum + it.count.reduce((a, b) => a + b, 0), 0);
-  return html`<section class="card wide" aria-label="Curves"><h2>Return by ${axis}: mean, and from the least to the greatest over workers and bodies</h2>
-    <div class="tools"><${Select} label="phase" value=${kind} choices=${kinds.map((it) => [it, `phase ${it}`])} onChange=${setChoice} />
-      ${["episode", "step"].map((it) => html`<button class=${axis === it ? "on" : ""} onClick=${() => setAxis(it)}>by ${it}</button>`)}
-      <label>smooth <input id="smooth" type="range" min="0" max="0.98" step="0.02" value=${weight} onInput=${(e) => setWeight(+e.target.value)} /></label>
-      ${runs.length > 1 && html`<button class=${joined ? "on" : ""} onClick=${() => setJoined(!joined)}>one line for all runs</button>`}
-      <span id="episodes" class="faint" data-count=${count}>${count.toLocaleString("en")} episodes</span></div>
-    ${drawn.length === 0 && html`<p class="empty">No episode is stored yet.</p>`}<div class="chart" ref=${place}></div></section>`;
-}
-function together(curves) {
-  const groups = new Map();
-  for (const it of curves) (groups.get(it.agent) || groups.set(it.agent, []).get(it.agent)).push(it);
-  return [...groups].map(([agent, members]) => {
-    const rows = new Map();
-    for (const it of members) it.episode.forEach((episode, i) => { const key = Math.round(episode); const row = rows.get(key) || { step: 0, n: 0, values: [], count: 0 }; row.step += it.step[i]; row.n += 1; row.values.push(it.mean[i]); row.count += it.count[i]; rows.set(key, row); });
-    const keys = [...rows.keys()].sort((a, b) => a - b), all = keys.map((key) => rows.get(key));
-    return { agent, label: `${agent}, ${members.length} runs`, episode: keys, step: all.map((row) => row.step / row.n), count: all.map((row) => row.count), mean: all.map((row) => row.values.reduce((a, b) => a + b, 0) / row.n), low: all.map((row) => Math.min(...row.values)), high: all.map((row) => Math.max(...row.values)) };
+  const drawn = [...pairs.values()].map((pair) => {
+    let [a, b] = pair.ends.map((it) => place[it]);
+    if (a.x > b.x) [a, b] = [b, a];
+    const y1 = a.y + 17, y2 = b.y + 17, same = a.x === b.x, x1 = a.x + WIDE, x2 = same ? b.x + WIDE : b.x, bend = same ? 46 : (x2 - x1) / 2;
+    return { pair, path: `M${x1} ${y1}C${x1 + bend} ${y1} ${same ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`, x: same ? x1 + 36 : (x1 + x2) / 2, y: (y1 + y2) / 2 };
   });
+  return html`<section class="card wide" aria-label="Topology"><header><h2>Who asks whom</h2><span class="faint">messages per second, both ways</span></header><div class="scroll"><svg id="topology" width="1010" height=${height} viewBox=${`0 0 1010 ${height}`} role="img" aria-label="processes and the messages between them">
+    ${COLUMNS.map((it, i) => html`<text class="role" x=${6 + i * 274} y="14">${it}</text>`)}
+    ${drawn.map(({ pair, path }) => html`<path class=${"edge" + (pair.rate >= 0.5 ? " flows" : "") + (pair.waits ? " waits" : "")} stroke-width=${(1 + Math.log10(1 + pair.rate) * 0.7).toFixed(2)} d=${path} />`)}
+    ${drawn.map(({ pair, x, y }) => pair.rate >= 0.5 && html`<text class="rate" x=${x} y=${y - 4} text-anchor="middle">${whole(pair.rate)}/s</text>`)}
+    ${Object.values(place).map(({ x, y, row }) => html`<g><title>${row.name}</title><rect class=${"node " + state(row)} x=${x} y=${y} width=${WIDE} height="34" rx="9" /><text class=${state(row) === "gone" ? "gone" : ""} x=${x + WIDE / 2} y=${y + 21} text-anchor="middle">${bare(row.name).slice(0, 22)}</text></g>`)}
+  </svg></div></section>`;
 }
 
 // -- log and document --------------------------------------------------------------------------------------------------
 function Log({ run }) {
-  useFacts();
-  const [told, setTold] = useState({ lines: [], processes: [] }), [level, setLevel] = useState("info"), [process, setProcess] = useState("");
-  const live = OPEN.has(statusOf(run));
+  useFacts("live", "runs");
+  const [told, setTold] = useState({ lines: [], processes: [] }), [level, setLevel] = useState("info"), [process, setProcess] = useState(""), [word, setWord] = useState(""), [names, setNames] = useState([]);
+  const live = OPEN.has(rowOf(run).status), place = useRef(null), held = useRef(false);
   useEffect(() => {
     let there = true;
-    const load = async () => { try { const query = new URLSearchParams({ level, limit: 300, ...(process ? { process } : {}) }); const found = await ask(`${of(run)}/logs?${query}`); if (there) setTold(found); } catch (error) { toast(error.message, true); } };
+    const load = async () => { try { const query = new URLSearchParams({ level, limit: 300, ...(process ? { process } : {}) }); const found = await ask(`${of(run)}/logs?${query}`); if (there) { setTold(found); if (!process) setNames(found.processes); } } catch (error) { complain(error); } };
     load();
     const timer = live ? setInterval(load, 2000) : null;
     return () => { there = false; clearInterval(timer); };
   }, [run, level, process, live]);
-  const events = (facts.events[run] || []).slice(-100);
-  return html`<section class="card wide" aria-label="Log"><h2>Log</h2><div class="tools">
+  const bare = (name) => name.replace(run + "/", ""), fields = (all) => Object.entries(all || {}).filter(([k]) => k !== "run").map(([k, v]) => html` <i>${k}</i>=${text(v)}`);
+  const events = process || level === "error" || level === "warning" ? [] : (facts.events[run] || []).slice(-100).map((one) => ({ time: new Date(one.time_s * 1000).toISOString(), level: "event", process: "", event: one.event, fields: one.fields }));
+  const lines = [...told.lines, ...events].map((it, i) => [it, i]).sort(([a, i], [b, j]) => (a.time && b.time && a.time !== b.time ? (a.time < b.time ? -1 : 1) : i - j)).map(([it]) => it).filter((it) => !word || `${it.process} ${it.event} ${text(it.fields)}`.includes(word));
+  useEffect(() => { if (place.current && !held.current) place.current.scrollTop = place.current.scrollHeight; });
+  return html`<section class="card wide" aria-label="Log"><header><h2>Log</h2><span class="faint">${whole(lines.length)} lines, the newest last</span><span class="space"></span><div class="tools">
     <${Select} label="level" value=${level} choices=${["debug", "info", "warning", "error"]} onChange=${setLevel} />
-    <${Select} label="process" value=${process} choices=${[["", "all processes"], ...told.processes]} onChange=${setProcess} /></div>
-    <div class="scroll log mono" id="log">${told.lines.map((line) => html`<div class=${line.level}>${line.time.slice(11, 23)} ${line.process.replace(run + "/", "")} ${line.event} ${Object.entries(line.fields || {}).map(([k, v]) => `${k}=${typeof v === "object" ? JSON.stringify(v) : v}`).join(" ")}</div>`)}
-    ${events.map((one) => html`<div>${new Date(one.time_s * 1000).toISOString().slice(11, 23)} ${one.event} ${Object.entries(one.fields).filter(([k]) => k !== "run").map(([k, v]) => `${k}=${typeof v === "object" ? JSON.stringify(v) : v}`).join(" ")}</div>`)}</div></section>`;
+    <${Select} label="process" value=${process} choices=${[["", "all processes"], ...names.map((it) => [it, bare(it)])]} onChange=${setProcess} /><input type="search" placeholder="find" aria-label="find in the log" value=${word} onInput=${(e) => setWord(e.target.value)} /></div></header>
+    <div class="scroll log mono" id="log" tabindex="0" ref=${place} onScroll=${(e) => { held.current = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight > 30; }}>${lines.map((it) => html`<div class=${it.level}><time>${it.time.slice(11, 23)}</time> ${bare(it.process)} <b>${it.event}</b>${fields(it.fields)}</div>`)}${lines.length === 0 && html`<span class="faint">nothing</span>`}</div></section>`;
 }
-function Document({ run }) {
-  const [told, setTold] = useState(null), [which, setWhich] = useState("document"), [faults, setFaults] = useState([]);
-  useEffect(() => { setTold(null); setFaults([]); ask(`${of(run)}/document`).then(setTold, (error) => toast(error.message, true)); }, [run]);
-  useEffect(() => { if (told && told[which]) ask("/api/check", { method: "POST", body: told[which] }).then((found) => setFaults([...found.faults, ...found.warnings]), () => setFaults([])); }, [told, which]);
-  if (!told) return null;
-  const marked = new Map(faults.map((fault) => [fault.line, fault.message]));
-  return html`<section class="card" aria-label="Document"><h2>Document</h2><div class="tools">${["document", "resolved"].map((it) => html`<button class=${which === it ? "on" : ""} onClick=${() => setWhich(it)}>${it === "document" ? "as given" : "with all defaults"}</button>`)}</div>
-    <div class="scroll"><pre id="document">${(told[which] || "it is not there").split("\n").map((line, i) => html`<div class=${"line" + (marked.has(i + 1) ? " fault" : "")}><b>${i + 1}</b><span>${line}${marked.has(i + 1) ? html` <span class="fault-text">${marked.get(i + 1)}</span>` : ""}</span></div>`)}</pre></div></section>`;
+
+// Colour one line of YAML; what is not known stays as it is. Every part is text, none is markup.
+function Yaml({ line }) {
+  const found = /^(\s*(?:- )*)([^\s#'"{[][^:#]*:(?=\s|$))?(.*)$/.exec(line) || ["", "", "", line];
+  const parts = found[3].split(/(\s#.*$|^#.*$|"[^"]*"|'[^']*'|(?<![\w.-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.-])|[\w.]+:(?=\s))/i);
+  return html`${found[1]}${found[2] && html`<span class="k">${found[2]}</span>`}${parts.map((part, i) => (i % 2 === 0 ? part : html`<span class=${/^\s?#/.test(part) ? "c" : /^["']/.test(part) ? "t" : /:$/.test(part) ? "k" : "n"}>${part}</span>`))}`;
+}
+function Marked({ text: shown, faults, id }) {
+  const marks = new Map();
+  for (const fault of faults) marks.set(fault.line, [...(marks.get(fault.line) || []), fault]);
+  return html`<div class="scroll"><pre id=${id} tabindex="0">${shown.split("\n").map((line, i) => { const mine = marks.get(i + 1) || [], bad = mine.some((it) => it.bad); return html`<div class=${"line" + (mine.length ? (bad ? " fault bad-line" : " fault") : "")}><b>${i + 1}</b><span><${Yaml} line=${line} />${mine.map((it) => html`<span class="fault-text" role="note">${it.message}</span>`)}</span></div>`; })}</pre></div>`;
+}
+const marksOf = (found) => [...found.faults.map((it) => ({ ...it, bad: true })), ...found.warnings];
+function Document({ run, status }) {
+  const [told, setTold] = useState(null), [which, setWhich] = useState("document"), [marks, setMarks] = useState([]);
+  useEffect(() => { setTold(null); ask(`${of(run)}/document`).then(setTold, complain); }, [run]);
+  useEffect(() => {
+    setMarks([]);  // a run that ran has no faults, and may name code of its owner, which a page may not
+    if (told && told[which]) post("/api/check", told[which]).then((found) => setMarks(status === "failed" ? marksOf(found) : found.warnings), () => {});
+  }, [told, which, status]);
+  if (!told) return html`<section class="card" aria-label="Document"></section>`;
+  return html`<section class="card" aria-label="Document"><header><h2>Document</h2><span class="space"></span><span class="segments" role="group" aria-label="document">${[["document", "as given"], ["resolved", "with defaults"]].map(([key, name]) => html`<button class=${which === key ? "on" : ""} aria-pressed=${which === key} onClick=${() => setWhich(key)}>${name}</button>`)}</span></header>
+    <${Marked} id="document" text=${told[which] ?? "it is not there"} faults=${marks} /></section>`;
+}
+
+// Write a document: its faults are marked while it is written; keep it, or hand it to the daemon.
+function Write() {
+  const [written, setWritten] = useState(""), [found, setFound] = useState(null), [kept, setKept] = useState([]), [name, setName] = useState("");
+  const load = () => ask("/api/documents").then(setKept, complain);
+  useEffect(() => { load(); }, []);
+  const many = /^factors:/m.test(written);
+  useEffect(() => {
+    if (!written.trim() || many) { setFound(null); return undefined; }
+    const timer = setTimeout(() => post("/api/check", written).then(setFound, complain), 400);
+    return () => clearTimeout(timer);
+  }, [written]);
+  const attempt = async (work) => { try { await work(); } catch (error) { if (error.told && error.told.faults) setFound(error.told); complain(error); } };
+  const submit = () => attempt(async () => { const told = await post(many ? "/api/sweeps" : "/api/runs", written); toast(`${told.runs.length === 1 ? told.runs[0] : `${told.runs.length} runs`} submitted`); loadRuns(); location.hash = many ? `#/sweep/${encodeURIComponent(told.experiment)}` : `#${encodeURIComponent(told.runs[0])}`; });
+  const keep = () => attempt(async () => { await ask(`/api/documents/${encodeURIComponent(name)}`, { method: "PUT", body: written }); toast(`${name} is kept`); load(); });
+  const open = (it) => attempt(async () => { setWritten(String(await (await fetch(`/api/documents/${encodeURIComponent(it)}`)).text())); setName(it); });
+  const marks = found ? marksOf(found) : [], faults = found ? found.faults.length : 0;
+  return html`<main class="main"><section class="card wide" aria-label="New document"><header><h1>A document</h1><span id="verdict" class=${faults ? "failed" : "ok"}>${found ? (faults ? `${faults} fault${faults > 1 ? "s" : ""}` : "no faults") : ""}</span><span class="space"></span>
+      <div class="tools"><input aria-label="name of the document" placeholder="name" value=${name} onInput=${(e) => setName(e.target.value)} /><button onClick=${keep} disabled=${!name || !written}>keep</button><button id="submit" class="main-act" disabled=${!written || faults > 0} onClick=${submit}>${many ? "submit the experiment" : "submit"}</button></div></header>
+      <textarea id="write" spellcheck="false" aria-label="document" placeholder="uid: mine ..." value=${written} onInput=${(e) => setWritten(e.target.value)}></textarea>
+      <p class="faint">Plugins by their names; a page names no code, no command and no file. Documents are taken by <code>ganglion serve --allow-submit</code> and carried out by <code>ganglion kernel</code>.</p>
+      ${kept.length > 0 && html`<div class="tools"><span class="faint">kept:</span>${kept.map((it) => html`<button onClick=${() => open(it)}>${it}</button>`)}</div>`}</section>
+    ${marks.length > 0 && html`<section class="card wide" aria-label="Faults"><header><h2>Checked</h2></header><${Marked} id="checked" text=${written} faults=${marks} /></section>`}</main>`;
+}
+
+// -- one experiment ----------------------------------------------------------------------------------------------------
+function Sweep({ experiment }) {
+  useFacts("runs");
+  const [told, setTold] = useState(null), [failed, setFailed] = useState(null);
+  const live = !told || told.points.some((it) => ["planned", "running"].includes(it.state));
+  useEffect(() => {
+    let there = true;
+    const load = () => ask(`/api/sweeps/${encodeURIComponent(experiment)}?points=400`).then((found) => there && setTold(found), (error) => there && setFailed(error.message));
+    load();
+    const timer = live ? setInterval(load, 2000) : null;
+    return () => { there = false; clearInterval(timer); };
+  }, [experiment, live]);
+  if (failed && !told) return html`<main class="main"><section class="card wide"><p>${failed}</p></section></main>`;
+  if (!told) return html`<main class="main"></main>`;
+  const names = [...new Set(told.points.flatMap((it) => Object.keys(it.factors)))], done = told.points.filter((it) => it.state === "done").length;
+  return html`<main class="main"><section class="card wide head" aria-label="Experiment"><h1>${experiment}</h1><b class=${"pill " + (done === told.points.length ? "finished" : "running")}>${done} of ${told.points.length} runs</b><span class="space"></span>
+      <div class="about"><span>${new Set(told.points.map((it) => it.row)).size} rows of the design</span><span>factors ${names.join(", ")}</span></div></section>
+    <${SweepCurves} curves=${told.curves} />
+    <section class="card wide" aria-label="Points"><header><h2>Points</h2></header><div class="scroll"><table id="points"><thead><tr>${["run", "row", "repetition", "seed", ...names, "state", "reason"].map((it) => html`<th>${it}</th>`)}</tr></thead><tbody>
+      ${told.points.map((it) => html`<tr class="plain" key=${it.point}><td>${it.run ? html`<a href=${"#" + encodeURIComponent(it.run)}>${it.run}</a>` : ""}</td><td>${it.row}</td><td>${it.repetition}</td><td>${text(it.seed)}</td>${names.map((name) => html`<td>${text(it.factors[name])}</td>`)}<td class=${it.state === "done" ? "finished" : it.state}>${it.state}</td><td class="faint">${it.reason || ""}</td></tr>`)}</tbody></table></div></section></main>`;
 }
 
 // -- the whole ---------------------------------------------------------------------------------------------------------
 function Run({ run, compared }) {
-  useFacts();
+  const version = useFacts("runs", "live");
   const [told, setTold] = useState(null), [failed, setFailed] = useState(null);
-  const seen = useRef(0);
-  const status = statusOf(run);
-  useEffect(() => { setTold(null); setFailed(null); seen.current = 0; }, [run]);
+  const seen = useRef(0), status = rowOf(run).status;
   useEffect(() => {
     const now = performance.now();
     if (told && now - seen.current < 1000) return;
-    if (told && told.run === run && !OPEN.has(status) && told.status === status) return;
+    if (told && !OPEN.has(status) && told.status === status) return;
     seen.current = now;
     ask(of(run)).then((found) => { setTold(found); setFailed(null); }, (error) => { if (!told) setFailed(error.message); });
-    if (!facts.processes[run] && OPEN.has(status)) ask(`${of(run)}/processes`).then((rows) => { take(run, rows); changed(); }, () => {});
-  }, [run, status, facts.version]);
+    if (!facts.processes[run] && OPEN.has(status)) ask(`${of(run)}/processes`).then((rows) => { take(run, rows); changed("live"); }, () => {});
+  }, [run, status, version]);
   if (failed) return html`<main class="main"><section class="card wide"><p>${failed}</p></section></main>`;
-  if (!told || told.run !== run) return html`<main class="main"><section class="card wide"><p class="empty">looking…</p></section></main>`;
-  return html`<main class="main"><${Head} run=${run} told=${told} /><${Curves} runs=${[...new Set([run, ...compared])]} /><${Phases} run=${run} told=${told} /><${Document} run=${run} />
-    <${Processes} run=${run} /><${Topology} run=${run} /><${Log} run=${run} /></main>`;
+  if (!told) return html`<main class="main"></main>`;
+  return html`<main class="main"><${Head} run=${run} told=${told} /><${Tiles} run=${run} told=${told} /><${Curves} runs=${[...new Set([run, ...compared])]} /><${Phases} told=${told} /><${Document} run=${run} status=${status} />
+    <${Topology} run=${run} /><${Processes} run=${run} /><${Log} run=${run} /></main>`;
+}
+const KEYS = [["j  k", "next run, run before"], ["/", "filter runs"], ["p", "pause, and go on"], ["s", "one step of a paused run"], ["c", "compare this run"], ["n", "write a document"], ["d", "dark or light"], ["?", "these keys"]];
+function where() {
+  const hash = location.hash.slice(1);
+  let name = "";
+  try { name = decodeURIComponent(hash.replace(/^\/sweep\//, "")); } catch { return {}; }
+  if (hash === "/new") return { write: true };
+  return hash.startsWith("/sweep/") ? { sweep: name } : { run: name || undefined };
 }
 function Page() {
-  useFacts();
-  const [chosen, setChosen] = useState(decodeURIComponent(location.hash.slice(1))), [compared, setCompared] = useState(new Set());
-  useEffect(() => { const follow = () => setChosen(decodeURIComponent(location.hash.slice(1))); addEventListener("hashchange", follow); return () => removeEventListener("hashchange", follow); }, []);
-  const run = chosen || (facts.runs[0] || {}).run;
+  useFacts("runs");
+  const [place, setPlace] = useState(where()), [compared, setCompared] = useState(new Set()), keys = useRef(null);
+  useEffect(() => { const follow = () => { setPlace(where()); scrollTo(0, 0); }; addEventListener("hashchange", follow); return () => removeEventListener("hashchange", follow); }, []);
+  const run = place.write || place.sweep ? undefined : place.run || (facts.runs[0] || {}).run;
+  const compare = (it) => setCompared((before) => { const after = new Set(before); if (!after.delete(it)) after.add(it); return after; });
+  useEffect(() => { document.title = `${run || place.sweep || "Ganglion"}${run || place.sweep ? " · Ganglion" : ""}`; }, [run, place.sweep]);
   useEffect(() => {
     const press = (event) => {
+      if (event.key === "Escape" && event.target.blur) event.target.blur();
       if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
       const at = facts.runs.findIndex((row) => row.run === run), to = { j: at + 1, k: at - 1 }[event.key];
       if (to !== undefined && facts.runs[to]) location.hash = encodeURIComponent(facts.runs[to].run);
-      if (event.key === "/") { event.preventDefault(); document.getElementById("filter").focus(); }
+      if (event.key === "/") { event.preventDefault(); dispatchEvent(new Event("filter")); setTimeout(() => document.getElementById("filter").focus(), 0); }
       if (event.key === "p") (document.querySelector("#pause:enabled") || document.querySelector("#continue:enabled"))?.click();
       if (event.key === "s") document.querySelector("#step:enabled")?.click();
+      if (event.key === "c" && run) compare(run);
+      if (event.key === "n") location.hash = "#/new";
+      if (event.key === "d") theme();
+      if (event.key === "?") keys.current.showModal();
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   }, [run]);
-  const compare = (it) => setCompared((before) => { const after = new Set(before); if (!after.delete(it)) after.add(it); return after; });
-  return html`<div class="frame"><${Runs} chosen=${run} compared=${compared} compare=${compare} />
-    ${run ? html`<${Run} key=${run} run=${run} compared=${[...compared]} />` : html`<main class="main"><section class="card wide"><p class="empty">Nothing to look at yet. Keys: j and k choose a run, p pauses and continues, s makes one step, / filters.</p></section></main>`}
-    ${facts.toast && html`<div class=${"toast" + (facts.toast.bad ? " bad" : "")} role="alert">${facts.toast.text}</div>`}</div>`;
+  return html`<div class="frame"><${Runs} place=${{ ...place, run }} compared=${compared} compare=${compare} help=${() => keys.current.showModal()} />
+    ${place.write ? html`<${Write} />` : place.sweep ? html`<${Sweep} key=${place.sweep} experiment=${place.sweep} />`
+      : run ? html`<${Run} key=${run} run=${run} compared=${[...compared]} />` : html`<main class="main"><section class="card wide"><h1>Nothing to look at yet</h1><p class="faint">Runs of this folder of results appear here by themselves: <code>ganglion run</code> begins one.</p></section></main>`}
+    <dialog ref=${keys} aria-label="keys"><h1>Keys</h1><dl>${KEYS.map(([key, name]) => html`<dt><kbd>${key}</kbd></dt><dd>${name}</dd>`)}</dl><p><button onClick=${() => keys.current.close()}>close</button></p></dialog>
+    <${Toast} /></div>`;
 }
-render(html`<${Page} />`, document.getElementById("page"));
+function Toast() {
+  useFacts("toast");
+  return facts.toast && html`<div class=${"toast" + (facts.toast.bad ? " bad" : "")} role="alert">${facts.toast.text}</div>`;
+}
+if (localStorage.getItem("theme")) theme(localStorage.getItem("theme"));
 loadRuns();
+render(html`<${Page} />`, document.getElementById("page"));
 listen();
-setInterval(() => { if (!facts.online) loadRuns(); }, 5000);
+setInterval(() => { if (!facts.online) loadRuns(); else changed("runs"); }, 5000);

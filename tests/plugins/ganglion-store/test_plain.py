@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import math
+import random
+import sqlite3
+import struct
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+from ganglion_store.reader import SqlReader
+from ganglion_store.store import SqlStore
+from ganglion_store.writer import SqlWriter
+
+pack = msgpack.packb
+DRAW = random.Random(7)
+FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 1 / 3, math.pi * 1e300, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308]
+FLOATS += [struct.unpack("<d", DRAW.randbytes(8))[0] for _ in range(60)]
+INTEGERS = [
+    0,
+    1,
+    127,
+    128,
+    255,
+    256,
+    65535,
+    65536,
+    2**32 - 1,
+    2**32,
+    2**62,
+    -1,
+    -32,
+    -33,
+    -128,
+    -129,
+    -(2**15),
+    -(2**31),
+    -(2**63),
+]
+ARRAYS = {
+    "<f4": np.array([0.1, -2.5, 1e-45, 3.4e38, 0.0], "<f4"),
+    "<f8": np.array([0.1, -2.5, 5e-324, 1e308, 1 / 3], "<f8"),
+    "|u1": np.arange(251, 256, dtype="|u1"),
+    "<i8": np.array([0, -1, 2**62, -(2**63), 7], "<i8"),
+    "<i2": np.array([0, -1, 2**14, -(2**15), 7], "<i2"),
+    "|b1": np.array([True, False, True, True, False]),
+}
+
+
+def _written(tmp_path: Path, kinds: dict[str, tuple[str, list[int]]], rows: list[list[Any]]) -> Path:
+    """Write a run in which an environment has these sensors (id -> dtype, shape), and one row of values each."""
+    uri = f"sqlite:///{tmp_path / 'ganglion.db'}"
+    declared = [[name, "Box", None, dtype, shape] for name, (dtype, shape) in kinds.items()]
+    records: list[Any] = [["run", {"uid": "demo", "experiment": "e", "seed": "1", "started": "2030-01-01T00:00:00Z"}]]
+    records.append(["declare", 0, "grid", None, "sensor", declared])
+    records.append(
+        [
+            "declare",
+            0,
+            "grid",
+            None,
+            "actuator",
+            [["grid.x", "Box", None, "<f8", []], ["grid.y", "Box", None, "<f8", []]],
+        ]
+    )
+    records.append(["declare", 0, "grid", None, "reward", [["grid.r", "Box", None, "<f8", []]]])
+    records.append(["phase", 0, "first", "train", "finished", None])
+    steps = [
+        [n, n, n, None, pack(row), pack([0.5, None]), pack([float(n)]), False, False] for n, row in enumerate(rows, 1)
+    ]
+    records.append(["steps", 0, "train", 0, "grid", 0, steps])
+    records.append(["episode", 0, "train", 0, None, 0, len(rows), True, False, "environment", 0])
+    with SqlWriter(uri, "demo-1") as writer:
+        writer.apply("governor", records)
+    return tmp_path / "ganglion.db"
+
+
+def _asked(path: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_numbers_are_those_that_were_stored(tmp_path: Path) -> None:
+    """Each double and each integer comes back as it was, to the last bit; what is unknown is null, infinities 1e999."""
+    values = [it for it in FLOATS if not math.isnan(it) and not math.isinf(it)]
+    rows: list[list[Any]] = [[a, b] for a, b in zip(values, (INTEGERS * 9)[: len(values)], strict=True)]
+    rows += [[math.nan, None], [math.inf, 3], [None, -math.inf]]
+    path = _written(tmp_path, {"grid.a": ("<f8", []), "grid.b": ("<f8", [])}, rows)
+    found = [json.loads(text) for (text,) in _asked(path, "SELECT sensors FROM steps_json ORDER BY step")]
+
+    unknown = [
+        {"grid.a": None, "grid.b": None},
+        {"grid.a": math.inf, "grid.b": 3},
+        {"grid.a": None, "grid.b": -math.inf},
+    ]
+    assert [{"grid.a": a, "grid.b": b} for a, b in rows[:-3]] + unknown == found
+
+
+@pytest.mark.parametrize("dtype", ARRAYS)
+def test_arrays_are_lists(tmp_path: Path, dtype: str) -> None:
+    """The bytes of an array are a list of its elements, whatever stands beside it."""
+    array = ARRAYS[dtype]
+    path = _written(tmp_path, {"grid.a": (dtype, [5]), "grid.b": ("|b1", [])}, [[array.tobytes(), 1]])
+    [(text,)] = _asked(path, "SELECT sensors FROM steps_json")
+
+    assert {"grid.a": array.tolist(), "grid.b": True} == json.loads(text)
+
+
+def test_views_are_the_tables_that_readers_show(tmp_path: Path) -> None:
+    """By `sqlite3` and pandas alone: places and values of a row; a setpoint that was not given is not there."""
+    path = _written(tmp_path, {"grid.a": ("<f8", [])}, [[0.5], [1.5]])
+    query = "SELECT run, phase, mode, worker, environment, episode, step, sensors, setpoints, rewards FROM steps_json"
+    pandas = pytest.importorskip("pandas")
+    with closing(sqlite3.connect(path)) as connection:
+        frame = pandas.read_sql(query, connection)
+        [(mean,)] = connection.execute("SELECT avg(sensors ->> '$.\"grid.a\"') FROM steps_json").fetchall()
+    with SqlReader(f"sqlite:///{path}") as reader:
+        rows = list(reader.rows("steps", ["demo-1"], columns=list(frame.columns)))
+
+    lists = ["sensors", "setpoints", "rewards"]
+    assert rows == [{k: json.loads(v) if k in lists else v for k, v in row.items()} for row in frame.to_dict("records")]
+    assert [{"grid.x": 0.5}] * 2 == [row["setpoints"] for row in rows]
+    assert 1.0 == mean
+
+
+def test_an_older_store_gets_them_by_migration(tmp_path: Path, age: Callable[[Path, int], None]) -> None:
+    """A store without the views is whole; `migrate` makes them, of an older revision and of this one."""
+    path = _written(tmp_path, {"grid.a": ("<f8", [])}, [[0.5]])
+    for change in (lambda: age(path, 3), lambda: _drop(path)):
+        change()
+        SqlStore.migrate(f"sqlite:///{path}")
+        assert [('{"grid.a":0.5}',)] == _asked(path, "SELECT sensors FROM steps_json")
+
+
+def _drop(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for name in ("steps_json", "actions_json", "resets_json"):
+            connection.execute(f"DROP VIEW {name}")
