@@ -31,7 +31,7 @@ class ScenarioEnvironment(Environment):
     not go back. Any other process is replaced, as always.
 
     Args:
-        answer_s: How long the other simulators may take for a step.
+        answer_s: How long the other simulators may take for a step, in s. Default 600.
     """
 
     def __init__(self, answer_s: float = 600.0) -> None:
