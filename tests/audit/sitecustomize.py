@@ -35,6 +35,7 @@ STARTS = (
     "ganglion_mosaik/simulator.py",
     "ganglion_observers/beside.py",
     "ganglion_python/runs.py",
+    "ganglion_ray/keeper.py",
     "ganglion_web/command.py",
     "ganglion_web/commands.py",
 )  # these start programs; nothing else does
@@ -43,7 +44,7 @@ HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typi
 AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.child")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
-BROUGHT = {"cloudpickle": ("pyarrow", "stable_baselines3")}
+BROUGHT = {"cloudpickle": ("pyarrow", "ray", "stable_baselines3")}
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
 # what starts a program beside a command, in the supervisor; nothing else of these plugins is imported there
 BESIDE = ("ganglion_observers", "ganglion_observers.beside", "ganglion_web", "ganglion_web.command")

@@ -14,7 +14,8 @@ from ganglion.sdk.part import parameters_of
 ROOT = Path(__file__).parents[2]
 GROUPS = {
     "aliases", "bodies", "brains", "commands", "companions", "conditions", "controllers", "designs", "documents",
-    "environments", "filters", "muscles", "objectives", "observers", "python", "replays", "rewards", "schemas",
+    "environments", "filters", "launchers", "muscles", "objectives", "observers", "python", "replays", "rewards",
+    "schemas",
     "stores", "tables", "tracers", "transformers",
 }  # fmt: skip
 MADE = {  # whose classes are made with `params` of a document

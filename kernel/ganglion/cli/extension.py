@@ -9,7 +9,7 @@ from __future__ import annotations
 from ganglion import __version__, registry
 from ganglion.cli.child import find_misfits
 from ganglion.cli.progress import plain_line, span
-from ganglion.cli.session import COMMAND, Session, document_file
+from ganglion.cli.session import COMMAND, Session, document_file, launcher_of
 from ganglion.cli.settings import Settings
 from ganglion.cli.stores import open_reader, records_heard, store_class, store_uri
 from ganglion.cli.table import json_text, write
@@ -50,7 +50,7 @@ __all__ += ["Local", "Outcome", "Plan", "PluginPlan", "ProgramPlan", "RunEvent",
 __all__ += ["json_text", "open_reader", "plain_line", "printable", "span", "store_class", "store_uri", "write"]
 __all__ += ["MANIFEST", "Files", "PhasePlan", "read_manifest", "read_origin", "records_heard"]  # beside a store
 __all__ += ["CallFailed", "DeadlineExceeded", "PeerLost", "RunRequest", "find_connections", "find_run"]  # live runs
-__all__ += ["LINUX", "PEERS", "Nothing", "endpoint_folder", "find_misfits", "new_pair"]  # the machine
+__all__ += ["LINUX", "PEERS", "Nothing", "endpoint_folder", "find_misfits", "launcher_of", "new_pair"]  # the machine
 __all__ += ["Pace", "document_file", "thinned"]  # what programs and notebooks see
 __all__ += ["COMMAND", "DEADLINE_OTHER_S", "PAUSE_ANSWER_S", "Connection", "Operator", "RunSignal", "Submit"]
 __all__ += ["Fault", "find_kernel", "nearest", "placed", "read_connection", "report", "settle", "summary"]

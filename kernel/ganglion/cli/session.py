@@ -187,7 +187,12 @@ def launcher_of(settings: Settings) -> Launcher | None:
         made = registry.load("launcher", settings.launcher)
     except PluginInvalid as error:
         raise UsageError(f"launcher: {error}") from error
-    return None if made is Local else made()
+    if made is Local:
+        return None
+    try:
+        return made(**settings.launchers.get(settings.launcher, {}))  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"launcher {settings.launcher}: settings, launchers.{settings.launcher}: {error}") from error
 
 
 _WORDS = ("finishing the episode; Ctrl-C again to stop now", "stopping now; Ctrl-C again to kill", "killing")

@@ -38,7 +38,8 @@ class Settings:
 
     `store` is a URI, None: the file `ganglion.db` of the results folder. `kernel` is a connection file, None: the
     newest of this user. `bind` is an endpoint for other machines, `cpus` is `auto`, `free` or a list of processors,
-    `launcher` the plugin that starts the processes of runs, None: that of the kernel, for this machine.
+    `launcher` the plugin that starts the processes of runs, None: that of the kernel, for this machine; `launchers`
+    holds the arguments of each, by name.
     `allow` names packages that import paths may lead into, `block` plugins or distributions that nobody may use,
     `commands` is `allow` or `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process
     whose journal is longer than `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0,
@@ -54,6 +55,7 @@ class Settings:
     bind: str | None = None
     cpus: str = "auto"
     launcher: str | None = None
+    launchers: dict[str, dict[str, Any]] = field(default_factory=dict)
     allow: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     commands: str = "allow"

@@ -37,6 +37,7 @@ class Config(Form):
         "places all processes; or the processors that runs are kept on, as in `0`, `0,2` or `1-3`",
     )
     launcher: Text = Field("local", description="plugin that starts the processes of runs")
+    launchers: dict[PluginName, dict[str, Any]] = Field({}, description="arguments of launchers, by name")
     allow: Names = Field([], description="packages that import paths in documents may name")
     block: Names = Field([], description="plugins and distributions that nobody may use, by name")
     commands: Literal["allow", "deny"] = Field("allow", description="whether documents may start programs")

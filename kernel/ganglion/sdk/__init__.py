@@ -47,7 +47,7 @@ _HOMES = {
     "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
     "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "
     "SensorInformation Statistics Template bootstrap_mask mask_columns resolve_flags",
-    "ganglion.sdk.launcher": "LaunchSpec LaunchWatch Launched Launcher",
+    "ganglion.sdk.launcher": "LaunchError LaunchSpec LaunchWatch Launched Launcher",
     "ganglion.sdk.memory": "Memory MemoryShard",
     "ganglion.sdk.models": "Models digest_of file_name load_arrays load_meta save_arrays",
     "ganglion.sdk.muscle": "Batch ModelReader Muscle Objective objective_value read_batch_proposal read_proposal",

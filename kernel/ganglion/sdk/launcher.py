@@ -6,10 +6,12 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-__all__ = ["LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
+from ganglion.errors import LaunchError
+
+__all__ = ["LaunchError", "LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class LaunchSpec:
         worker: The worker it belongs to; None for one that serves all.
         user: The name of the user as which it runs, None for that of the supervisor; see `changes_users`.
         mask: The mask of the files that it makes; None is that of the supervisor.
+        near: Variables that take the place of others where the process comes to live on the supervisor's machine.
     """
 
     name: str
@@ -37,11 +40,19 @@ class LaunchSpec:
     worker: int | None = None
     user: str | None = None
     mask: int | None = None
+    near: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def command(self) -> list[str]:
         """Return program and arguments, for a participant those of this Python."""
         return [sys.executable, "-P", "-m", self.module] if self.argv is None else list(self.argv)
+
+    def kept(self, lifeline: int) -> list[str]:
+        """Return the command under a keeper that ends its whole tree with it, or with who holds a pipe's other end.
+
+        `lifeline` is the number of the read end of that pipe, to be inherited.
+        """
+        return [sys.executable, "-P", "-m", "ganglion.supervisor.launch.reaper", str(lifeline), "--", *self.command]
 
 
 class LaunchWatch(Protocol):
@@ -94,7 +105,10 @@ class Launcher(ABC):
     `shares_files` says that its processes see the folder of the run, and the document's, under the paths of this
     machine: only then do they keep journals, and can losses be made good. `changes_users` says that it starts processes
     as other users of this machine. `processors` are those on which `Launched.keep` can keep a process, none if it
-    cannot. What a document needs and a launcher has not is refused before anything is started.
+    cannot. `address` is that of this machine as the processes reach it, known once `open` has returned; empty where
+    they live on this machine. With one, they join over an encrypted endpoint, each by keys of its own. What a document
+    needs and a launcher has not is refused before anything is started. The constructor takes what the settings say
+    under `launchers`, by keyword.
 
     >>> class Ended(Launched):
     ...     def signal(self, signum):
@@ -123,6 +137,7 @@ class Launcher(ABC):
     shares_files: ClassVar[bool] = False
     changes_users: ClassVar[bool] = False
     processors: frozenset[int] = frozenset()
+    address: str = ""
 
     async def open(self) -> None:  # noqa: B027 - a launcher that needs no preparation is complete
         """Prepare; called once, in a running loop, before the first start.
@@ -130,6 +145,10 @@ class Launcher(ABC):
         Raises:
             LaunchError: It cannot work here; nothing is left of it.
         """
+
+    def examine(self) -> Sequence[tuple[str, str, str]]:
+        """Return what `ganglion doctor` shows: of each thing `ok`, `warn` or `fail`, a text, its cure."""
+        return [("ok", type(self).__name__, "")]
 
     @abstractmethod
     async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:

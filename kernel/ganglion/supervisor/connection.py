@@ -239,7 +239,7 @@ class Access:
             place.worker,
             place.uid if attached else None,
             evaluation=place.evaluation,
-            curve_key=self._public("attach") if attached else None,
+            curve_key=self._public("attach") if attached else None if member.keys is None else member.keys.public,
             returns=member.returns,
         )
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,11 @@ from ganglion.supervisor.event import (
 from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
 from ganglion.supervisor.launch.local import CREDENTIALS
 from ganglion.supervisor.launch.process import Process
-from ganglion.supervisor.launch.system import PRIVATE, User, users_of
+from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
 from ganglion.supervisor.life import Child, Effect, Event, Restarts, State
 from ganglion.supervisor.output import printable
 from ganglion.supervisor.pace import Pace
+from ganglion.transport.curve import ClientKeys, KeyPair
 from ganglion.wire.messages import PROTOCOL_VERSION, Ended, Failure, Incident, Lost, RunEvent
 from ganglion.wire.name import Role, peer_name
 from ganglion.wire.parcel import plan_bytes
@@ -76,6 +77,7 @@ class Member:
     dismissed: bool = False  # its end is wanted
     returns: bool = False  # a successor comes if it is lost, and others wait for it
     journal: Path | None = None
+    keys: KeyPair | None = None  # of one that lives on another machine
     lost_s: float | None = None  # when its predecessor was lost, until it has joined
     lost_way: str = ""  # how
     due_s: float | None = None  # when a successor must have joined
@@ -200,17 +202,19 @@ async def wait_gone(members: Sequence[Member], span_s: float) -> None:
             wait.cancel()
 
 
-_STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
+STORED = (Role.STORE, Role.GOVERNOR)  # the governor looks for models of other runs there
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
     """Hold what processes are started with: ways to the broker, private folder, results, allowed packages, launchers.
 
-    Governor and store write into the folder of the run, and are started by `local`; all others by `launcher`.
+    Governor and store write into the folder of the run, and are started by `local`; all others by `launcher`. `remote`
+    is their way to the broker where they live on other machines.
     """
 
     connection: Connection
+    remote: Connection | None
     folder: Path
     results: Path
     allow: Sequence[str]
@@ -219,7 +223,7 @@ class Home:
 
     def launcher_of(self, place: Place) -> Launcher:
         """Return what starts the process of a place."""
-        return self.local if place.role in _STORED else self.launcher
+        return self.local if place.role in STORED else self.launcher
 
 
 async def start(home: Home, run: Run, member: Member) -> None:
@@ -247,6 +251,11 @@ def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
     user = run.folder.give(place)
     variables = variables_of(home, run, member)
     more: dict[str, Any] = {"role": place.role.value, "worker": place.worker, "user": place.run_as, "mask": run.mask}
+    if member.keys is not None:
+        connection = (
+            home.connection if program is None else replace(home.connection, endpoint=home.connection.tcp or "")
+        )
+        more["near"] = {"GANGLION_ENDPOINT": connection.endpoint, "GANGLION_SERVER_KEY": ""}
     if program is None:
         return LaunchSpec(log_name(place), variables, **more)
     argv = argv_of(home, run, member, variables, user)
@@ -259,8 +268,14 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     foreign = member.place.program is not None
     # It may not open our socket file, or cannot.
     outside = foreign or member.place.run_as is not None or not home.launcher_of(member.place).shares_files
+    endpoint = (home.connection.tcp or "") if outside else home.connection.endpoint
+    keys: dict[str, str] = {}
+    if member.keys is not None and home.remote is not None:
+        endpoint, server = home.remote.endpoint, home.remote.curve["server_key"]
+        keys = ClientKeys(server, member.keys.public, member.keys.secret).variables()
     variables = {
-        "GANGLION_ENDPOINT": (home.connection.tcp or "") if outside else home.connection.endpoint,
+        **keys,
+        "GANGLION_ENDPOINT": endpoint,
         "GANGLION_NAME": member.name,
         "GANGLION_TOKEN": member.token,
         "GANGLION_ROLE": member.place.role.value,
@@ -269,7 +284,7 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     }
     if foreign:
         return variables
-    if member.place.role in _STORED:  # no other process needs to know where rows and models of all runs are
+    if member.place.role in STORED:  # no other process needs to know where rows and models of all runs are
         variables |= {"GANGLION_RESULTS": str(home.results.resolve())}
         known = {**os.environ, "GANGLION_STORE": run.store or "", "GANGLION_KERNEL": ""}
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
@@ -282,6 +297,8 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         variables |= {} if run.kept is None else {"GANGLION_KEEP": str(run.kept)}
         span = span_s("record", widest(phase.deadlines_s for phase in run.plan.phases))
         variables["GANGLION_RECORD_S"] = "" if span is None else str(span)
+    if member.keys is not None:
+        variables |= SINGLE_THREAD  # as those of the warm parent have it
     return variables | {
         "GANGLION_FOLDER": run.plan.folder,
         "GANGLION_ALLOW": ",".join([*run.plan.allow, *home.allow]),
@@ -299,7 +316,8 @@ def argv_of(home: Home, run: Run, member: Member, variables: Mapping[str, str], 
         return list(argv)
     words = {key.removeprefix("GANGLION_").lower(): value for key, value in variables.items()}
     name = f"{log_name(member.place)}.json"
-    path = home.folder / name if user is None else (run.folder.own(user) / name).resolve()
+    folder = home.folder if home.remote is None else run.folder.logs  # a private one that is seen where it lives
+    path = folder / name if user is None else (run.folder.own(user) / name).resolve()
     write_private(path, json.dumps({"version": PROTOCOL_VERSION, **words}, indent=2).encode())
     if user is not None:
         user.own(path)

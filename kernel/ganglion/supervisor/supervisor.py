@@ -35,6 +35,7 @@ from ganglion.supervisor.recovery import Restarter, Watchdog
 from ganglion.supervisor.resume import Checkpointer, RecoveryPlan, begin, forget, prepare
 from ganglion.supervisor.runs import (
     FINISHED,
+    STORED,
     Home,
     Member,
     Outcome,
@@ -45,6 +46,7 @@ from ganglion.supervisor.runs import (
     start,
     wait_gone,
 )
+from ganglion.transport.curve import new_pair
 from ganglion.wire.messages import (
     PROTOCOL_VERSION,
     Done,
@@ -119,6 +121,7 @@ class Supervisor:
         self.connection: Connection | None = None
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
+        self._remote: Connection | None = None
         self.access = Access(settings.remote is not None)
         self.bus: Bus  # from `open` on
         self._report = report
@@ -145,15 +148,17 @@ class Supervisor:
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
         self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
-        self._hub = Hub(self.local, self.access, self.restarter, self.bus, log)
         try:
             await self.local.open()
             if self.launcher is not self.local:
                 await self.launcher.open()
+            remote = [self.settings.remote] if self.settings.remote else []
+            if self.launcher.address and not remote:
+                remote, self.access = [f"tcp://{self.launcher.address}:0"], Access(remote=True)
+            self._hub = Hub(self.local, self.access, self.restarter, self.bus, log)
             self._folder, endpoint = endpoint_folder(name)
             if first is not None:
                 self._checking = first, asyncio.ensure_future(self._check(first))
-            remote = [self.settings.remote] if self.settings.remote else []
             self._write_connection(await self._hub.open([endpoint, *self.settings.further()], remote))
         except BaseException:
             await self.close()
@@ -172,8 +177,10 @@ class Supervisor:
         self.connection_file = connection_path(self._folder, self.settings.results, run)
         self.connection.write(self.connection_file)
         for endpoint in answer.get("remote", []):
-            self.remote_file = self.connection_file.with_name(REMOTE)
-            self.access.remote(place, endpoint).write(self.remote_file)
+            self._remote = self.access.remote(place, endpoint)
+            if self.settings.remote:
+                self.remote_file = self.connection_file.with_name(REMOTE)
+                self._remote.write(self.remote_file)
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
@@ -360,7 +367,10 @@ class Supervisor:
 
     def member(self, run: Run, place: Place) -> Member:
         """Return a new member for a place, the next incarnation of its name."""
-        return run.member(place, lambda member: self.bus.bid_leave(member.name), self.restarter.ended)
+        member = run.member(place, lambda member: self.bus.bid_leave(member.name), self.restarter.ended)
+        if self.launcher.address and not place.attached and place.role not in STORED:
+            member.keys = new_pair()
+        return member
 
     async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
         """Write the process table, admit members, and start their processes."""
@@ -370,7 +380,8 @@ class Supervisor:
         assert self.connection is not None
         assert self._folder is not None
         settings = self.settings
-        home = Home(self.connection, self._folder, settings.results, settings.allow, self.local, self.launcher)
+        ways = (self.connection, self._remote) if self.launcher.address else (self.connection, None)
+        home = Home(*ways, self._folder, settings.results, settings.allow, self.local, self.launcher)
         ours = [member for member in members if not member.place.attached]
         starts = asyncio.gather(*(start(home, run, member) for member in ours))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known

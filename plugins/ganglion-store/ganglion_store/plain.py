@@ -93,15 +93,16 @@ m(i, j, id, dtype, t, p, q, f, hi, lo) AS (SELECT e.i, j, id, dtype, e.t, w.p, q
 x(i, j, id, dtype, t, p, q, f, s, z, u) AS (SELECT i, j, id, dtype, t, p, q, f, hi >> 31,
     CASE f WHEN 'f8' THEN (hi >> 20) & 2047 WHEN 'f4' THEN (hi >> 23) & 255 END,
     CASE f WHEN 'f8' THEN ((hi & 1048575) << 32) | lo WHEN 'f4' THEN hi & 8388607 END FROM m{_ASIDE}),
+v(i, j, id, dtype, t, p, q, f, s, z, u, g) AS (SELECT i, j, id, dtype, t, p, q, f, s, z = 2047 OR f = 'f4' AND z = 255,
+    CASE WHEN z THEN u + CASE f WHEN 'f8' THEN 4503599627370496 ELSE 8388608 END ELSE u END,
+    max(z, 1) - CASE f WHEN 'f8' THEN 1075 ELSE 150 END FROM x{_ASIDE}),
 y(i, j, id, dtype, t, value) AS (SELECT i, j, id, dtype, t, CASE
-    WHEN f = 'f8' THEN CASE WHEN z = 2047 THEN CASE WHEN u THEN NULL WHEN s THEN -9e999 ELSE 9e999 END
-      ELSE {_scaled("CAST(u + CASE WHEN z THEN 4503599627370496 ELSE 0 END AS REAL)", "(max(z, 1) - 1075)", "s")} END
-    WHEN f = 'f4' THEN CASE WHEN z = 255 THEN CASE WHEN u THEN NULL WHEN s THEN -9e999 ELSE 9e999 END
-      ELSE {_scaled("CAST(u + CASE WHEN z THEN 8388608 ELSE 0 END AS REAL)", "(max(z, 1) - 150)", "s")} END
+    WHEN z AND u NOT IN (4503599627370496, 8388608) THEN NULL WHEN z AND s THEN -9e999 WHEN z THEN 9e999
+    WHEN z = 0 THEN {_scaled("CAST(u AS REAL)", "g", "s")}
     WHEN j IS NULL THEN {integer}
     {" ".join(f"WHEN f = 'u{1 << n}' THEN {_unsigned('q', 1 << n, True)}" for n in range(4))}
     {" ".join(f"WHEN f = 'i{1 << n}' THEN {_signed('q', 1 << n, True)}" for n in range(4))}
-    WHEN f = 'b1' THEN {_byte("q")} END FROM x, k{_ASIDE}),
+    WHEN f = 'b1' THEN {_byte("q")} END FROM v, k{_ASIDE}),
 r(i, j, id, t, text) AS (SELECT i, j, id, t, CASE WHEN value IS NULL THEN 'null'
     WHEN t IN (194, 195) OR dtype IN ('|b1', 'bool', '?', 'b1') THEN CASE WHEN value THEN 'true' ELSE 'false' END
     WHEN typeof(value) = 'integer' THEN value WHEN value = 9e999 THEN '1e999' WHEN value = -9e999 THEN '-1e999'

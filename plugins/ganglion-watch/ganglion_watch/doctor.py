@@ -23,6 +23,7 @@ from ganglion.cli.extension import (
     endpoint_folder,
     find_connections,
     find_misfits,
+    launcher_of,
     new_pair,
     registry,
 )
@@ -156,8 +157,15 @@ def _number(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
 
 
+def _launcher(settings: Settings) -> _Found:
+    launcher = launcher_of(settings)
+    if launcher is None:
+        return "of this machine"
+    return [(state, text, *filter(None, [cure])) for state, text, cure in launcher.examine()]
+
+
 # each is named for what it looks at
-_CHECKS = (_python, _packages, _processes, _ipc, _curve, _files, _results, _store, _kernel, _plugins)
+_CHECKS = (_python, _packages, _processes, _ipc, _curve, _files, _results, _store, _kernel, _launcher, _plugins)
 _RAISED: dict[Callable[[Settings], _Found], tuple[str, ...]] = {  # state, text and cure where a check raises something
     _processes: ("fail", "pidfd_open", "Linux 5.3 or newer is needed"),
     _ipc: ("fail", "cannot bind a socket", "set XDG_RUNTIME_DIR or TMPDIR to a short, writable path"),

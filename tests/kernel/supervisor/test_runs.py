@@ -156,7 +156,7 @@ def test_a_program_may_be_told_by_a_file(tmp_path: Path) -> None:
     mill = EnvironmentPlan("mill", program=ProgramPlan(["./mill", "--at={connection}", "x"]))
     plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, environments=[mill])])
     connection = Connection(1, 1, "ipc:///socket", "tcp://127.0.0.1:5", "o", "w", "a")
-    home = Home(connection, tmp_path, tmp_path / "results", (), Local(), Local())
+    home = Home(connection, None, tmp_path, tmp_path / "results", (), Local(), Local())
 
     async def body() -> tuple[dict[str, str], list[str], list[str]]:
         run = Run(plan, RunFolder("r-1", tmp_path), None)

@@ -1,0 +1,368 @@
+"""The launcher: asks Ray for a keeper of each process, and hears from it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ganglion.sdk import Launched, Launcher, LaunchError, LaunchSpec, LaunchWatch
+
+_ASK_S = 5.0  # for the head of a cluster to answer
+_START_S = 60.0  # for Ray to start a keeper
+_GONE_S = 5.0  # for keepers to end at the end
+_STORE_BYTES = 80_000_000  # of shared memory: a run puts nothing there
+_ROLES = ("environment", "muscle", "brain", "controller", "table")
+_PLACES = ("worker", "pack", "spread")
+_CHECKED = ("cpu", "gpu")
+_KINDS = {str: "text", bool: "true or false"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wants:
+    """Say what a process of a role needs, and where it is to be.
+
+    `place` is `worker` (beside the others of its worker; workers are spread over the nodes), `pack` (where there is
+    room, on few nodes) or `spread` (on many).
+    """
+
+    cpu: float = 0.0
+    gpu: float = 0.0
+    resources: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    place: str = "worker"
+
+    @property
+    def amounts(self) -> dict[str, float]:
+        """Return all amounts by the names that Ray has for them."""
+        amounts = {"CPU": self.cpu, "GPU": self.gpu, **self.resources}
+        return {name: amount for name, amount in amounts.items() if amount}
+
+
+def wants_of(roles: object) -> dict[str, Wants]:
+    """Return what is said of each role; ValueError says what is wrong with it, and where."""
+    if not isinstance(roles, Mapping):
+        raise ValueError(f"roles: expected a map, found {roles!r:.80}")
+    found = dict.fromkeys(_ROLES, Wants())
+    for role, given in roles.items():
+        if role not in _ROLES:
+            raise ValueError(f"roles: expected one of {', '.join(_ROLES)}, found {role!r:.80}")
+        if not isinstance(given, Mapping):
+            raise ValueError(f"roles.{role}: expected a map, found {given!r:.80}")
+        known = {field.name for field in dataclasses.fields(Wants)}
+        for key in given:
+            if key not in known:
+                raise ValueError(f"roles.{role}: expected cpu, gpu, resources or place, found {key!r:.80}")
+        if given.get("place", "worker") not in _PLACES:
+            raise ValueError(f"roles.{role}.place: expected one of {', '.join(_PLACES)}, found {given['place']!r:.80}")
+        named = given.get("resources", {})
+        if not isinstance(named, Mapping):
+            raise ValueError(f"roles.{role}.resources: expected a map, found {named!r:.80}")
+        amounts = {key: given[key] for key in _CHECKED if key in given} | {
+            f"resources.{k}": v for k, v in named.items()
+        }
+        for key, amount in amounts.items():
+            if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < 1e6:
+                raise ValueError(f"roles.{role}.{key}: expected a number >= 0, found {amount!r:.80}")
+        found[role] = Wants(**given)
+    return found
+
+
+class _Kept(Launched):
+    """Be one process on a node of the cluster."""
+
+    def __init__(self, name: str, keeper: Any, node: str) -> None:
+        self.name, self.keeper, self.node = name, keeper, node
+        self.used = (0.0, 0)
+        self.over = self.ending = False
+
+    def signal(self, signum: int) -> None:
+        """Have the keeper send a signal; it is not awaited."""
+        self.ending = self.ending or signum in (signal.SIGTERM, signal.SIGKILL)
+        if not self.over:
+            self.keeper.signal.remote(int(signum))
+
+    def usage(self) -> tuple[float, int]:
+        """Return what the keeper has told last."""
+        return self.used
+
+
+class RayLauncher(Launcher):
+    """Let Ray place processes: one small actor for each starts it, hands on its output and tells how it ended.
+
+    All nodes see the folder of results under the same path (a shared file system), and have the same versions of
+    Python, Ray, Ganglion and the plugins that documents name. Another node is refused by its name. A node that is lost
+    is the loss of its processes: each is started anew on another node, and goes on from its journal.
+
+    Args:
+        address: Of the cluster, as `ray.init` takes it. `auto` is that of the variable RAY_ADDRESS or the one that
+            runs on this machine; `local` begins a cluster of this machine alone, and ends it.
+        roles: What processes need and where they are to be, by role: `{environment: {cpu: 1, gpu: 0, resources:
+            {name: 1}, place: worker}}`. By default nothing is reserved. `place` is `worker` (all of a worker on one
+            node, workers spread over the nodes; the default), `pack` or `spread`.
+        near: Whether processes on the supervisor's own machine join over its sockets; else all connections are
+            encrypted.
+
+    Raises:
+        ValueError: `roles` says what it may not.
+    """
+
+    shares_files = True
+
+    def __init__(self, address: str = "auto", roles: Mapping[str, Any] | None = None, near: bool = True) -> None:
+        for name, value, kind in (("address", address, str), ("near", near, bool)):
+            if not isinstance(value, kind) or value == "":
+                raise ValueError(f"{name}: expected {_KINDS[kind]}, found {value!r:.80}")
+        self._cluster, self._wants, self._near = address, wants_of(roles or {}), near
+        self._ray: Any = None
+        self._kept: dict[_Kept, asyncio.Task[None]] = {}
+        self._nodes: dict[int, str] = {}  # worker -> where its first process is
+        self._choosing: dict[int, asyncio.Lock] = {}
+
+    # -- the cluster --------------------------------------------------------------------------------------------------
+    async def open(self) -> None:
+        """Join the cluster; LaunchError names what is missing."""
+        try:
+            ray = _ray()
+        except ImportError as error:
+            raise LaunchError(f"launcher ray: {error}; pip install 'ganglion-ray[ray]'") from error
+        self._ray = ray
+        if ray.is_initialized():
+            raise LaunchError("launcher ray: this process is a driver of Ray already")
+        try:
+            # A thread: it takes seconds, and leaves the handlers of signals to us.
+            await asyncio.to_thread(self._join)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+            await asyncio.to_thread(ray.shutdown)
+            self._ray = None
+            where = "this machine" if self._cluster == "local" else f"the address {self._cluster}"
+            cure = "start one with `ray start --head`, name another (settings, launchers.ray.address), or take `local`"
+            raise LaunchError(f"launcher ray: no cluster at {where}: {_first_line(error)}; {cure}") from error
+        self.address = str(ray.util.get_node_ip_address())
+        nodes = await asyncio.to_thread(ray.nodes)
+        for role, wants in self._wants.items():
+            fault = _shortage(role, wants, nodes)
+            if fault:
+                await self.close()
+                raise LaunchError(f"launcher ray: {fault}")
+
+    def _join(self) -> None:
+        common: dict[str, Any] = {
+            "log_to_driver": False,
+            "logging_level": "ERROR",
+            "namespace": f"ganglion-{os.getpid()}",
+        }
+        if self._cluster == "local":
+            self._ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **common)
+            return
+        address = os.environ.get("RAY_ADDRESS", "auto") if self._cluster == "auto" else self._cluster
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdigit() and "/" not in host:
+            # Ray would ask for minutes, and tell of each attempt.
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ASK_S).close()
+        self._ray.init(address=address, **common)
+
+    async def close(self) -> list[str]:
+        """End what still lives, wait for it, leave the cluster; return the names of what still lived."""
+        if self._ray is None:
+            return []
+        if ending := [hearing for kept, hearing in self._kept.items() if kept.ending]:
+            await asyncio.wait(ending, timeout=_GONE_S)
+        left = [f"{kept.name} on {kept.host}" for kept in self._kept]
+        for kept in self._kept:
+            kept.signal(signal.SIGKILL)
+        if self._kept:
+            await asyncio.wait(self._kept.values(), timeout=_GONE_S)
+        for kept, hearing in list(self._kept.items()):
+            hearing.cancel()
+            self._end(kept.keeper)
+        await asyncio.to_thread(self._ray.shutdown)
+        self._ray = None
+        return left
+
+    def examine(self) -> list[tuple[str, str, str]]:
+        """Look at the cluster; return for each node its state, what it is and has, and the cure where it is needed."""
+        try:
+            ray = _ray()
+        except ImportError as error:
+            return [("fail", str(error), "pip install 'ganglion-ray[ray]'")]
+        self._ray = ray
+        try:
+            self._join()
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+            return [("fail", f"no cluster at {self._cluster}: {_first_line(error)}", "ray start --head")]
+        try:
+            from ganglion_ray.keeper import Keeper, versions
+
+            ours, rows = versions(), []
+            for node in ray.nodes():
+                name, node_id = f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})", node["NodeID"]
+                if not node["Alive"]:
+                    rows.append(("warn", f"{name} is lost", "ray start --address=... there, or forget it"))
+                    continue
+                keeper = ray.remote(Keeper).options(num_cpus=0, **self._affinity(node_id)).remote()
+                try:
+                    *_, theirs = ray.get(keeper.look.remote(), timeout=_START_S)
+                except Exception as error:  # noqa: BLE001 - whatever an engine says of a node is a row of the report
+                    rows.append(("fail", f"{name}: {_first_line(error)}", f"pip install {_pins(ours)} there"))
+                    continue
+                finally:
+                    ray.kill(keeper)
+                differ = _difference(ours, theirs)
+                has = ", ".join(f"{key} {amount:g}" for key, amount in _amounts(node).items())
+                cure = f"pip install {_pins(ours)} there" if differ else ""
+                rows.append(("fail" if differ else "ok", f"{name}: {differ or has}", cure))
+            return rows
+        finally:
+            ray.shutdown()
+            self._ray = None
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+    async def start(self, spec: LaunchSpec, watch: LaunchWatch) -> Launched:
+        """Have Ray place a keeper, and the keeper start the process; LaunchError names the node, and the cure."""
+        assert self._ray is not None, "open() comes first"
+        wants = self._wants.get(spec.role, Wants())
+        nodes = await asyncio.to_thread(self._ray.nodes)
+        fault = _shortage(spec.role, wants, nodes)
+        if fault:
+            raise LaunchError(f"cannot start {spec.name}: {fault}")
+        if wants.place != "worker" or spec.worker is None:
+            return await self._start(spec, watch, wants, "SPREAD" if wants.place == "spread" else "DEFAULT")
+        alive = {node["NodeID"] for node in nodes if node["Alive"]}
+        # The first process of a worker chooses its node, the others follow.
+        async with self._choosing.setdefault(spec.worker, asyncio.Lock()):
+            node = self._nodes.get(spec.worker)
+            if node is None or node not in alive:
+                kept = await self._start(spec, watch, wants, "SPREAD")
+                self._nodes[spec.worker] = kept.node
+                return kept
+        return await self._start(spec, watch, wants, self._affinity(node)["scheduling_strategy"])
+
+    def _affinity(self, node: str) -> dict[str, Any]:
+        """Return the option of an actor that is to live on a node, or where there is room."""
+        strategies = self._ray.util.scheduling_strategies
+        return {"scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=True)}
+
+    async def _start(self, spec: LaunchSpec, watch: LaunchWatch, wants: Wants, strategy: Any) -> _Kept:
+        from ganglion_ray.keeper import Keeper, versions
+
+        ours, ray = versions(), self._ray
+        made = ray.remote(Keeper).options(
+            num_cpus=wants.cpu,
+            num_gpus=wants.gpu,
+            resources=dict(wants.resources),
+            max_restarts=0,
+            max_concurrency=8,
+            scheduling_strategy=strategy,
+        )
+        keeper = made.remote()
+        where = "a node of the cluster"
+        try:
+            async with asyncio.timeout(_START_S):
+                node, host, address, theirs = await keeper.look.remote()
+                where = f"node {host} ({address})"
+                differ = _difference(ours, theirs)
+                if differ:
+                    raise LaunchError(f"{where}: {differ}; pip install {_pins(ours)} there")
+                folder, inode = await asyncio.to_thread(_seen, spec)
+                variables = {**spec.variables, **(spec.near if self._near and address == self.address else {})}
+                words = {**dataclasses.asdict(spec), "variables": variables}
+                pid, wrong = await keeper.start.remote(words, folder, inode)
+                if wrong:
+                    raise LaunchError(f"{where}: {wrong}")
+        except TimeoutError as error:
+            self._end(keeper)
+            raise LaunchError(f"cannot start {spec.name}: Ray has placed it nowhere within {_START_S:.0f} s") from error
+        except LaunchError as error:
+            self._end(keeper)
+            raise LaunchError(f"cannot start {spec.name} on {error}") from error
+        except ray.exceptions.RayError as error:
+            self._end(keeper)
+            cure = f"is `{_pins(ours)}` installed there?"
+            raise LaunchError(f"cannot start {spec.name} on {where}: {_last_line(error)}; {cure}") from error
+        kept = _Kept(spec.name, keeper, node)
+        kept.host, kept.pid = host, pid
+        self._kept[kept] = asyncio.ensure_future(self._hear(kept, watch))
+        return kept
+
+    async def _hear(self, kept: _Kept, watch: LaunchWatch) -> None:
+        """Hand on what a keeper tells, up to the end; a keeper that is gone takes its process with it."""
+        why, code, ray = "", None, self._ray
+        try:
+            while code is None:
+                printed, code, *used = await kept.keeper.news.remote()
+                kept.used = (used[0], used[1])
+                if printed:
+                    watch.printed(printed)
+        except ray.exceptions.RayError as error:
+            why = await self._reason(kept, error)
+        kept.over = True
+        del self._kept[kept]
+        self._end(kept.keeper)
+        watch.exited(code, why)
+
+    def _end(self, keeper: Any) -> None:
+        """End a keeper, and with it what is left of its process; without a cluster it has ended with that."""
+        if self._ray is not None:
+            self._ray.kill(keeper)
+
+    async def _reason(self, kept: _Kept, error: Exception) -> str:
+        """Return why a keeper is gone."""
+        nodes = [] if self._ray is None else await asyncio.to_thread(self._ray.nodes)
+        if any(node["NodeID"] == kept.node and node["Alive"] for node in nodes):
+            return f"its keeper on {kept.host} is gone: {_last_line(error)}"
+        return f"its node {kept.host} was lost"
+
+
+def _amounts(node: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a node has, without the names that Ray gives to nodes, and memory."""
+    own = {"memory", "object_store_memory"}
+    return {key: amount for key, amount in sorted(node["Resources"].items()) if key not in own and ":" not in key}
+
+
+def _shortage(role: str, wants: Wants, nodes: Sequence[Mapping[str, Any]]) -> str:
+    """Return what is wrong where no node will ever have room for a process of a role."""
+    able = [_amounts(node) for node in nodes if node["Alive"]]
+    if any(all(node.get(name, 0.0) >= amount for name, amount in wants.amounts.items()) for node in able):
+        return ""
+    asked = ", ".join(f"{name} {amount:g}" for name, amount in wants.amounts.items())
+    there = "; ".join(", ".join(f"{name} {amount:g}" for name, amount in node.items()) for node in able)
+    return f"no node has {asked} (settings, launchers.ray.roles.{role}); there are {len(able)}, with {there}"
+
+
+def _ray() -> Any:
+    """Return Ray, which is not to join a cluster by itself; ImportError where it is not installed."""
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+    import ray
+
+    return ray
+
+
+def _seen(spec: LaunchSpec) -> tuple[str, int]:
+    """Return a folder that the process needs, and its number: that of its log, for a program that of its document."""
+    log = spec.variables.get("GANGLION_LOG")
+    folder = Path(log).parent if log else Path(spec.cwd or ".").resolve()
+    return str(folder), folder.stat().st_ino
+
+
+def _difference(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    differ = [f"{name} {theirs.get(name)}" for name in ours if theirs.get(name) != ours[name]]
+    wanted = [f"{name} {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
+    return f"expected {', '.join(wanted)}, found {', '.join(differ)}" if differ else ""
+
+
+def _pins(versions: Mapping[str, str]) -> str:
+    ray, ours = versions["ray"], versions["ganglion"]
+    return f"'ganglion=={ours}' 'ganglion-ray' 'ray=={ray}'"
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _last_line(error: Exception) -> str:
+    return next(reversed(str(error).strip().splitlines()), type(error).__name__).strip()

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from system.command import Command, ganglion
+from system.results import table
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed: scripts/setup --with ray"),
+]
+
+RAY = ["--launcher", "ray"]
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+
+more = {"num_cpus": 2, "object_store_memory": 80_000_000}
+cluster = Cluster(initialize_head=True, head_node_args={**more, "include_dashboard": False})
+other = cluster.add_node(**more)
+print(cluster.address, flush=True)
+for line in sys.stdin:
+    cluster.remove_node(other)
+    print("removed", flush=True)
+cluster.shutdown()
+"""
+DOCUMENT = """
+uid: farm
+seed: 5
+version: "0.1"
+run_config: {condition: vanilla}
+schedule:
+  - first:
+      environments: [environment: {uid: hut, name: counting}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
+      phase_config: {mode: train, worker: 2, episodes: %d}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[dict[str, str], Callable[[], None]]]:
+    """Start a cluster of two nodes; yield the variable that names it, and what removes the second node."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert started.stdin is not None
+    assert started.stdout is not None
+    out, feed = started.stdout, started.stdin
+
+    def remove() -> None:
+        feed.write("remove\n")
+        feed.flush()
+        assert "removed\n" == out.readline()
+
+    try:
+        # Not audited: Ray itself pickles, starts programs and imports what it likes in the process that uses it.
+        yield {"RAY_ADDRESS": out.readline().strip(), "GANGLION_AUDIT": ""}, remove
+    finally:
+        feed.close()
+        started.wait(60)
+        out.close()
+
+
+@pytest.mark.parametrize("near", ["true", "false"])
+def test_a_run_on_a_cluster_is_the_run_of_one_machine(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], near: str
+) -> None:
+    """Processes that Ray places give the digest of local ones, by sockets of this machine or encrypted."""
+    (tmp_path / "farm.yml").write_text(DOCUMENT % 4)
+    (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{near: {near}, roles: {{brain: {{cpu: 1}}}}}}}}\n")
+    done = [ganglion(tmp_path, "run", "farm.yml", *more, more=cluster[0], span_s=200.0) for more in ([], RAY)]
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
+
+    assert [0, 0] == [one.returncode for one in done], done[1].stderr
+    assert 1 == len(set(digests))
+    assert "defect" not in done[1].stderr
+
+
+def test_a_node_that_is_lost_changes_no_result(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
+) -> None:
+    """The processes of a removed node go on elsewhere from their journals: the digest is that of one machine."""
+    (tmp_path / "farm.yml").write_text(DOCUMENT % 40)
+    assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=200.0).returncode
+    variables, remove = cluster
+    running = Command(tmp_path, "run", "farm.yml", *RAY, more=variables, span_s=400.0)
+    running.next_event(120.0)
+    running.until("episode.ended")
+    remove()
+    status, errors = running.end()
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
+
+    assert 0 == status, errors
+    assert 1 == len(set(digests))
+    assert "lost" in {row["kind"] for row in table(tmp_path, "incidents", "farm-2")}
+
+
+def test_what_no_node_has_is_said_before_anything_starts(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
+) -> None:
+    """A role that needs more than any node has is an error of use that names it and what there is."""
+    (tmp_path / "farm.yml").write_text(DOCUMENT % 4)
+    (tmp_path / ".ganglion.yml").write_text("launchers: {ray: {roles: {brain: {gpu: 1}}}}\n")
+    done = ganglion(tmp_path, "run", "farm.yml", *RAY, more=cluster[0])
+
+    assert 2 == done.returncode
+    assert "no node has GPU 1 (settings, launchers.ray.roles.brain); there are 2, with CPU 2; CPU 2" in done.stderr
+    assert [] == [*(tmp_path / "results").glob("farm-*/journals")]
