@@ -30,7 +30,7 @@ class MosaikEnvironment(Environment):
     Each step of an episode is one step of the simulator, from the time that it named last. It makes its step at time 0
     before the first decision. An episode is truncated once the next step would lie at `end` or later.
 
-    Args:
+    Params:
         simulator: `{python: "module:Class"}` or `{cmd: "./sim %(addr)s", cwd: ...}`.
         models: Which entities it has: `{model, num, params}` each.
         sensors: `entity.attribute` -> space as text, such as `Box(low=0.0, high=1.0, shape=())`.

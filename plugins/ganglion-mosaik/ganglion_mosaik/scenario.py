@@ -30,7 +30,7 @@ class ScenarioEnvironment(Environment):
     It has one episode, which is truncated when the scenario ends. If its process is lost the run ends: a scenario does
     not go back. Any other process is replaced, as always.
 
-    Args:
+    Params:
         answer_s: How long the other simulators may take for a step, in s. Default 600.
     """
 
