@@ -53,15 +53,15 @@ class Recorder(Observer):
         context = click.get_current_context(silent=True)
         settings = (context.find_object(Settings) if context is not None else None) or Settings.load()
         self._uri = store_uri(settings)
-        self.folder = settings.results.absolute() / FOLDER
+        self.target = settings.results.absolute() / FOLDER
         self._layout = layout_of(FORMAT)
         self._last: dict[Key, int] = {}  # the newest episode of each body that is in a file
         self._places: dict[str, Path] = {}  # the dataset of each form
         self._beside = f".ganglion-recorder-{self.run}-"
-        for left in self.folder.glob(f"{self._beside}*"):  # by one that was killed
+        for left in self.target.glob(f"{self._beside}*"):  # by one that was killed
             shutil.rmtree(left, ignore_errors=True)
-        if (self.folder / Form.namespace(self.run)).exists():
-            for place, dataset in import_sessions(self.folder / Form.namespace(self.run), FORMAT).datasets.items():
+        if (self.target / Form.namespace(self.run)).exists():
+            for place, dataset in import_sessions(self.target / Form.namespace(self.run), FORMAT).datasets.items():
                 self._places[dataset.form.key] = place
                 for session in dataset:
                     self._note(session)
@@ -87,15 +87,15 @@ class Recorder(Observer):
         try:
             count = self._write(found)
         except OSError as error:
-            raise DiskError(self.folder, error) from error
+            raise DiskError(self.target, error) from error
         self.sessions += count
         if count:
-            click.echo(f"recorded {count} episodes of run {self.run} in {self.folder}", err=True)
+            click.echo(f"recorded {count} episodes of run {self.run} in {self.target}", err=True)
         return count
 
     def _write(self, found: StoredSessions) -> int:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=self._beside, dir=self.folder))
+        self.target.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=self._beside, dir=self.target))
         writers: dict[str, tuple[Writer, Path]] = {}
         taken: list[Session] = []
         try:
@@ -151,7 +151,7 @@ class Recorder(Observer):
         """Return the folder of a dataset: a body that has other columns in another phase has another one."""
         if form.key not in self._places:
             known, version = {*self._places.values()}, 0
-            while (place := self.folder / f"{form.name}-v{version}") in known:
+            while (place := self.target / f"{form.name}-v{version}") in known:
                 version += 1
             if place.exists():
                 raise UsageError(f"{place}: expected a dataset of the recorder, found other files; move them away")
