@@ -52,7 +52,7 @@ def test_a_run_is_held_and_moved_where_a_loop_runs() -> None:
         other = ganglion.connect().run("endless")
         assert "is paused after step" in other.unpause(steps=2)
         other.unpause()
-        run.signal("stop-phase")
+        assert run.signal("reset")
         assert "running" == other.status
         run.stop()
         assert ("interrupted", 130) == (run.wait().status, run.exit_status)
@@ -99,7 +99,7 @@ def test_one_interruption_ends_the_run_in_order() -> None:
 def test_a_failure_raises_only_where_it_is_asked_for() -> None:
     """A run that fails comes back as failed; with `check` it is an error that has its story."""
     Path("gone.py").write_text("import sys; sys.exit(3)")
-    document = dummies("short", 3).replace("{uid: net, name: dummy}", "{uid: net, command: [python3, gone.py]}")
+    document = dummies("short", 3).replace("{uid: field, name: dummy}", "{uid: field, command: [python3, gone.py]}")
     assert document != dummies("short", 3)
     run = ganglion.run(document)
 
@@ -111,7 +111,9 @@ def test_a_failure_raises_only_where_it_is_asked_for() -> None:
 def test_no_run_outlives_its_program() -> None:
     """A program that is killed while its run goes on leaves an interrupted run, and no process."""
     Path("endless.yml").write_text(dummies("endless", 1_000_000))
-    text = "import ganglion; r = ganglion.run('endless.yml', wait=False); print(r.id, flush=True); r.wait()"
+    text = "import ganglion; run = ganglion.run('endless.yml', wait=False)\n"
+    text += "next(event for event in run.events() if event['event'] == 'episode.ended')\n"
+    text += "print(run.id, flush=True); run.wait()"
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         assert "endless-1\n" == program.stdout.readline()

@@ -30,18 +30,18 @@ class MosaikEnvironment(Environment):
     Each step of an episode is one step of the simulator, from the time that it named last. It makes its step at time 0
     before the first decision. An episode is truncated once the next step would lie at `end` or later.
 
-    Args:
+    Params:
         simulator: `{python: "module:Class"}` or `{cmd: "./sim %(addr)s", cwd: ...}`.
         models: Which entities it has: `{model, num, params}` each.
         sensors: `entity.attribute` -> space as text, such as `Box(low=0.0, high=1.0, shape=())`.
         actuators: Likewise; what is set is an input of that entity from its next step on.
-        rewards: Likewise; attributes that are paid.
+        rewards: Likewise; attributes that are paid. Default none.
         end: Ticks after which an episode is over, > 0.
-        init: Parameters of the simulator.
-        seed_as: Which of these gets the seed of an episode; None: none does.
-        time_resolution: Seconds per tick.
-        start_date: When tick 0 is, ISO 8601; None: there is no calendar.
-        answer_s: How long a program may take to connect and to answer.
+        init: Parameters of the simulator. Default none.
+        seed_as: Which of these gets the seed of an episode. Default None: none does.
+        time_resolution: Seconds per tick. Default 1.
+        start_date: When tick 0 is, ISO 8601. Default None: there is no calendar.
+        answer_s: How long a program may take to connect and to answer, in s. Default 60.
     """
 
     def __init__(

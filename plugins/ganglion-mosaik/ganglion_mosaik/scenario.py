@@ -30,8 +30,8 @@ class ScenarioEnvironment(Environment):
     It has one episode, which is truncated when the scenario ends. If its process is lost the run ends: a scenario does
     not go back. Any other process is replaced, as always.
 
-    Args:
-        answer_s: How long the other simulators may take for a step.
+    Params:
+        answer_s: How long the other simulators may take for a step, in s. Default 600.
     """
 
     def __init__(self, answer_s: float = 600.0) -> None:
