@@ -14,10 +14,12 @@ import msgpack
 
 from ganglion import registry
 from ganglion.document.fault import nearest
-from ganglion.errors import PluginInvalid
+from ganglion.errors import PluginInvalid, StoreError
+from ganglion.peer.models import store_class
 from ganglion.run.agents import replaying
 from ganglion.run.outline import outline
 from ganglion.run.plan import REPLAY, EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
+from ganglion.sdk.launcher import CREDENTIALS
 from ganglion.synced import write_synced
 
 STORE = "store"  # key beside those of a plan: the URI of the store, where it may be read
@@ -31,8 +33,21 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
     Imports authors' modules and makes their conditions: to be called in a child process.
     """
     plan = {key: value for key, value in tree.items() if key != STORE}
-    found = [*registry.deep_check(plan), *advise(plan)]
+    found = [*_store(tree.get(STORE)), *registry.deep_check(plan), *advise(plan)]
     return found if any(row["severity"] == "error" for row in found) else [*found, *_sources(plan, tree)]
+
+
+def _store(uri: str | None) -> list[dict[str, Any]]:
+    """Return what keeps a store from taking the run; code of authors, which comes later, finds no way into it."""
+    try:
+        if uri:
+            store_class(uri).check(uri)
+    except StoreError as error:
+        return [registry.fault("--store", str(error))]
+    finally:
+        for name in CREDENTIALS:
+            os.environ.pop(name, None)
+    return []
 
 
 def _sources(tree: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -213,6 +228,7 @@ def _text(error: Exception) -> str:
 
 def main(variables: dict[str, str]) -> int:
     """Check the plan in the file `GANGLION_CHECK`, write faults beside it as `GANGLION_FAULTS`: a process's entry."""
+    os.environ.update({name: variables[name] for name in CREDENTIALS if name in variables})
     faults = inspect(msgpack.unpackb(Path(variables["GANGLION_CHECK"]).read_bytes()))
     write_synced(Path(variables["GANGLION_FAULTS"]), msgpack.packb(faults), 0o600)
     return 0

@@ -11,7 +11,10 @@ from typing import ClassVar, Protocol
 
 from ganglion.errors import LaunchError
 
-__all__ = ["LaunchError", "LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
+__all__ = ["CREDENTIALS", "LaunchError", "LaunchSpec", "LaunchWatch", "Launched", "Launcher"]
+
+CREDENTIALS = ("GANGLION_KERNEL", "GANGLION_STORE", "PGPASSFILE", "PGPASSWORD", "PGSERVICE", "PGSERVICEFILE")
+"""Variables that lead into a database or a kernel: for processes that keep rows, for no agent or environment."""
 
 
 @dataclass(frozen=True, slots=True)

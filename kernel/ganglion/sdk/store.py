@@ -313,6 +313,10 @@ class Store(ABC):
 
     schemes: ClassVar[tuple[str, ...]]
 
+    @classmethod  # noqa: B027 - where a writer finds out as soon there is nothing to do
+    def check(cls, uri: str) -> None:
+        """Raise StoreError, before a run begins, if it could not be written into this store."""
+
     @classmethod
     @abstractmethod
     def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:

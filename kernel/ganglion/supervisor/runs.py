@@ -22,7 +22,7 @@ from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
-from ganglion.sdk.launcher import Launcher, LaunchSpec
+from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
 from ganglion.supervisor.connection import Connection, write_private
 from ganglion.supervisor.event import (
     EPISODE_ENDED,
@@ -36,7 +36,6 @@ from ganglion.supervisor.event import (
     WARNING,
 )
 from ganglion.supervisor.folder import End, ProcessTable, RunFolder, boot_id, incarnation_of, log_name
-from ganglion.supervisor.launch.local import CREDENTIALS
 from ganglion.supervisor.launch.process import Process
 from ganglion.supervisor.launch.system import PRIVATE, SINGLE_THREAD, User, users_of
 from ganglion.supervisor.life import Child, Effect, Event, Restarts, State

@@ -21,7 +21,7 @@ from ganglion.limits import DEADLINES_S, LEAVE_ASK_S, LEAVE_KILL_S, LEAVE_TERMIN
 from ganglion.run.loss import Loss, loss_of
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
-from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec
+from ganglion.sdk.launcher import CREDENTIALS, Launched, Launcher, LaunchSpec
 from ganglion.supervisor import event
 from ganglion.supervisor.connection import REMOTE, Access, Connection, connection_path, endpoint_folder, write_private
 from ganglion.supervisor.folder import RunFolder, seal, write_process_table
@@ -226,7 +226,8 @@ class Supervisor:
             if user is not None:
                 user.own(asked)
                 user.own_folder(folder)
-            variables = {"GANGLION_CHECK": str(asked), "GANGLION_FAULTS": str(found)}
+            ways = {} if users else {n: v for n, v in os.environ.items() if n in CREDENTIALS and n[:2] == "PG"}
+            variables = {**ways, "GANGLION_CHECK": str(asked), "GANGLION_FAULTS": str(found)}
             spec = LaunchSpec("ganglion-check", variables, module=CHECK, user=user.name if user is not None else None)
             await process.start(self.local, spec)
             try:

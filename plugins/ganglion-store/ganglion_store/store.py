@@ -19,6 +19,18 @@ class SqlStore(Store):
     schemes: ClassVar[tuple[str, ...]] = ("sqlite", "postgresql")
 
     @classmethod
+    def check(cls, uri: str) -> None:
+        """Look for a server, its database, and room for a run; a file is looked at when it is opened."""
+        if uri.startswith("sqlite:"):
+            return
+        from ganglion.sdk.store import STORE_RESERVE_BYTES
+        from ganglion_store.engine import engine_of
+
+        engine = engine_of(uri)
+        with closing(engine.connect()) as connection, engine.told(f"keep {STORE_RESERVE_BYTES} bytes in reserve"):
+            engine.reserve(connection, STORE_RESERVE_BYTES).release()
+
+    @classmethod
     def writer(cls, uri: str, run: str, resume: bool = False) -> StoreWriter:
         """Open a store for the results of a run; see `Store.writer`."""
         from ganglion_store.writer import SqlWriter

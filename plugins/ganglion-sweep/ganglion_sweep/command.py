@@ -17,10 +17,12 @@ from ganglion.cli.extension import GanglionError, Local, Settings, UsageError, l
 
 if TYPE_CHECKING:
     from ganglion.sdk.store import PointBook
+    from ganglion_sweep.experiment import Experiment
     from ganglion_sweep.folder import Folder
     from ganglion_sweep.point import Point
     from ganglion_sweep.progress import Progress
     from ganglion_sweep.runner import Runner
+    from ganglion_sweep.search import Search
 
 
 _INTERRUPTED = 130
@@ -57,9 +59,13 @@ def command(
 
         folder = Folder(settings.results, experiment.uid)
         with folder.locked():
+            if launcher is None and experiment.search is not None:
+                raise UsageError(
+                    "--plan: the points of a search follow from its results, and are written as it goes on"
+                )
             if launcher is None:
                 return _plan(settings, folder, points)
-            sweep = _Sweep(settings, folder, experiment.seed, points, _words(settings, file, overrides))
+            sweep = _Sweep(settings, folder, experiment, points, _words(settings, file, overrides))
             return sweep.run(launcher, parallel, resume or retry_failed, retry_failed, stop_on_failure)
     finally:
         if launcher is not None:
@@ -72,7 +78,7 @@ def _read(file: str, overrides: Sequence[str]) -> tuple[Any, list[Point]]:
     from ganglion_sweep.point import check_points, points_of
 
     experiment = read_experiment(file, overrides)
-    points = points_of(experiment)
+    points = [] if experiment.search is not None else points_of(experiment)
     for warning in (*experiment.warnings, *check_points(points)):
         click.echo(str(warning), err=True)
     return experiment, points
@@ -121,15 +127,17 @@ def _end_lost(uri: str, run: str) -> None:
 class _Sweep:
     """Carry out one experiment, from its points to the table at the end."""
 
-    def __init__(self, settings: Settings, folder: Folder, seed: int, points: Sequence[Point], words: str) -> None:
+    def __init__(
+        self, settings: Settings, folder: Folder, experiment: Experiment, points: Sequence[Point], words: str
+    ) -> None:
         from ganglion_sweep.progress import Progress
 
         if settings.store == "none":
             raise UsageError("expected a store, found --store none: the states of the runs of a sweep are kept in it")
         self.settings = settings
         self.folder = folder
-        self.seed = seed
-        self.points = points
+        self.experiment = experiment
+        self.points = list(points)
         self.words = words
         self.progress: Progress = Progress(settings)
 
@@ -140,19 +148,31 @@ class _Sweep:
         from ganglion_sweep.runner import Runner, check_begun, cores, todo
 
         uri = store_uri(self.settings)
-        files = self.folder.files(self.points)
         with ExitStack() as stack:
             book = stack.enter_context(store_class(uri).point_book(uri, self.folder.uid))
             self._settle(book)
+            search = None
+            if self.experiment.search is not None:
+                from ganglion_sweep.search import Search
+
+                search = Search(self.experiment, uri)
+                self.points = search.known()
+            files = self.folder.files(self.points)
             known = book.points()
             check_begun(self.folder.uid, self.points, known, resume)
             self.folder.check(files)
             ahead = todo(self.points, known, retry_failed)
             runner = Runner(self.settings, self.folder, self.progress, parallel or cores(), stop_on_failure)
-            place = str(self.folder.path)
+            runner.search = search
             stack.callback(self.progress.close)
-            self.progress.begin(self.folder.uid, self.seed, self.points, ahead, place)
-            if ahead:
+            rows = len({point.row for point in self.points}) if search is None else search.trials
+            runs = len(self.points) if search is None else search.trials * self.experiment.repetitions
+            todo_ = len(ahead) if search is None else runs - sum(row["state"] == "done" for row in known)
+            self.progress.begin(self.folder.uid, self.experiment.seed, runs, rows, todo_, str(self.folder.path))
+            if search is not None:
+                loop.run(self._search(runner, launcher, book, search, retry_failed))
+                self.progress.note(search.best())
+            elif ahead:
                 loop.run(self._carry_out(runner, launcher, book, ahead, files))
             return self._end(book, runner)
 
@@ -190,12 +210,42 @@ class _Sweep:
                     self.progress.note("the broker has ended; `--resume` goes on with the runs that are left")
         runner.left = session.found
 
+    async def _search(
+        self, runner: Runner, launcher: Local, book: PointBook, search: Search, retry_failed: bool
+    ) -> None:
+        """Carry out batch after batch, and tell what came of each."""
+        from ganglion_sweep.point import check_points
+        from ganglion_sweep.runner import todo
+
+        batch = search.batch()
+        if not batch:
+            return
+        async with runner.session(batch, launcher) as session:
+            while batch and session.alive and not session.interrupts:
+                check_points([point for point in batch if point.repetition == 0])
+                for warning in await runner.check(session, batch):
+                    self.progress.note(str(warning))
+                self.points = search.known()
+                self.folder.write(self.folder.files(self.points))
+                states = {row["point"]: row["state"] for row in book.points()}
+                book.plan([point.record() for point in batch if states.get(point.number) != "done"])
+                await runner.carry_out(session, book, todo(batch, book.points(), retry_failed))
+                with open_reader(self.settings) as reader:
+                    search.tell({row["point"]: row for row in book.points()}, reader)
+                if runner.stopped:
+                    break
+                batch = search.batch()
+        runner.left = session.found
+        if runner.reader is not None:
+            runner.reader.close()
+
     def _end(self, book: PointBook, runner: Runner) -> int:
         """Show what came of it; return the exit status."""
         from ganglion_sweep.progress import table_rows
 
         known = [row for row in book.points() if row["point"] < len(self.points)]
-        done = {row["point"]: row["run"] for row in known if row["state"] == "done"}
+        whole = (row for row in known if row["state"] == "done" and not (row["reason"] or "").startswith("pruned"))
+        done = {row["point"]: row["run"] for row in whole}
         rows: list[dict[str, Any]] = []
         if done:
             try:

@@ -34,7 +34,8 @@ Assemble: TypeAlias = Callable[[Sequence[Level]], "tuple[Node, list[Fault]]"]
 
 COLUMNS = ("run", "row", "repetition", "seed")  # of the table of the design, before those of the factors
 RUNS_MAX = 100_000  # a file, a folder and a row each; beyond it the store and the file system are the bottleneck
-_LATER = ("fractional", "box-behnken", "ccd", "search", "sensitivity")
+CORNERS = ("fractional", "box-behnken", "ccd")  # have as many points as follow from their factors
+SIZED = (*CORNERS, "sensitivity")
 _OURS = ("full", "list")
 
 
@@ -60,6 +61,7 @@ class Experiment:
     seeds: tuple[int, ...] = ()
     pairing: bool = True
     max_runs: int | None = None
+    search: dict[str, Any] | None = None
     warnings: tuple[Fault, ...] = ()
 
 
@@ -201,6 +203,7 @@ class _Reader(Reader):
         self.source = source
         design = root.map.get("design")
         self.design: str = (design.plain().get("name") if design is not None else None) or "full"
+        self.search: Node | None = root.map.get("search")
 
     def read(self) -> Experiment:
         """Return the experiment; DocumentError with all faults."""
@@ -230,6 +233,7 @@ class _Reader(Reader):
             seeds,
             self.value("pairing", True),
             max_runs,
+            None if self.search is None else self.search.plain(),
             tuple(self.warnings),
         )
 
@@ -239,13 +243,14 @@ class _Reader(Reader):
 
     # -- the design ---------------------------------------------------------------------------------------------------
     def _check_design(self) -> None:
+        if self.search is not None:
+            self._check_search(self.search)
+            return
         if self.design in _OURS:
             return
         node = self.root.map["design"].map["name"]
         known = [*_OURS, *(entry.name for entry in registry.entries("design"))]
-        if self.design in _LATER:
-            self.faults.append(node.fault(f"the design `{self.design}` is not built yet; there are {', '.join(known)}"))
-        elif not ({":", "."} & set(self.design)) and self.design not in known:
+        if not ({":", "."} & set(self.design)) and self.design not in known:
             self.faults.append(
                 node.fault(
                     f"there is no design `{self.design}`{nearest(self.design, known)}; there are {', '.join(known)}"
@@ -254,9 +259,29 @@ class _Reader(Reader):
         elif not self._given():
             self.faults.append(node.fault("a sampled design needs factors, found none"))
 
+    def _check_search(self, node: Node) -> None:
+        for key in ("design", "rows", "samples", "max_runs"):
+            if key in self.root.map:
+                self.faults.append(
+                    self.mark(key).fault(f"`{key}` has no place beside `search`, which tries its own points")
+                )
+        if not self._given():
+            self.faults.append(self.mark("search").fault("a search needs factors, found none"))
+        form = node.plain()
+        objective = node.map["objective"]
+        if not str(objective.value).startswith("return."):
+            self.faults.append(objective.fault(f"expected `return.<agent>`, found {objective.found()}"))
+        repeated_ = self.root.map.get("repetitions")
+        if form.get("pruner") and repeated_ is not None and repeated_.plain() > 1:
+            self.faults.append(
+                node.keys["pruner"].fault("a run is cut by its own way: expected no `repetitions` beside")
+            )
+
     def _samples(self) -> int:
+        if self.search is not None:
+            return int(self.search.plain()["trials"])
         node = self.root.map.get("samples")
-        if self.design in _OURS:
+        if self.design in (*_OURS, *CORNERS):
             if node is not None:
                 text = f"`samples` is for sampled designs (random, lhs, sobol); the design is `{self.design}`"
                 self.faults.append(self.mark("samples").fault(text))
@@ -303,10 +328,12 @@ class _Reader(Reader):
         return tuple(numbers)
 
     def _points(self, factors: list[Factor], rows: Sequence[Any], samples: int) -> int:
+        if self.search is not None:
+            return samples
         if self.design == "full":
             factors[:] = [factor.stepped() for factor in factors]
             return size([factor.axis or 1 for factor in factors])
-        return len(rows) if self.design == "list" else samples
+        return len(rows) if self.design == "list" else max(samples, 1)  # of those with a size of their own: seen later
 
     # -- factors ------------------------------------------------------------------------------------------------------
     def _factors(self, rows: Sequence[Node]) -> list[Factor]:
@@ -319,10 +346,14 @@ class _Reader(Reader):
                 continue
             if self.design == "list":
                 node = self._listed(name, node, rows)
-            factor, faults = read_factor(name, mark, node, self.design == "full")
+            factor, faults = read_factor(name, mark, node, self.design == "full" and self.search is None)
             self.faults += faults
             if factor is None:
                 continue
+            if factor.normal is not None and self.design in CORNERS:
+                self.faults.append(
+                    mark.fault(f"the design `{self.design}` goes to the ends of ranges, and this has none")
+                )
             self._check_paths(factor, mark, taken)
             factors.append(factor)
         return factors

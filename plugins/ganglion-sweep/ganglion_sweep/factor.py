@@ -54,7 +54,7 @@ class Factor:
         """Return what a place on the axis means: the number of a level, or a place in [0, 1)."""
         if self.levels is not None:
             return self.levels[int(place)]
-        return self._level(self._number(place))
+        return self.numbered(self._number(place))
 
     def stepped(self) -> Factor:
         """Return the factor with its range cut into `points` levels, both ends included, none twice."""
@@ -63,9 +63,10 @@ class Factor:
         assert self.points is not None, "faults of `points` are found before"
         steps = max(self.points - 1, 1)
         numbers = dict.fromkeys(self._between(step / steps) for step in range(self.points))
-        return Factor(self.name, self.mark, self.paths, tuple(self._level(number) for number in numbers))
+        return Factor(self.name, self.mark, self.paths, tuple(self.numbered(number) for number in numbers))
 
-    def _level(self, number: float) -> Level:
+    def numbered(self, number: float) -> Level:
+        """Return the level of a number of the range."""
         node = self.mark.like(number, {})
         return Level(number, tuple((path, node) for path in self.paths))
 

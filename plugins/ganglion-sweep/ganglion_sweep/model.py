@@ -61,6 +61,21 @@ class DesignForm(Form):
     params: Map = Field({}, description="arguments of a plugin's design")
 
 
+class SearchForm(Form):
+    """Say what is searched for, and how."""
+
+    objective: _TEXT = Field(description="`return.<agent>`: its mean return in the last phase, over the repetitions")
+    trials: Count = Field(description="how many points are tried")
+    direction: Literal["maximize", "minimize"] = Field("maximize", description="which way is better")
+    sampler: Literal["tpe", "random"] = Field(
+        "tpe", description="what proposes points: a model of those before, or chance"
+    )
+    startup: Count = Field(10, description="trials by chance before the sampler, and before the pruner, begin")
+    batch: Count = Field(1, description="trials that are proposed, and may be carried out, together")
+    pruner: Literal["median"] | None = Field(None, description="what cuts runs that do badly on their way")
+    warmup: Annotated[int, Field(ge=0)] = Field(0, description="of `median`: episodes before which no run is cut")
+
+
 class ExperimentForm(Form):
     """Describe many runs by one document."""
 
@@ -71,6 +86,7 @@ class ExperimentForm(Form):
     factors: dict[str, FactorForm] = Field({}, description="what varies, by name")
     design: DesignForm = Field(_ABSENT, description="which combinations become runs")
     rows: Rows = Field(_ABSENT, description="of the design `list`: the points, each a map factor -> value")
+    search: SearchForm = Field(_ABSENT, description="instead of a design: points that follow from results")
     samples: Count = Field(_ABSENT, description="number of points of a sampled design")
     repetitions: Count = Field(_ABSENT, description="runs of each point, which differ in their seed only; default 1")
     seeds: Seeds = Field(_ABSENT, description="instead of `repetitions`: their seeds")

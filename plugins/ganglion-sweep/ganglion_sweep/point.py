@@ -23,7 +23,7 @@ from ganglion.cli.extension import (
     written,
 )
 from ganglion_sweep.design import Coordinates, full, size, thinned
-from ganglion_sweep.experiment import Experiment, raised
+from ganglion_sweep.experiment import RUNS_MAX, SIZED, Experiment, raised
 from ganglion_sweep.factor import Level
 
 if TYPE_CHECKING:
@@ -132,9 +132,16 @@ def _generator(experiment: Experiment) -> Generator:
 
 def _check_rows(experiment: Experiment, rows: Coordinates) -> None:
     """Check what a design returned: it may be a plugin's."""
-    shape = (experiment.samples, len(experiment.factors))
+    import numpy as np
+
+    sized = experiment.design in SIZED and rows.ndim == 2 and len(rows)
+    shape = (len(rows) if sized else experiment.samples, len(experiment.factors))
+    ends = [not sized or factor.axis is not None for factor in experiment.factors]  # whether the top is left out
     tops = [factor.axis or 1 for factor in experiment.factors]
-    if rows.shape != shape or not ((rows >= 0) & (rows < tops)).all():
+    runs, most = shape[0] * experiment.repetitions, experiment.max_runs or RUNS_MAX
+    if runs > most:
+        raise UsageError(f"design `{experiment.design}`: expected at most {most} runs, found {runs}; see `max_runs`")
+    if rows.shape != shape or not ((rows >= 0) & ((rows < tops) | ((rows == tops) & ~np.array(ends)))).all():
         raise UsageError(
             f"the design `{experiment.design}`: expected {shape[0]} rows of {shape[1]} coordinates, each the number of "
             f"a level or in [0, 1), found an array of shape {rows.shape}"

@@ -149,20 +149,17 @@ class Progress:
             transient=True,
         )
 
-    def begin(self, uid: str, seed: int, points: Sequence[Point], todo: Sequence[Point], folder: str) -> None:
+    def begin(self, uid: str, seed: int, runs: int, rows: int, todo: int, folder: str) -> None:
         """Show what is about to be done."""
-        rows = len({point.row for point in points})
-        self._over = self._before = len(points) - len(todo)
-        self._total = len(points)
+        self._over = self._before = runs - todo
+        self._total = runs
         if self._json:
-            self._event(
-                "sweep.started", experiment=uid, seed=seed, runs=len(points), points=rows, todo=len(todo), folder=folder
-            )
+            self._event("sweep.started", experiment=uid, seed=seed, runs=runs, points=rows, todo=todo, folder=folder)
         elif self._loud >= 0:
-            rest = "" if len(todo) == len(points) else f", {len(todo)} to do"
+            rest = "" if todo == runs else f", {todo} to do"
             self._say(
                 f"ganglion {__version__} · experiment {printable(uid)} · seed {seed} · "
-                f"{_count(len(points), 'run')} of {_count(rows, 'point')}{rest} · {folder}"
+                f"{_count(runs, 'run')} of {_count(rows, 'point')}{rest} · {folder}"
             )
         if self._bar is not None and todo:
             self._bar.add_task("", total=self._total, completed=self._over, left="-", running="")

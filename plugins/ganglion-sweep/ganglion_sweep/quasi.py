@@ -1,4 +1,4 @@
-"""Designs of low discrepancy from scipy, which is imported when one of them is named."""
+"""Designs of scipy, pyDOE3 and SALib, each imported when one of its designs is named."""
 
 from __future__ import annotations
 
@@ -25,11 +25,68 @@ def halton(axes: Axes, samples: int, rng: Generator) -> Coordinates:
     return placed(axes, _scipy("halton").Halton(len(axes), scramble=True, **_seeded(rng)).random(samples))
 
 
-def _scipy(design: str) -> Any:
+def fractional(axes: Axes, samples: int, rng: Generator, *, resolution: int = 3) -> Coordinates:
+    """Return a part of all corners: effects of so many factors together, less one, are not mixed with those of one."""
+    library = _library("fractional", "pyDOE3", "doe")
     try:
-        return importlib.import_module("scipy.stats.qmc")
+        return _corners(axes, library.fracfact_by_res(len(axes), resolution))
+    except ValueError as error:
+        text = f"the design `fractional`: there is none of {len(axes)} factors at resolution {resolution}"
+        raise UsageError(f"{text}: another resolution, or `full`") from error
+
+
+def box_behnken(axes: Axes, samples: int, rng: Generator) -> Coordinates:
+    """Return the centre, and the middles of the edges: no point has all factors at their ends."""
+    if len(axes) < 3:
+        raise UsageError(f"the design `box-behnken` needs at least 3 factors, found {len(axes)}")
+    return _corners(axes, _library("box-behnken", "pyDOE3", "doe").bbdesign(len(axes), center=1))
+
+
+def ccd(axes: Axes, samples: int, rng: Generator, *, face: str = "inscribed") -> Coordinates:
+    """Return a central composite design: corners, a star, the centre; `face` is inscribed or faced."""
+    if len(axes) < 2 or face not in ("inscribed", "faced"):
+        raise UsageError(
+            f"the design `ccd` needs at least 2 factors, and face inscribed or faced; found {len(axes)}, {face}"
+        )
+    made = _library("ccd", "pyDOE3", "doe").ccdesign(len(axes), center=(0, 1), alpha="orthogonal", face=face)
+    return _corners(axes, made)
+
+
+def sensitivity(axes: Axes, samples: int, rng: Generator, *, second_order: bool = False) -> Coordinates:
+    """Return the points of Saltelli by which SALib estimates Sobol's indices, from `samples` base points."""
+    if samples & (samples - 1):
+        raise UsageError(f"the design `sensitivity`: expected a power of two as `samples`, found {samples}")
+    names = [str(number) for number in range(len(axes))]
+    problem = {"num_vars": len(axes), "names": names, "bounds": [[0.0, 1.0]] * len(axes)}
+    sampler = _library("sensitivity", "SALib.sample.sobol", "salib")
+    seed = int(rng.integers(2**31))
+    return placed(axes, sampler.sample(problem, samples, calc_second_order=second_order, seed=seed))
+
+
+def _corners(axes: Axes, cube: Coordinates) -> Coordinates:
+    """Return points between -1 and 1 as coordinates, both ends included; of several equal ones the first."""
+    import numpy as np
+
+    rows = np.asarray(cube, dtype=np.float64)
+    rows = (rows / max(1.0, float(np.abs(rows).max())) + 1.0) / 2.0
+    for column, levels in enumerate(axes):
+        if levels is not None:
+            rows[:, column] = np.rint(rows[:, column] * (levels - 1))
+    return np.array(list(dict.fromkeys(map(tuple, rows.tolist()))), dtype=np.float64)
+
+
+def _library(design: str, module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
     except ImportError as error:
-        raise UsageError(f"the design `{design}` needs scipy: pip install 'ganglion-sweep[scipy]' ({error})") from error
+        name = module.partition(".")[0]
+        raise UsageError(
+            f"the design `{design}` needs {name}: pip install 'ganglion-sweep[{extra}]' ({error})"
+        ) from error
+
+
+def _scipy(design: str) -> Any:
+    return _library(design, "scipy.stats.qmc", "scipy")
 
 
 def _seeded(rng: Generator) -> dict[str, Any]:

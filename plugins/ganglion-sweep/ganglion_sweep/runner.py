@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,11 @@ from ganglion.cli.extension import (
     Local,
     Outcome,
     Plan,
+    RunEvent,
     Session,
     Settings,
     UsageError,
+    open_reader,
     placed,
     settle,
 )
@@ -30,7 +33,8 @@ from ganglion_sweep.point import Point
 from ganglion_sweep.progress import Progress
 
 if TYPE_CHECKING:
-    from ganglion.sdk.store import PointBook
+    from ganglion.sdk.store import PointBook, StoreReader
+    from ganglion_sweep.search import Search
 
 
 Row = Mapping[str, Any]
@@ -89,6 +93,8 @@ def todo(points: Sequence[Point], known: Sequence[Row], retry_failed: bool) -> l
     return [point for point in points if states.get(point.number) not in over]
 
 
+_PRUNED = "pruned"
+_LOOK_S = 0.5  # between two looks at the episodes of runs that may be cut
 STATES = {"finished": "done", "failed": "failed", "interrupted": "planned"}
 
 
@@ -114,14 +120,34 @@ class Runner:
         self.stop_on_failure = stop_on_failure
         self.interrupted = False
         self.left: list[str] = []  # what had to be ended after the runs: a defect
-        self._stop = False
+        self.stopped = False
+        self.search: Search | None = None
+        self._points: dict[str, Point] = {}  # by the run that carries one out
+        self._cut: set[str] = set()
+        self._looked_s = 0.0
+        self.reader: StoreReader | None = None  # beside the runs of a search
 
     def session(self, points: Sequence[Point], launcher: Local) -> Session:
         """Return the session in which points are checked and carried out."""
         plans = [point.plan()[0] for point in _of_each_row(points)]
         tcp = any(plan.needs_tcp for plan in plans)
         name = f".sweep-{hashlib.sha256(self.folder.uid.encode()).hexdigest()[:8]}"  # plain, and found again
-        return Session(self.settings, name, self.folder.logs, launcher, tcp, self.progress.event, self.progress.note)
+        self._session = Session(self.settings, name, self.folder.logs, launcher, tcp, self._event, self.progress.note)
+        return self._session
+
+    def _event(self, run: str, news: RunEvent) -> None:
+        self.progress.event(run, news)
+        point = self._points.get(run)
+        now_s = time.monotonic()
+        if self.search is None or point is None or run in self._cut or now_s - self._looked_s < _LOOK_S:
+            return
+        if self.reader is None:
+            self.reader = open_reader(self.settings)
+        if not self.search.hopeless(point, run, self.reader):
+            self._looked_s = time.monotonic()
+            return
+        self._cut.add(run)
+        self._session.supervisor.interrupt(self._session.supervisor.runs[run], now=True, reason=_PRUNED)
 
     async def check(self, session: Session, points: Sequence[Point]) -> list[Fault]:
         """Check points by their plugins; return the warnings, DocumentError with the faults of all.
@@ -148,7 +174,7 @@ class Runner:
 
         async def work() -> None:
             for point in waiting:
-                if session.interrupts or self._stop or not session.alive:
+                if session.interrupts or self.stopped or not session.alive:
                     return
                 await self._one(session, book, point)
 
@@ -167,6 +193,7 @@ class Runner:
         def begin(name: str) -> None:
             nonlocal run
             run = name
+            self._points[run] = point
             book.change(point.number, "running", run)
             self.progress.started(point, run)
 
@@ -177,10 +204,15 @@ class Runner:
         except GanglionError as error:  # nothing of the run was started
             outcome = Outcome(run, "failed", str(error), 1, [str(error)])
         state = STATES.get(outcome.status, "failed")
+        if run in self._cut and outcome.status == "interrupted":
+            state, outcome = (
+                "done",
+                dataclasses.replace(outcome, status="finished", reason=f"{_PRUNED}: {outcome.reason}"),
+            )
         book.change(point.number, state, run or None, outcome.reason)
         self.progress.ended(point, run, state, outcome)
         self.interrupted = self.interrupted or outcome.status == "interrupted"
-        self._stop = self._stop or (self.stop_on_failure and state == "failed")
+        self.stopped = self.stopped or (self.stop_on_failure and state == "failed")
 
 
 def _of_each_row(points: Sequence[Point]) -> list[Point]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ganglion.cli.extension import Node, Source, UsageError
 from ganglion_sweep.design import full, lhs, random, size, thinned
 from ganglion_sweep.factor import Factor
+from ganglion_sweep.point import points_of
 from ganglion_sweep.quasi import halton, sobol
 
 LEVELS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
@@ -132,3 +133,30 @@ def test_points_of_a_full_design_include_both_ends() -> None:
     assert logarithmic == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
     assert [1, 2, 3] == [level.label for level in ranged(1, 3, whole=True, points=9).stepped().levels or ()]
     assert [5.0] == [level.label for level in ranged(5.0, 6.0, points=1).stepped().levels or ()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "library", "more", "count"),
+    [
+        ("fractional", "pyDOE3", "", 8),
+        ("box-behnken", "pyDOE3", "", 13),
+        ("ccd", "pyDOE3", "", 15),
+        ("sensitivity", "SALib", "samples: 8", 40),
+    ],
+)
+def test_designs_of_libraries(head: str, read: Any, name: str, library: str, more: str, count: int) -> None:
+    """Each has the points that its theory says, at the ends of ranges, and the same ones from the same document."""
+    pytest.importorskip(library)
+    keys = "abcde" if name == "fractional" else "abc"
+    paths = [f"schedule.train.agents.ada.brain.params.{key}" for key in keys]
+    factors = "".join(f"  {p[-1]}: {{set: {p}, range: {{low: 1.0, high: 3.0}}}}\n" for p in paths)
+    text = (
+        f"{head.replace('brain: dummy', 'brain: {name: dummy, params: {}}')}factors:\n{factors}design: {name}\n{more}\n"
+    )
+    first, again = (points_of(read(text)) for _ in range(2))
+
+    assert (count, [p.digest for p in first]) == (len(first), [p.digest for p in again])
+    values = {value for point in first for value in point.factors.values()}
+    assert {1.0, 3.0} <= values or name == "sensitivity"
+    assert all(1.0 <= value <= 3.0 for value in values)

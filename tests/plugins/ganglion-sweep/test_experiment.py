@@ -73,7 +73,7 @@ FAULTY = [
     ("factors: {a: {range: {low: 0, high: 1, points: 2}}}", ["12:14: missing key `set`"]),
     ("factors: {row: {set: x, levels: [1]}}", ["12:11: expected another name than run, row, repetition, seed"]),
     ("factors: {a: {set: x, levels: [1]}, b: {set: x, levels: [2]}}", ["12:37: the factor `a` sets x too"]),
-    ("design: ccd", ["12:9: the design `ccd` is not built yet; there are full, list"]),
+    ("design: ccd", ["12:9: a sampled design needs factors, found none"]),
     (
         "design: lhss\nfactors: {a: {set: x, levels: [1]}}\nsamples: 2",
         ["12:9: there is no design `lhss`; did you mean `lhs`?"],

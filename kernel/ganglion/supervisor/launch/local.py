@@ -18,7 +18,7 @@ import msgpack
 
 from ganglion.errors import LaunchError, PeerLost
 from ganglion.limits import DEADLINES_S, LEAVE_KILL_S
-from ganglion.sdk.launcher import Launched, Launcher, LaunchSpec, LaunchWatch
+from ganglion.sdk.launcher import CREDENTIALS, Launched, Launcher, LaunchSpec, LaunchWatch
 from ganglion.supervisor.launch.process import Process, look_on, within
 from ganglion.supervisor.launch.system import (
     LINUX,
@@ -51,14 +51,6 @@ PRELOAD = (  # what participants need and what starts no thread
     "ganglion.peer.agent.muscle",
     "ganglion.peer.results.store",
     "structlog",
-)
-CREDENTIALS = (  # ways into a database or a kernel: for processes that keep rows, and for no agent or environment
-    "GANGLION_KERNEL",
-    "GANGLION_STORE",
-    "PGPASSFILE",
-    "PGPASSWORD",
-    "PGSERVICE",
-    "PGSERVICEFILE",
 )
 _PLACE = tuple(  # what tells a participant its place
     f"GANGLION_{word}"
