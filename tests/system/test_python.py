@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -127,13 +128,13 @@ def test_no_run_outlives_its_program() -> None:
 
 def test_the_notebook_runs(tmp_path: Path) -> None:
     """The notebook that explains all this can be executed as it is, and was saved with what it printed."""
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    shutil.copy(NOTEBOOK, tmp_path)
-    saved = nbformat.read(NOTEBOOK, as_version=4)
-    code = [cell for cell in saved.cells if cell.cell_type == "code"]
-    assert all(cell.outputs for cell in code if not cell.source.startswith("import"))
-    assert "finished" in str(code)
-    done = nbclient.NotebookClient(saved, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    for name in ("nbformat", "nbclient", "ipykernel"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}: pip install nbclient ipykernel")
+    code = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] for cell in code if not "".join(cell["source"]).startswith("import"))
+    text = "import nbclient, nbformat, sys\nbook = nbformat.read(sys.argv[1], as_version=4)\n"
+    text += "nbclient.NotebookClient(book, timeout=600).execute()"  # raises where a cell does
+    done = subprocess.run([sys.executable, "-c", text, str(NOTEBOOK)], cwd=tmp_path, capture_output=True, text=True)
 
-    assert [] == [out for cell in done.cells for out in cell.get("outputs", ()) if out.output_type == "error"]
+    assert done.returncode == 0, done.stderr
