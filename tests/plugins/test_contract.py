@@ -61,8 +61,10 @@ def _judge(name: str, params: dict[str, Any], folder: str = "", allow: tuple[str
 
 
 def test_each_environment_is_judged() -> None:
-    """No environment of ours is left out here but the one that plays copies of records, which its own tests make."""
-    assert {*ENVIRONMENTS, "replay"} == {entry.name for entry in entry_points(group="ganglion.environments")}
+    """No environment of ours is left out here but those that play records or simulators, which their own tests make."""
+    assert {*ENVIRONMENTS, "mosaik", "mosaik_scenario", "replay"} == {
+        entry.name for entry in entry_points(group="ganglion.environments")
+    }
 
 
 @pytest.mark.parametrize(("name", "params"), [*ENVIRONMENTS.items(), *TURNS.items()])

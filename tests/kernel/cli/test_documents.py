@@ -196,9 +196,9 @@ def test_parameters_of_plugins(kind: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_settings_have_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    """`schema config` describes the settings files; they name no plugins."""
+    """`schema config` describes the settings files: what has a variable, and the arguments of launchers."""
     assert 0 == main(["schema", "config"])
     tree = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(tree)
 
-    assert set(KEYS) == set(tree["properties"])
+    assert {*KEYS, "launchers"} == set(tree["properties"])
