@@ -44,7 +44,7 @@ HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typi
 AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.child")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
-BROUGHT = {"cloudpickle": ("pyarrow", "ray", "stable_baselines3"), "dill": ("multiprocess",)}
+BROUGHT = {"cloudpickle": ("pyarrow", "ray", "stable_baselines3"), "dill": ("multiprocess", "torch")}
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
 # what starts a program beside a command, in the supervisor; nothing else of these plugins is imported there
 BESIDE = ("ganglion_observers", "ganglion_observers.beside", "ganglion_web", "ganglion_web.command")
