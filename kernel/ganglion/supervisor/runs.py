@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,10 +251,7 @@ def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
     variables = variables_of(home, run, member)
     more: dict[str, Any] = {"role": place.role.value, "worker": place.worker, "user": place.run_as, "mask": run.mask}
     if member.keys is not None:
-        connection = (
-            home.connection if program is None else replace(home.connection, endpoint=home.connection.tcp or "")
-        )
-        more["near"] = {"GANGLION_ENDPOINT": connection.endpoint, "GANGLION_SERVER_KEY": ""}
+        more["near"] = {"GANGLION_ENDPOINT": _endpoint_here(home, member), "GANGLION_SERVER_KEY": ""}
     if program is None:
         return LaunchSpec(log_name(place), variables, **more)
     argv = argv_of(home, run, member, variables, user)
@@ -262,13 +259,17 @@ def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
     return LaunchSpec(member.label, {**variables, **program.variables}, argv, cwd=cwd, **more)
 
 
+def _endpoint_here(home: Home, member: Member) -> str:
+    """Return the way to the broker on this machine; who may not open our socket file, or cannot, has the port."""
+    place = member.place
+    outside = place.program is not None or place.run_as is not None or not home.launcher_of(place).shares_files
+    return (home.connection.tcp or "") if outside else home.connection.endpoint
+
+
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
     """Return the variables of a process; a program that speaks for itself gets no more than it needs."""
     foreign = member.place.program is not None
-    # It may not open our socket file, or cannot.
-    outside = foreign or member.place.run_as is not None or not home.launcher_of(member.place).shares_files
-    endpoint = (home.connection.tcp or "") if outside else home.connection.endpoint
-    keys: dict[str, str] = {}
+    endpoint, keys = _endpoint_here(home, member), dict[str, str]()
     if member.keys is not None and home.remote is not None:
         endpoint, server = home.remote.endpoint, home.remote.curve["server_key"]
         keys = ClientKeys(server, member.keys.public, member.keys.secret).variables()

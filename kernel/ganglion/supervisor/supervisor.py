@@ -381,8 +381,8 @@ class Supervisor:
         assert self.connection is not None
         assert self._folder is not None
         settings = self.settings
-        ways = (self.connection, self._remote) if self.launcher.address else (self.connection, None)
-        home = Home(*ways, self._folder, settings.results, settings.allow, self.local, self.launcher)
+        remote = self._remote if self.launcher.address else None
+        home = Home(self.connection, remote, self._folder, settings.results, settings.allow, self.local, self.launcher)
         ours = [member for member in members if not member.place.attached]
         starts = asyncio.gather(*(start(home, run, member) for member in ours))
         await asyncio.shield(starts)  # a start that is cut short would leave a process that is not known

@@ -170,6 +170,14 @@ class _Dumper(theirs.BrainDumper):  # type: ignore[misc]
             raise self.failed.pop(0)
 
 
+_OFFERED = ("uid", "seed", "broker_uri")
+
+
+def _meant(part: Muscle | Objective | Brain, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments without those that the bus offers and the document does not name."""
+    return {name: value for name, value in params.items() if name not in _OFFERED or name in part.params}
+
+
 class HostedMuscle(Muscle):
     """Play a muscle of palaestrAI."""
 
@@ -182,8 +190,7 @@ class HostedMuscle(Muscle):
     def __init__(self, **params: Any) -> None:
         super().__init__()
         Chance(self.rng)
-        given = {name: value for name, value in params.items() if name not in _OFFERED or name in self.params}
-        self.theirs = self.hosted(**given)
+        self.theirs = self.hosted(**_meant(self, params))
         self._sensor_spaces: dict[str, Any] = {}
         self._actuator_spaces: dict[str, Any] = {}
 
@@ -248,9 +255,6 @@ def _fitting(actuator: ActuatorInformation, value: Any) -> Any:
     return space.from_vector(array.reshape(-1)) if array.size == space.size else value
 
 
-_OFFERED = ("uid", "seed", "broker_uri")
-
-
 class HostedObjective(Objective):
     """Ask an objective of palaestrAI."""
 
@@ -263,7 +267,7 @@ class HostedObjective(Objective):
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        self.theirs = self.hosted(**{n: v for n, v in params.items() if n not in _OFFERED or n in self.params})
+        self.theirs = self.hosted(**_meant(self, params))
         self._memory, self._rows = theirs.Memory(), _Rows()
 
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | None:
@@ -287,7 +291,7 @@ class HostedBrain(Brain):
     def __init__(self, **params: Any) -> None:
         super().__init__()
         Chance(self.rng)
-        self.theirs = self.hosted(**{n: v for n, v in params.items() if n not in _OFFERED or n in self.params})
+        self.theirs = self.hosted(**_meant(self, params))
         self.theirs._name, self.theirs._seed = self.name, self.seed % 2**31
 
     def setup(self) -> None:
