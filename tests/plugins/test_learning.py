@@ -135,7 +135,7 @@ def test_learns_to_balance(make, loop, seed) -> None:
 
 
 def test_is_deterministic(make, loop) -> None:
-    """Equal seeds give equal returns and equal values, bit by bit; other seeds give others."""
+    """Equal seeds give equal returns and equal values, bit for bit; other seeds give others."""
     found = []
     for seed in (1, 1, 2):
         brain = make(SarsaBrain, seed=seed)

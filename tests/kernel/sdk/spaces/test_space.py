@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Compare two values with their types, bit by bit."""
+    """Compare two values with their types, bit for bit."""
     if isinstance(a, tuple):
         return isinstance(b, tuple) and len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, dict):
@@ -36,7 +36,7 @@ def _is_read_only(value: Any) -> bool:
 
 @given(SPACES)
 def test_text_reads_back_exactly(space: Space) -> None:
-    """`from_string` of `to_string` is the same space, bounds bit by bit."""
+    """`from_string` of `to_string` is the same space, bounds bit for bit."""
     assert space == Space.from_string(space.to_string())
 
 
