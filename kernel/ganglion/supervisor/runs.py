@@ -557,7 +557,7 @@ class Run:
     # -- the end in words ---------------------------------------------------------------------------------------------
     def conclude(self) -> Outcome:
         """Return how the run ended, once all its processes are gone."""
-        ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
+        ended = self.ended or Ended(self.id, FAILED, "failed: ended without a reason", 1)
         everybody = [*self.former, *self.members.values()]
         overdue = [m for m in everybody if m.child.state is State.KILLED]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
