@@ -27,11 +27,9 @@ PAPERS = sorted(
     for folder in ("kernel", "plugins", "scripts", "tests", ".")
     for path in (ROOT / folder).glob("*.md" if folder == "." else "**/*.md")
 )
-PAGES = sorted(
-    str(path.relative_to(ROOT))
-    for path in (ROOT / "plugins" / "site" / "pages").glob("*.md")
-    if "```console" in path.read_text()
-)
+PAGES = [  # those that show commands, besides the README of a newcomer
+    path for path in PAPERS if path.startswith("plugins/") and "```console" in (ROOT / path).read_text()
+]
 
 pytestmark = pytest.mark.slow
 
@@ -150,7 +148,7 @@ class Shell:
 
 
 @pytest.mark.parametrize(  # half a minute of a processor each
-    "path", ["README.md", *(pytest.param(path, marks=pytest.mark.long) for path in ["plugins/README.md", *PAGES])]
+    "path", ["README.md", *(pytest.param(path, marks=pytest.mark.long) for path in PAGES)]
 )
 def test_paper_is_true(tmp_path: Path, path: str) -> None:
     """The files of the paper are written, its commands are run in order, and each prints what the paper says."""
@@ -183,7 +181,8 @@ def test_papers_name_what_there_is(path: str) -> None:
     """A relative link of a paper leads to a file; so does a path in backticks that ends in `.py` or `.md`."""
     paper = ROOT / path
     text = paper.read_text()
-    links = re.findall(r"\]\((?!https?:|#|reference/)([^)#]+)", text)  # the reference is printed when it is built
+    prose = BLOCK.sub("", text)
+    links = re.findall(r"\]\((?!https?:|#|reference/)([^)#]+)", prose)  # the reference is printed when it is built
     named = re.findall(r"`([a-z_]+(?:/[\w.-]+)*/[\w-]+\.(?:py|md))`", text)
     places = (paper.parent, ROOT, ROOT / "kernel" / "ganglion")
 
