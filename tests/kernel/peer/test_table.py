@@ -118,7 +118,7 @@ def test_an_earlier_round_is_an_error(table: Callable[..., Table]) -> None:
 def test_lockstep_refuses_what_nobody_could_end(table: Callable[..., Table]) -> None:
     """At once, with the table, the reason, the cause and who wrote last."""
     shelf = table()
-    with pytest.raises(GanglionError, match=r"agent bob cannot draw: it is empty; in lockstep no other .*; no agent has"):
+    with pytest.raises(GanglionError, match=r"agent bob cannot draw: it is empty; in lockstep no .*; no agent"):
         shelf.draw()
     shelf.insert(1, 2, 3)
     with pytest.raises(GanglionError, match=r"agent ada cannot insert: it is full; .*; agent ada wrote last, 0.0 s"):
