@@ -262,7 +262,7 @@ class Supervisor:
         run.queued, run.started_s = False, time.monotonic()
         run.checkpointer = Checkpointer(run, self._quiesced, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:
-            await asyncio.to_thread(check_plan, folder.run, plan, store)
+            await asyncio.to_thread(check_plan, folder.run, plan)
             users = await self._check_users(plan)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
