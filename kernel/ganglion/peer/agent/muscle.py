@@ -242,7 +242,7 @@ class MuscleHost(AgentHost):
         return BodyFilters(stacks, names, (part.sensor_layout, part.actuator_layout)), shown[0]
 
     def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
-        """Make what a body of a group has of its own that was spawned; who had its row before is gone.
+        """Make what a body of a group has of its own that was spawned; the body that had its row before is gone.
 
         `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
         """
