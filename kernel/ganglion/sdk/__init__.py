@@ -42,7 +42,7 @@ _HOMES = {
     "ganglion.sdk.controller": "Controller ControllerBus EpisodeEnded Setpoints StepResult",
     "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState "
     "EnvironmentStateTransformer Body ResetRequest Reward StateTransformer StepBatch",
-    "ganglion.sdk.filter": "Filter",
+    "ganglion.sdk.filter": "Filter FilterBatch",
     "ganglion.sdk.flow": "Mode Signal SimTime SimulationFlowControl",
     "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
     "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "

@@ -14,7 +14,7 @@ from ganglion.errors import DocumentError, GanglionError, NotSetUp, RemoteProtoc
 from ganglion.limits import INTEGER_MAX
 from ganglion.peer.agent.acting import Acting, ActingGroups
 from ganglion.peer.agent.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, BodyFilters, GroupFilters
+from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, ArrayFilters, BodyFilters, GroupFilters
 from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
@@ -226,9 +226,10 @@ class MuscleHost(AgentHost):
                 one.sensors, one.actuators = self._shown[next(i for i, p in enumerate(parts) if one in p.muscles)]
 
     def _filters_of_bodies(self, number: int, muscles: Sequence[Muscle], rows: Any) -> tuple[BodyFilters, Any]:
-        """Make the filters of each body of a group; return them, and what is declared behind them."""
+        """Make the filters of the bodies of a group; return them, and what is declared behind them."""
         setup, part, stacks, shown = self._setup, self._parts[number], [], []
-        for i, row in enumerate(rows):
+        whole = all(self._loader.load("filter", str(plugin["name"])).batched for plugin in setup.filters)
+        for i, row in enumerate(rows[:1] if whole else rows):
 
             def own(stream: bytes, row: Any = row) -> bytes:
                 return derive(stream, "body", *row) if row is not self._rows[0] else stream
@@ -238,8 +239,8 @@ class MuscleHost(AgentHost):
             muscle = muscles[min(i, len(muscles) - 1)]
             shown.append(stack.declare(muscle, part.sensors, part.actuators, own(setup.stream)))
             stacks.append(stack)
-        names = [f"{row[0]}/{row[1]}" for row in rows]
-        return BodyFilters(stacks, names, (part.sensor_layout, part.actuator_layout)), shown[0]
+        names, outer = [f"{row[0]}/{row[1]}" for row in rows], (part.sensor_layout, part.actuator_layout)
+        return ArrayFilters(stacks[0], names, outer) if whole else BodyFilters(stacks, names, outer), shown[0]
 
     def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
         """Make what a body of a group has of its own that was spawned; who had its row before is gone.
