@@ -61,7 +61,7 @@ CLOCKS = """\
         - environment: {uid: west, name: "parts:Lake", params: {length: 2, verify: true}}
           clock: {period: 4, phase: 2}
           budget: {episodes: 4}
-      agents: [{name: ada, brain: log, muscle: "parts:Echo"}, {name: bob, brain: log, muscle: random}]
+      agents: [{name: ada, brain: log, muscle: "parts:Echo"}, {name: bob, brain: log, muscle: echo}]
 """
 EACH = """\
       environments:
@@ -72,7 +72,7 @@ EACH = """\
           budget: {steps: 20}
           episode_end: each
           max_steps: 5
-      agents: [{name: ada, brain: log, muscle: "parts:Echo"}, {name: bob, brain: log, muscle: random}]
+      agents: [{name: ada, brain: log, muscle: "parts:Echo"}, {name: bob, brain: log, muscle: echo}]
       bodies: {num: 2}
       phase_config: {worker: 2}
 """

@@ -10,7 +10,7 @@ from typing import Any
 from ganglion.errors import DocumentError, StoreError
 from ganglion.peer.agent.replay import Recordings as Base
 from ganglion.peer.models import hand_over
-from ganglion.run.agents import ResolvedAgent, replaying
+from ganglion.run.agents import OF_GROUPS, ResolvedAgent, replaying
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.information import Information
 from ganglion.sdk.models import file_name
@@ -143,7 +143,7 @@ class Recordings(Base):
     def _misfits(self, agent: ResolvedAgent) -> Iterator[str]:
         """Yield what of the recorded columns does not fit in strict entries; warn of the others."""
         if agent.groups is not None and agent.plan.replay:
-            yield f"{agent.plan.replay_at[0]}: replay of an agent whose bodies are of several groups is not built yet"
+            yield f"{agent.plan.replay_at[0]}: {OF_GROUPS}"
             return
         for source in self._ready.get(agent.plan.name, (None, None, []))[2]:
             found = []

@@ -74,7 +74,7 @@ class Acting:
         self.first, self._comes, self._group = len(bodies), comes, group  # the first row of bodies that may be spawned
         bodies += [[row[0], -1, row[1]] for row in spare]
         self.count = n = len(bodies)
-        self.arrays = len(self.muscles) == 1 and (takes_arrays(muscles[0]) if spare else bool(muscles[0].batched))
+        self.arrays = len(self.muscles) == 1 and (takes_arrays(type(muscles[0])) if spare else bool(muscles[0].batched))
         if not self.arrays:
             self.muscles += [None] * len(spare)
         if memories:

@@ -123,7 +123,7 @@ class MuscleHost(AgentHost):
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
         self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
-        self._takes_arrays = takes_arrays(muscle)
+        self._takes_arrays = takes_arrays(type(muscle))
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
         self._muscle = muscle
@@ -166,7 +166,7 @@ class MuscleHost(AgentHost):
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any]) -> None:
         """Make what acts for many bodies, one object for all of them or one for each."""
-        setup, arrays = self._setup, takes_arrays(muscle)
+        setup, arrays = self._setup, takes_arrays(type(muscle))
         self._check_groups(muscle.takes_groups or not arrays)
         together = arrays and self._objective.batched
         parts = []
