@@ -102,7 +102,7 @@ def test_muscles_without_a_brain_keep_their_contract(name: str) -> None:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_learners_keep_their_contract(name: str) -> None:
-    """Brain and muscle fit each other, are repeatable bit by bit, store, load, and go on from a checkpoint."""
+    """Brain and muscle fit each other, are repeatable bit for bit, store, load, and go on from a checkpoint."""
     if name != "sarsa":
         pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
     actuators, params, brain, brain_params = AGENTS[name]

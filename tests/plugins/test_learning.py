@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.sdk import (
-    ActuatorInformation,
-    Batch,
-    Memory,
-    Mode,
-    ResetRequest,
-    SensorInformation,
-    Template,
-    Transitions,
-)
+from ganglion.sdk import ActuatorInformation, Batch, Memory, Mode, ResetRequest, SensorInformation, Transitions
+from ganglion.sdk.information import Template
 from ganglion_learners.sarsa.brain import SarsaBrain
 from ganglion_learners.sarsa.muscle import SarsaMuscle
 from ganglion_toys.cartpole import CartPole
@@ -143,7 +135,7 @@ def test_learns_to_balance(make, loop, seed) -> None:
 
 
 def test_is_deterministic(make, loop) -> None:
-    """Equal seeds give equal returns and equal values, bit by bit; other seeds give others."""
+    """Equal seeds give equal returns and equal values, bit for bit; other seeds give others."""
     found = []
     for seed in (1, 1, 2):
         brain = make(SarsaBrain, seed=seed)

@@ -1,4 +1,4 @@
-"""A run of real processes whose files are damaged bit by bit: `ganglion verify` names each of them."""
+"""A run of real processes whose files are damaged one bit at a time: `ganglion verify` names each of them."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_twenty_lines_attach(tmp_path: Path) -> None:
 # == what is said when a program fails ================================================================================
 BREAK = {  # what a program does -> how the story begins, and what it has beside
     "import sys; sys.exit('no port')": ("ended with exit status 1", "no port"),
-    "raise SystemExit(0)": ("ended with exit status 0", "its output: nothing"),
+    "raise SystemExit(0)": ("ended with exit status 0", "its output: none"),
 }
 ANSWERS = {
     '"readings": [[count]]': {'"readings": [[99 * count]]': "readings.x: expected a value of Box"},

@@ -145,7 +145,7 @@ schedule:
 
 @pytest.mark.long
 def test_results_are_the_same_wherever_processes_run(tmp_path: Path) -> None:
-    """Results of a run that is free, measured, or kept on a list of processors are equal bit by bit."""
+    """Results of a run that is free, measured, or kept on a list of processors are equal bit for bit."""
     (tmp_path / "paced.py").write_text(PACED)
     (tmp_path / "same.yml").write_text(STEPS)
     told = []

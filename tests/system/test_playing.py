@@ -63,6 +63,7 @@ def without(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in keys} for row in rows]
 
 
+@pytest.mark.long
 def test_bodies_are_played_as_they_were_recorded(tmp_path: Path) -> None:
     """All rows are those of the record but for what agents proposed: five more; brains learn from what was set."""
     first = carried_out(tmp_path, "record", record_of_bodies())

@@ -175,7 +175,7 @@ def _no_keys(tree: dict[str, Any]) -> None:
         (_another_server, 1, "does not hold the server key"),
         (_another_key, 1, "it is not for the key of this connection" + TOO_MANY),
         # while a run waits for somebody the token for attaching is known, and is for another key
-        (_another_token, 1, "it admits nobody|it is not for the key of this connection" + TOO_MANY),
+        (_another_token, 1, "no participant is expected with it|it is not for the key of this connection" + TOO_MANY),
         (_no_keys, 1, "it closed the connection"),
     ],
 )

@@ -277,7 +277,7 @@ def test_daemon_takes_documents(folder: Path) -> None:
     assert "sead" in faulty.stderr
 
     below = daemon.below()
-    assert "is leaving" in Command(folder, "kernel", "stop", output="plain").output()
+    assert "is shutting down" in Command(folder, "kernel", "stop", output="plain").output()
     daemon.output()
     assert 0 == daemon.process.returncode
     assert gone(below)

@@ -121,7 +121,7 @@ class Register:
             raise RemoteProtocolError(f"token: expected at most {TOKEN_BYTES} bytes, found {len(hello.token)}")
         names = self._by_token.get(hashlib.sha256(hello.token.encode()).digest())
         if not names:
-            raise RemoteProtocolError("token: it admits nobody")
+            raise RemoteProtocolError("token: no participant is expected with it")
         known = [self._by_name[name] for name in names]
         if key is not None:
             known = [admission for admission in known if admission.curve_key == key]

@@ -147,7 +147,7 @@ def stop(settings: Settings, now: bool) -> None:
     _, connection = find_kernel(settings.results, settings.kernel, daemon=True)
     with Operator(connection) as operator:
         operator.ask("kernel.leave", RunRequest(now=now))
-    click.echo(f"kernel {connection.pid} is leaving")
+    click.echo(f"kernel {connection.pid} is shutting down")
 
 
 @click.command("submit")

@@ -47,7 +47,7 @@ def words(seed: int, path: Sequence[Component]) -> bytes:
 
 
 def generator_from_words(words: bytes) -> Generator:
-    """Return the generator of a stream: equal, bit by bit, to `numpy.random.default_rng(stream(seed, path))`."""
+    """Return the generator of a stream: equal, bit for bit, to `numpy.random.default_rng(stream(seed, path))`."""
     # numpy types the argument more narrowly than it checks: any ISeedSequence is accepted.
     return Generator(PCG64(_Words(words)))  # type: ignore[arg-type]
 

@@ -69,7 +69,7 @@ def from_form(form: Any) -> int | float:
 
 
 def to_text(number: Any) -> str:
-    """Return a bound, or a nested list of bounds, as text that reads back bit by bit."""
+    """Return a bound, or a nested list of bounds, as text that reads back bit for bit."""
     if isinstance(number, list):
         return f"[{', '.join(to_text(part) for part in number)}]"
     if isinstance(number, float) and math.isinf(number):

@@ -638,7 +638,7 @@ def _told(failure: Failure) -> list[str]:
 
 def _quoted(words: Sequence[str]) -> list[str]:
     if not words:
-        return ["its output: nothing"]
+        return ["its output: none"]
     return [
         f"its last {len(words)} lines of output:" if len(words) > 1 else "its output:",
         *(_INDENT + w for w in words),

@@ -121,7 +121,7 @@ class Daemon(Service):
     async def submit(self, caller: str, request: Submit) -> Submitted:
         """Check a document, reserve its id, queue it; return the id."""
         if self.leaving.is_set():
-            raise UsageError("this kernel is leaving and takes no documents")
+            raise UsageError("this kernel is shutting down and takes no documents")
         bus = self.supervisor.bus
         peers = (await bus.ask(KERNEL, "kernel.peers", Nothing())).peers
         # An operator on this machine who has read the token is its user: `submit` means what `run` means.

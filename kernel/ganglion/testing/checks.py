@@ -61,7 +61,7 @@ def expect(whose: type[Any], sentence: str, kept: bool, found: str) -> None:
 
 
 def encoded(message: Any) -> bytes:
-    """Return a message's bytes: equal bytes are equal values, bit by bit."""
+    """Return a message's bytes: equal bytes are equal values, bit for bit."""
     return codec_of(type(message)).encode(message)
 
 
@@ -346,7 +346,7 @@ def check_muscle(
                 agent.close()
             return trace
 
-    _twice(cls, play, "the same seed and readings give the same setpoints, bit by bit")
+    _twice(cls, play, "the same seed and readings give the same setpoints, bit for bit")
 
 
 def check_brain(
@@ -396,7 +396,7 @@ def check_brain(
             agent.close()
             return [*trace, *model]
 
-        trace = _twice(cls, play, "the same seed and rows give the same updates and the same model, bit by bit")
+        trace = _twice(cls, play, "the same seed and rows give the same updates and the same model, bit for bit")
         if issubclass(cls, CheckpointableBrain):
             names = getattr(cls, "CHECKPOINT_FORMAT", None), getattr(cls, "CHECKPOINT_SCHEMA_VERSION", None)
             sentence = "`CHECKPOINT_FORMAT` is a text, `CHECKPOINT_SCHEMA_VERSION` an integer"
@@ -415,7 +415,7 @@ def _check_replaced(
     with clause(cls, sentence):
         agent = agent_of()
         other = trial.learn(agent, agent.replace_brain)
-    _same(cls, f"{sentence}, bit by bit", trace[: len(other)], other)
+    _same(cls, f"{sentence}, bit for bit", trace[: len(other)], other)
 
 
 def _check_model(cls: type[Brain], agent_of: Callable[[Path, Path], StagedAgent], folder: Path) -> None:
@@ -451,7 +451,7 @@ def _check_pretrain(cls: type[Brain], trial: _Trial, agent_of: Callable[[Sequenc
         with clause(cls, "it goes on after `pretrain`: its update travels and fits its muscle"):
             traces.append(trial.learn(agent))
         agent.close()
-    sentence = "the same seed and recorded episodes give the same updates, bit by bit"
+    sentence = "the same seed and recorded episodes give the same updates, bit for bit"
     _same(cls, sentence, traces[0], traces[1], " the second time")
     if issubclass(cls, CheckpointableBrain):
         _check_replaced(cls, trial, learned, traces[0], "a checkpoint keeps what was learned in `pretrain`")
@@ -483,7 +483,7 @@ def check_objective(
         agent.close()
         return trace
 
-    _twice(cls, play, "the same rows give the same objective, bit by bit")
+    _twice(cls, play, "the same rows give the same objective, bit for bit")
 
 
 Form = type[Muscle] | tuple[type[Muscle], type[Brain] | None]
@@ -498,7 +498,7 @@ def check_equivalence(
     objective: type[Objective] = Sum,
     **drawn: Unpack[Drawn],
 ) -> None:
-    """Check that two forms of one agent do the same: each decision, objective, update and model, bit by bit.
+    """Check that two forms of one agent do the same: each decision, objective, update and model, bit for bit.
 
     Usually one of them has `propose_actions` and `thinking`, the other `batched`, `propose_batch` and `learn`.
 
@@ -523,7 +523,7 @@ def check_equivalence(
             agent = trial.agent(muscle, objective, brain=brain, models=Path(folder) / "models", **params)
             traces.append(_all_of(agent, trial))
     one, other = (form[0] if isinstance(form, tuple) else form for form in (a, b))
-    sentence = f"{other.__qualname__} is the same policy: both give the same tables, bit by bit"
+    sentence = f"{other.__qualname__} is the same policy: both give the same tables, bit for bit"
     for (what, left), (_, right) in zip(*traces, strict=True):
         expect(one, sentence, left == right, f"another {what}: {left!r:.200} and {right!r:.200}")
 
@@ -554,18 +554,18 @@ def _columns(memory: Memory) -> list[tuple[str, Any]]:
 
 # -- environments -----------------------------------------------------------------------------------------------------
 _REPEATS = (
-    "the same seed and setpoints give the same readings, rewards and flags, bit by bit (random numbers come from"
+    "the same seed and setpoints give the same readings, rewards and flags, bit for bit (random numbers come from"
     " `self.rng`; nothing is kept in the class or the module)"
 )
 _RESETS = (
-    "the same `reset` again, with `self.rng` put back to where it was before, opens the same episode, bit by bit"
+    "the same `reset` again, with `self.rng` put back to where it was before, opens the same episode, bit for bit"
     " (nothing else is kept from the episodes before it)"
 )
 _PAIR = "`save_state` and `load_state` are there together, or not at all"
 _SAVES = "`save_state` returns names and arrays, or other plain values, and changes nothing"
 _LOADS = (
     "`load_state` puts one that was started where the other one stood: what `save_state` returns is all that it needs"
-    " to go on, bit by bit"
+    " to go on, bit for bit"
 )
 
 
@@ -794,11 +794,11 @@ def _check_pure(world: FunctionalEnvironment, method: str, groups: Sequence[tupl
 
     first = asked(slice(None))
     same = [it.tobytes() for it in first] == [it.tobytes() for it in asked(slice(None))]
-    expect(cls, f"`{method}` returns the same for the same, bit by bit", same, "something else the second time")
+    expect(cls, f"`{method}` returns the same for the same, bit for bit", same, "something else the second time")
     for row in range(len(next(iter(groups[0][1].values())))):
         alone = asked(slice(row, row + 1))
         same = [it[row : row + 1].tobytes() for it in first] == [it.tobytes() for it in alone]
-        expect(cls, f"`{method}`: a row of a batch equals the same row alone, bit by bit", same, f"another row {row}")
+        expect(cls, f"`{method}`: a row of a batch equals the same row alone, bit for bit", same, f"another row {row}")
 
 
 def _leaves(given: Any) -> list[Any]:

@@ -354,7 +354,7 @@ def reset_declared(world: World) -> None:
 
 @case_of(World, "reset.same-seed", CALLS)
 def same_seed(world: World) -> None:
-    """The same reset again, with the `state` of its answer where there is one, gives the same values, bit by bit."""
+    """The same reset again, with the `state` of its answer where there is one, gives the same values, bit for bit."""
     body = world.reset_body(11)
     first = [world.open(body), *world.steps(3)]
     again = [world.open(body, first[0]), *world.steps(3)]
@@ -363,7 +363,7 @@ def same_seed(world: World) -> None:
 
 @case("reset.new-process", CALLS, _ROLE, must=False, alone=True)
 def new_process(bench: Bench) -> None:
-    """A new process gives the same values for the same seed, bit by bit."""
+    """A new process gives the same values for the same seed, bit for bit."""
     runs = []
     for _ in range(2):
         world = World.begun(bench, fresh=True)
@@ -524,7 +524,7 @@ def steps_bodies(world: World) -> None:
 
 @case_of(World, "bodies.same-seed", BODIES)
 def same_seed_bodies(world: World) -> None:
-    """The same start again gives the same values of each body, bit by bit."""
+    """The same start again gives the same values of each body, bit for bit."""
     runs = [[world.start_bodies(), world.update_bodies()[0]] for _ in range(2)]
     for first, again in zip(*runs, strict=True):
         expect(first.fields["readings"] == again.fields["readings"], "the same seed again: other readings")
@@ -605,7 +605,7 @@ def steps(world: World) -> str:
 
 @case("state.goes-on", CALLS, _ROLE, alone=True)
 def state(bench: Bench) -> None:
-    """Where a reset answers with `state`, a fresh process that is given it goes on bit by bit."""
+    """Where a reset answers with `state`, a fresh process that is given it goes on bit for bit."""
     first = World.begun(bench, fresh=True)
     first.update()
     body = first.reset_body(12)

@@ -256,7 +256,7 @@ def masks(bench: Bench) -> None:
 
 @case("act.new-process", CALLS, _ROLE, must=False, alone=True)
 def new_process(bench: Bench) -> None:
-    """A new process with the same stream proposes the same, bit by bit."""
+    """A new process with the same stream proposes the same, bit for bit."""
     runs = []
     for _ in range(2):
         body = Body.begun(bench, fresh=True)

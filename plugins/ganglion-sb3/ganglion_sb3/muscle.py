@@ -26,7 +26,7 @@ class SB3Muscle(Muscle):
     and by chance alone before learning starts. What it tells the brain is a flat float64 array per decision: the
     action as the algorithm stores it, on-policy followed by the value of the observation and the log of the action's
     probability. All else that it must know comes with the update. What it is can be saved and loaded as named arrays
-    (`save_state`, `load_state`), so a lost one goes on bit by bit, and a long phase does not make that slower.
+    (`save_state`, `load_state`), so a lost one goes on bit for bit, and a long phase does not make that slower.
 
     Params:
         deterministic: Whether the best action is taken in test and evaluation; else one is drawn. Default true.

@@ -135,7 +135,7 @@ class CartPole(Environment):
         rows = self.rows
         _, velocity, angle, spin = self.states[rows].T
         force = np.where(setpoints["action"] == 1, FORCE, -FORCE)
-        # Not numpy's, which round otherwise on some processors: a body is to move like a cart alone, bit by bit.
+        # Not numpy's, which round otherwise on some processors: a body is to move like a cart alone, bit for bit.
         cosine, sine = (np.array(list(map(of, angle.tolist()))) for of in (math.cos, math.sin))
         drive = (force + POLE_MOMENT * spin * spin * sine) / TOTAL_MASS
         inertia = POLE_HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * cosine * cosine / TOTAL_MASS)

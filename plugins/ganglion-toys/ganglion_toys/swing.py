@@ -22,7 +22,7 @@ class Swing(FunctionalEnvironment):
     Sensors `cos` and `sin` of the angle (upright is cos 1) and `speed` in rad/s; actuator `torque` in N m, +-2, no-op
     0; reward `reward`: -(2 (1 - cos) + 0.1 speed^2 + 0.001 torque^2). A body terminates where it reaches `goal`; else
     the document's `max_steps` ends its episode. One begins at an angle and a speed drawn uniformly, the speed from +-1.
-    A step is one of 0.05 s, and equals that of `pendulum` bit by bit.
+    A step is one of 0.05 s, and equals that of `pendulum` bit for bit.
 
     Params:
         gravity: In m/s^2; default 10. A parameter `gravity` of its topics comes first.

@@ -35,8 +35,8 @@ REGISTER = [
 
 REFUSED = [
     (("farm/brain/ada", "brain", "brain", {"version": 2}), "version: this kernel speaks protocol 1, found 2"),
-    (("farm/brain/ada", "brain", "brian", {}), "token: it admits nobody"),
-    (("farm/brain/ada", "brain", "", {}), "token: it admits nobody"),
+    (("farm/brain/ada", "brain", "brian", {}), "token: no participant is expected with it"),
+    (("farm/brain/ada", "brain", "", {}), "token: no participant is expected with it"),
     (("farm/brain/ada", "brain", "t" * 44, {}), "token: expected at most 43 bytes, found 44"),
     (("farm/brain/ada", "muscle", "brain", {}), "role: this token is for the role brain, found 'muscle'"),
     (("lake", "muscle", "attach", {}), "role: this token is for the role environment, found 'muscle'"),

@@ -46,14 +46,14 @@ def drawn(layout: Layout, bodies: int, seed: int) -> list[list[Any]]:
 
 
 def same(layout: Layout, one: list[list[Any]], other: list[list[Any]]) -> bool:
-    """Say whether values are equal bit by bit, and of equal types."""
+    """Say whether values are equal bit for bit, and of equal types."""
     assert [[type(v) for v in row] for row in one] == [[type(v) for v in row] for row in other]
     return [layout.to_row(row) for row in one] == [layout.to_row(row) for row in other]
 
 
 @given(layouts, counts, st.integers(0, 2**32))
 def test_blocks_of_any_bodies_come_back(layout: Layout, bodies: int, seed: int) -> None:
-    """Values become one block for each run of equal dtype, and rows, and come back from both bit by bit."""
+    """Values become one block for each run of equal dtype, and rows, and come back from both bit for bit."""
     values = drawn(layout, bodies, seed)
     field = layout.field(values)
     dtypes = [space.dtype for space in layout.spaces]

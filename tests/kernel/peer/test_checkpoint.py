@@ -152,7 +152,7 @@ def answers(link: Any, asked: list[tuple[str, Any]]) -> list[Thought]:
 
 @pytest.mark.parametrize("replies", [3, 30, 62])
 def test_brain_goes_on_from_its_checkpoint(link: Any, clock: Any, loader: Any, tmp_path: Path, replies: int) -> None:
-    """A brain that is lost goes on bit by bit from its newest checkpoint, and thinks again only what came later."""
+    """A brain that is lost goes on bit for bit from its newest checkpoint, and thinks again only what came later."""
     asked = messages(tmp_path, None)
     ask(link, asked)
     carry_out(BrainHost(loader(brain=Learner)), link, clock, None)

@@ -207,7 +207,7 @@ SPEAKERS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("chosen", SPEAKERS, ids=lambda chosen: "-".join(c.__name__ for c in chosen.values()))
 @pytest.mark.parametrize("killed", [1, 2, 40, 55])
 def test_a_successor_goes_on_within_an_episode(live: Any, often: None, chosen: Any, killed: int) -> None:
-    """Killed anywhere it goes on bit by bit, and hears no more than its start and what came since the last state."""
+    """Killed anywhere it goes on bit for bit, and hears no more than its start and what came since the last state."""
     expected = live(None, **chosen).script(1, STEPS)
     storage = MemoryJournalFile()
     live(storage, **chosen).script(1, killed)

@@ -52,7 +52,7 @@ def again(value: Any, given: Any = None) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Say whether two values are the same, bit by bit, with their types and the order of what they hold."""
+    """Say whether two values are the same, bit for bit, with their types and the order of what they hold."""
     if type(one) is not type(other):
         return False
     if isinstance(one, float):

@@ -13,7 +13,7 @@ SEEDS = st.integers(0, 2**200)
 
 @given(SEEDS, PATHS)
 def test_words_stand_for_the_stream(seed: int, path: list[str | int]) -> None:
-    """A generator made of the words draws, bit by bit, what one made of the stream draws."""
+    """A generator made of the words draws, bit for bit, what one made of the stream draws."""
     ours = generator_from_words(words(seed, path))
     numpys = np.random.default_rng(stream(seed, path))
 

@@ -166,7 +166,7 @@ async def test_a_busy_broker_is_asked_again() -> None:
 
 async def test_a_wrong_token_is_refused_with_the_reason() -> None:
     """A supervisor whose token is wrong is told so."""
-    with pytest.raises(RemoteProtocolError, match="token: it admits nobody"):
+    with pytest.raises(RemoteProtocolError, match="token: no participant is expected with it"):
         async with _on_a_bus("w" * 43):
             raise AssertionError("it may not join")
 

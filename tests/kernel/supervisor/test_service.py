@@ -108,7 +108,7 @@ async def test_daemon_refuses_faults_and_programs() -> None:
     with pytest.raises(DocumentError, match="starts no programs"):
         await service.submit("operator/1", Submit(document, "x.yml"))
     await service.leave("operator/1", RunRequest())
-    with pytest.raises(UsageError, match="is leaving"):
+    with pytest.raises(UsageError, match="is shutting down"):
         await service.submit("operator/1", Submit("uid: x"))
 
 

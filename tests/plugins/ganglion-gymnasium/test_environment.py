@@ -127,7 +127,7 @@ def _play(environment, seeds, actions):
     ids=lambda given: given["id"] if isinstance(given, dict) else "",
 )
 def test_bodies_are_copies(make, params, actions) -> None:
-    """Four bodies show what one body in each of four environments shows, also where one begins anew, bit by bit."""
+    """Four bodies show what one body in each of four environments shows, also where one begins anew, bit for bit."""
     seeds = np.random.default_rng(1).integers(2**62, size=(60, 4)).tolist()
     together = _play(_bodies(make, 4, **params), seeds, actions)
     alone = [

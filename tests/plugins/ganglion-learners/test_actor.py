@@ -32,7 +32,7 @@ def _update(brain):
 @pytest.mark.parametrize(("brain", "muscle", "spaces"), LEARNERS)
 @pytest.mark.parametrize("mode", [Mode.TRAIN, Mode.TEST])
 def test_both_forms_decide_alike(halves, brain, muscle, spaces, mode) -> None:
-    """Bodies together, and one after the other as objects, give the same setpoints and data bit by bit."""
+    """Bodies together, and one after the other as objects, give the same setpoints and data bit for bit."""
     halves.act_on(*spaces)
     update = _update(halves.brain(brain))
     one, two = (halves.muscle(muscle, update, mode) for _ in range(2))

@@ -34,7 +34,7 @@ def _bits(update):
 
 @pytest.mark.parametrize(("cls", "params", "spaces"), LEARNERS)
 def test_both_forms_learn_alike(halves, cls, params, spaces) -> None:
-    """Rows of a round together, and as objects out of the memory, give the same updates and model bit by bit."""
+    """Rows of a round together, and as objects out of the memory, give the same updates and model bit for bit."""
     halves.act_on(*spaces)
     one, two = halves.brain(cls, **params), halves.brain(cls, **params)
     two.memory.size_limit = 100

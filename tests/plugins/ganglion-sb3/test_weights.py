@@ -38,7 +38,7 @@ def _stepped(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_all_that_training_changes_there_and_back(name) -> None:
-    """Parameters and moments have names and come back bit by bit; the next step of an optimiser is the same."""
+    """Parameters and moments have names and come back bit for bit; the next step of an optimiser is the same."""
     one, two = _stepped(name), _made(name)
     arrays = arrays_of(one)
     restore(two, {key: array.copy() for key, array in arrays.items()})

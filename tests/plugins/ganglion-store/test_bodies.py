@@ -430,7 +430,7 @@ SPACES = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([(), (2,), (
 
 @given(SPACES, st.lists(st.sets(st.integers(0, 6)).map(sorted), max_size=5), st.booleans(), st.integers(0, 2**32 - 1))
 def test_each_row_has_the_values_of_its_body(spaces: list[Any], parts: list[list[int]], own: bool, seed: int) -> None:
-    """Whatever dtypes and shapes are declared and whoever takes part: a row has its body's values, bit by bit."""
+    """Whatever dtypes and shapes are declared and whoever takes part: a row has its body's values, bit for bit."""
     rng = np.random.default_rng(seed)
     declared = [Declared(f"v{i}", kind, shape) for i, (kind, shape) in enumerate(spaces)]
     lists = {"sensor": declared, "actuator": declared[:1], "reward": declared[1:]}

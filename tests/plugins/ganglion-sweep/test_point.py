@@ -42,7 +42,7 @@ def test_seeds(read: Read, grid: str) -> None:
 
 @pytest.mark.parametrize("design", ["random", "lhs", "sobol", "halton"])
 def test_same_document_same_design(read: Read, head: str, design: str) -> None:
-    """A design is a function of the document, bit by bit; another seed or uid gives another one."""
+    """A design is a function of the document, bit for bit; another seed or uid gives another one."""
     if design in ("sobol", "halton"):
         pytest.importorskip("scipy", reason="needs scipy: pip install 'ganglion-sweep[scipy]'")
     text = f"{head}{SAMPLED}design: {design}\nsamples: 8\n"

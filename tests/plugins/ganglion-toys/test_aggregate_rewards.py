@@ -85,7 +85,7 @@ def _batch(rewards) -> Transitions:
 @pytest.mark.parametrize("chosen", [None, ["level"], ["lake.level", "moor.level"]])
 @pytest.mark.parametrize("aggregation", ["sum", "min", "max", "mean"])
 def test_many_bodies_have_what_each_would_have(make, aggregation, chosen) -> None:
-    """The numbers of a batch are those of its rows alone, bit by bit; rewards that a row lacks count nothing."""
+    """The numbers of a batch are those of its rows alone, bit for bit; rewards that a row lacks count nothing."""
     uids = ["lake.level", "lake.cost", "moor.level", *(f"moor.x{i}" for i in range(9))]
     rewards = np.random.default_rng(2).normal(size=(40, len(uids)))
     rewards[np.random.default_rng(3).random(rewards.shape) < 0.4] = np.nan

@@ -23,7 +23,7 @@ def test_a_pushed_pole_at_rest_follows_the_equations() -> None:
 
 
 def test_equals_the_well_known_one(make) -> None:
-    """Episodes of equal seed and actions have the readings of Gymnasium's CartPole-v1, bit by bit."""
+    """Episodes of equal seed and actions have the readings of Gymnasium's CartPole-v1, bit for bit."""
     gymnasium = pytest.importorskip("gymnasium")
     theirs, ours = gymnasium.make("CartPole-v1").unwrapped, make(CartPole)
     rng = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def _bodies(make, count: int, **params) -> CartPole:
 
 
 def test_bodies_move_like_carts_alone(make) -> None:
-    """Each body's episodes have the readings, rewards and flags of a cart alone of that seed, bit by bit."""
+    """Each body's episodes have the readings, rewards and flags of a cart alone of that seed, bit for bit."""
     count, seeds = 16, iter(range(1000))
     many, alone = _bodies(make, count, longest=30), [make(CartPole, longest=30) for _ in range(count)]
     rng, begun, ends = np.random.default_rng(3), np.arange(count), 0

@@ -184,7 +184,7 @@ def test_infinite_bounds_of_integers_are_those_of_the_dtype() -> None:
 
 @given(st.integers(0, 2**32), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_a_number_is_drawn_like_an_array_of_one(seed: int, a: float, b: float) -> None:
-    """The short way for scalars draws, bit by bit, what the general way draws."""
+    """The short way for scalars draws, bit for bit, what the general way draws."""
     low, high = min(a, b), max(a, b)
     alone, beside = (Box(low, high, shape).sample(np.random.default_rng(seed)) for shape in ((), (1,)))
 

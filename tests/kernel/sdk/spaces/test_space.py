@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from ganglion.sdk import Box, Space, SpaceError, space_from_wire
+from ganglion.sdk import Box, Space, SpaceError
+from ganglion.sdk.spaces import space_from_wire
 
 SPACES = st.from_type(Space)
 SEEDS = st.integers(0, 2**32)
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Compare two values with their types, bit by bit."""
+    """Compare two values with their types, bit for bit."""
     if isinstance(a, tuple):
         return isinstance(b, tuple) and len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, dict):
@@ -35,7 +36,7 @@ def _is_read_only(value: Any) -> bool:
 
 @given(SPACES)
 def test_text_reads_back_exactly(space: Space) -> None:
-    """`from_string` of `to_string` is the same space, bounds bit by bit."""
+    """`from_string` of `to_string` is the same space, bounds bit for bit."""
     assert space == Space.from_string(space.to_string())
 
 

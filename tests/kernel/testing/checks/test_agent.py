@@ -203,7 +203,7 @@ def test_each_breach_of_a_muscle_is_named(base: type[Muscle], methods: dict[str,
         ),
         (DividesByNothing, {}, r"`arrays` are finite after `pretrain`: found NaN or infinity in \['gain'\]"),
         (LearnsAnything, {}, "the same seed and recorded episodes give the same updates"),
-        (ForgetsItsLesson, {}, "a checkpoint keeps what was learned in `pretrain`, bit by bit: found another"),
+        (ForgetsItsLesson, {}, "a checkpoint keeps what was learned in `pretrain`, bit for bit: found another"),
         (
             Learns,
             {"pretrain": lambda self, sessions: {"gain": object()}},
@@ -224,7 +224,7 @@ def test_each_breach_of_a_brain_is_named(base: type[Brain], methods: dict[str, A
 
 def test_updates_are_compared_where_they_change_nothing_else() -> None:
     """What a brain has lost is found in its next update, also where its muscle does not act by it."""
-    with pytest.raises(ContractBroken, match="needs to go on, bit by bit: found another answer number 10"):
+    with pytest.raises(ContractBroken, match="needs to go on, bit for bit: found another answer number 10"):
         check_brain(ForgetsWhatIsMadeAnew)
 
 

@@ -174,7 +174,7 @@ def _raises(self: Any, *_: Any) -> None:
         (
             Says,
             {"save_state": lambda self: {"level": np.array(self.level), "steps": 0}},
-            "all that it needs to go on, bit by bit: then no episode is longer",
+            "all that it needs to go on, bit for bit: then no episode is longer",
         ),
         (SaysAndDraws, {}, "and changes nothing: found another answer number"),
         (
@@ -185,7 +185,7 @@ def _raises(self: Any, *_: Any) -> None:
         (
             Says,
             {"save_state": lambda self: {"level": np.array(5.0), "steps": self.steps}},
-            "all that it needs to go on, bit by bit: found another answer number",
+            "all that it needs to go on, bit for bit: found another answer number",
         ),
         (Says, {"load_state": _raises}, "`load_state` puts one that was started.*no way out"),
     ],

@@ -65,7 +65,7 @@ def test_those_that_keep_the_contract_pass(cls: type[Filter]) -> None:
         (
             Totals,
             {"load_state": lambda self, state: None},
-            "all that `load_state` needs to go on, bit by bit: found another answer",
+            "all that `load_state` needs to go on, bit for bit: found another answer",
         ),
         (
             Totals,

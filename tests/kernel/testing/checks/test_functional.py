@@ -68,8 +68,10 @@ def _widens(self: Any, last: Any, actions: Any) -> Any:
 
 BROKEN = {
     "`get_action_results` leaves what it is given as it is: found another place": {"get_action_results": _changes},
-    "`get_action_results` returns the same for the same, bit by bit": {"get_action_results": _counts},
-    "`get_reward`: a row of a batch equals the same row alone, bit by bit: found another row 0": {"get_reward": _mixes},
+    "`get_action_results` returns the same for the same, bit for bit": {"get_action_results": _counts},
+    "`get_reward`: a row of a batch equals the same row alone, bit for bit: found another row 0": {
+        "get_reward": _mixes
+    },
     "`initial_states` draw from the generator that they are given: found others": {"initial_states": _draws},
     "names, shapes behind the batch axis, and dtypes: get_action_results: state 'place': expected float32 (5, 2), "
     "found float64 (5, 2)": {"get_action_results": _widens},

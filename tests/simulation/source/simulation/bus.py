@@ -202,8 +202,10 @@ class Simulation:
             "GANGLION_FOLDER": self.plan.folder,
             "GANGLION_ALLOW": ",".join(self.plan.allow),
         }
-        if place.role is Role.STORE and self.uri is not None:
-            variables |= {"GANGLION_STORE": self.uri, **self.keeper.withdrawal}
+        if place.role in (Role.STORE, Role.GOVERNOR) and self.uri is not None:
+            variables["GANGLION_STORE"] = self.uri
+        if place.role is Role.STORE:
+            variables |= self.keeper.withdrawal
         data = self._journal_of(place.name)
 
         def program(process: Process) -> int:
