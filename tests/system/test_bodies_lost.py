@@ -20,7 +20,7 @@ from system.processes import MARKER, ROLES, below, left_of, marked
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")]
 
 PARTS = '''
-import json, os, pathlib, time
+import fcntl, json, os, pathlib, time
 from ganglion_toys.counting import CountingEnvironment
 from ganglion_toys.echo import EchoMuscle
 
@@ -29,6 +29,7 @@ HERE = pathlib.Path(__file__).parent
 def pass_by(place):
     """Count, in whatever process; wait where somebody is to be killed now."""
     file = os.open(HERE / f"{place}.count", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    fcntl.flock(file, fcntl.LOCK_EX)
     os.write(file, b".")
     count = os.fstat(file).st_size
     os.close(file)
@@ -89,7 +90,10 @@ SPAWNED = """\
         - environment:
             uid: moor
             name: "parts:Lake"
-            params: {length: [5, 9, 5, 5], events: [{after: 1, spawn: bob}, {after: 2, spawn: bob}]}
+            params:
+              length: [5, 9, 5, 5]
+              events: [{after: 1, spawn: bob}, {after: 2, spawn: bob}, {after: 3, retire: bob},
+                {after: 4, spawn: bob, retire: bob}, {after: 4, retire: bob}, {after: 5, group: herd, reward: 2}]
           budget: {steps: 15}
           episode_end: each
           max_steps: 5
@@ -161,19 +165,17 @@ def quiet(place: Path, request: pytest.FixtureRequest) -> tuple[str, Path, dict[
 
 def strike(command: Command, marker: str, trips: list[tuple[str, list[object]]]) -> None:
     """Kill the processes of these roles, each at its place; then all goes on."""
-    for number, (role, _) in enumerate(trips):
-        tripped = command.folder / f"tripped-{number}"
-        while not tripped.exists() and command.process.poll() is None:
-            time.sleep(0.002)
-        if command.process.poll() is not None:
-            return
-        victims = [seen.pid for seen in below(command.process.pid) if seen.role == role]
-        if role == "everything":
-            victims = [command.process.pid, *marked(marker)]
-        for pid in victims if role == "everything" else victims[number % max(1, len(victims)) :][:1]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        (command.folder / f"go-{number}").touch()
+    waiting = dict(enumerate(role for role, _ in trips))
+    while waiting and command.process.poll() is None:
+        time.sleep(0.002)
+        for number in [number for number in waiting if (command.folder / f"tripped-{number}").exists()]:
+            role = waiting.pop(number)
+            victims = [seen.pid for seen in below(command.process.pid) if seen.role == role]
+            chosen = victims[number % max(1, len(victims)) :][:1]
+            for pid in [command.process.pid, *marked(marker)] if role == "everything" else chosen:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            (command.folder / f"go-{number}").touch()
 
 
 def carry_out(folder: Path, trips: list[tuple[str, list[object]]]) -> Command:

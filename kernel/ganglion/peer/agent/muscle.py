@@ -11,7 +11,7 @@ import msgpack
 import numpy as np
 
 from ganglion.errors import DocumentError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
-from ganglion.limits import INTEGER_MAX
+from ganglion.limits import BODIES_MEMORY_ROWS, BODY_MEMORY_ROWS_MIN, INTEGER_MAX
 from ganglion.peer.agent.acting import Acting, ActingGroups
 from ganglion.peer.agent.decision import Decision, Policy, Seen, alike, deserialized, finite
 from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, ArrayFilters, BodyFilters, GroupFilters
@@ -169,6 +169,8 @@ class MuscleHost(AgentHost):
         setup, arrays = self._setup, takes_arrays(type(muscle))
         self._check_groups(muscle.takes_groups or not arrays)
         together = arrays and self._objective.batched
+        self._memory_rows = max(BODIES_MEMORY_ROWS // (len(self._rows) or 1), BODY_MEMORY_ROWS_MIN)
+        self._memory.size_limit = self._memory_rows
         parts = []
         self._shown: list[tuple[Any, Any]] = []  # what each group sees and sets, behind its filters
         self._tells_proposals = True
@@ -182,7 +184,7 @@ class MuscleHost(AgentHost):
                 own = {**self._given, **streams}
                 objectives.append(self._judging("__init__", self._loader.make, "objective", setup.objective, own))
             for _ in [] if together else bodies[len(memories) :]:
-                memory = Memory()
+                memory = Memory(self._memory_rows)
                 memory.declare(part.sensors, part.actuators)
                 memories.append(memory)
             for row in [] if arrays else bodies[len(muscles) :]:
@@ -254,7 +256,7 @@ class MuscleHost(AgentHost):
         snapshot = None if self._renewal is None else self._snapshot
         if not acting.arrays and acting.muscles[place] is not None:
             hooks("teardown", acting.muscles[place].teardown)
-        memory = acting.memories[place] = Memory()
+        memory = acting.memories[place] = Memory(self._memory_rows)
         memory.declare(part.sensors, part.actuators)
         own = {**self._given, **identity(derive(setup.objective_stream, "body", environment, b))}
         acting.objectives[place] = self._judging("__init__", self._loader.make, "objective", setup.objective, own)
