@@ -21,7 +21,7 @@ from ganglion import registry
 from ganglion.document.fault import nearest
 from ganglion.errors import DocumentError, PluginInvalid, StoreError
 from ganglion.peer.models import store_class
-from ganglion.run.agents import OF_GROUPS, blind, groups_of_bodies, replaying, with_groups_of
+from ganglion.run.agents import blind, groups_of_bodies, replaying, with_groups_of
 from ganglion.run.outline import outline
 from ganglion.run.plan import (
     REPLAY,
@@ -94,7 +94,7 @@ def _bodies(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
         known = {environment.uid: environment for environment in phase.environments}
         uids = {body.environment for body in (*(phase.bodies or ()), *phase.dynamic) if body.between == "zero"}
         for agent in phase.agents:
-            uids |= _several(phase, agent) if agent in replaying(phase) or _blind(plan, agent) else set()
+            uids |= _several(phase, agent) if _blind(plan, agent) else set()
         tried = [known[uid] for uid in uids if known[uid].plugin is not None and not _plays(known[uid])]
         wanted |= {_trial_of(environment): (phase, environment) for environment in tried}
     declared = _declared({**tree, "document": ""}, wanted)
@@ -111,7 +111,6 @@ def _misfits(plan: Plan, phase: PhasePlan, declared: dict[str, Any]) -> Iterator
     from ganglion.peer.step.layout import zero_outside  # needs numpy
     from ganglion.sdk.spaces import space_from_wire
 
-    learning = replaying(phase)
     for uid in declared:
         with suppress(DocumentError):  # which the start of the phase tells
             declared[uid] = with_groups_of(phase, uid, declared[uid])
@@ -126,8 +125,6 @@ def _misfits(plan: Plan, phase: PhasePlan, declared: dict[str, Any]) -> Iterator
         groups = groups_of_bodies(phase, declared, agent) if uids <= declared.keys() else []
         if len(groups) > 1:
             yield from ((at, blind(agent.name, groups, what)) for at, what in _blind(plan, agent))
-            if agent in learning:
-                yield agent.replay_at[0], f"agent {agent.name}: {OF_GROUPS}"
 
 
 def _several(phase: PhasePlan, agent: AgentPlan) -> set[str]:

@@ -13,7 +13,6 @@ from ganglion.run.plan import AgentPlan, PhasePlan
 
 Declarations = Mapping[str, Mapping[str, Any]]
 """Environment -> {sensors, actuators, rewards, static_model}, as its controller reported."""
-OF_GROUPS = "replay of an agent whose bodies are of several groups is not built yet"
 STATIC_MODEL = "static_world_model"
 """Kind and id of the one row in which an environment's static world model is declared to the store."""
 
