@@ -40,7 +40,7 @@ STORE = "store"  # key beside those of a plan: the URI of the store, where it ma
 
 _TRIAL = "ganglion.cli.child"  # what starts an environment once, and says what it declares
 _TRIALS_AT_ONCE = 4
-_TRIAL_S = 20.0  # who needs longer says what is wrong in the run
+_TRIAL_S = 45.0  # who needs longer says what is wrong in the run
 _Advice = tuple[str, str, str]  # place, message, severity
 
 

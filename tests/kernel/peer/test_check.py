@@ -223,6 +223,7 @@ WORLDS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lows", "between", "expected"),
     [
@@ -234,8 +235,8 @@ WORLDS = (
                 "4:4: agent ada: its bodies are of 2 groups of unequal ids or spaces (e0; e1), and brain dqn takes one",
             ],
         ),
-        pytest.param([0, 0], "zero", [], marks=pytest.mark.long),
-        pytest.param(["none", 1], "repeat", [], marks=pytest.mark.long),
+        ([0, 0], "zero", []),
+        (["none", 1], "repeat", []),
     ],
     ids=["neither fits", "fits", "an environment that does not start"],
 )
