@@ -74,6 +74,17 @@ def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[st
     return search.faults
 
 
+def groups_of_bodies(phase: PhasePlan, declarations: Declarations, agent: AgentPlan) -> list[list[str]]:
+    """Return the environments of an agent's bodies, those together whose bodies have equal local ids and spaces."""
+    return [uids for uids, _, _ in _Search(phase, declarations).agent_of_bodies(agent).parts()]
+
+
+def blind(agent: str, groups: Sequence[Sequence[str]], what: str) -> str:
+    """Return what is said of an agent with bodies of several groups whose brain or muscle takes one."""
+    text = f"its bodies are of {len(groups)} groups of unequal ids or spaces ({'; '.join(map(', '.join, groups))})"
+    return f"agent {agent}: {text}, and {what} takes one: takes_groups is False"
+
+
 def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return an environment's declarations under full ids."""
     return [{**row, "id": f"{uid}.{row['id']}"} for row in declarations]
@@ -98,6 +109,14 @@ def with_groups(uid: str, rewards: Sequence[Mapping[str, Any]], groups: Sequence
 def groups_of(bodies: Iterable[tuple[str, str | None]], uid: str) -> list[str]:
     """Return the groups of bodies in an environment, in the order of their first ones; bodies are (uid, group)."""
     return list(dict.fromkeys(group for environment, group in bodies if environment == uid and group))
+
+
+def with_groups_of(phase: PhasePlan, uid: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an environment declares with what it shares out among groups in a phase; raises as `with_groups`."""
+    groups = groups_of([(body.environment, body.group) for body in (*(phase.bodies or ()), *phase.dynamic)], uid)
+    if not groups or declared.get("rewards") is None:
+        return dict(declared)
+    return {**declared, "rewards": with_groups(uid, declared["rewards"], groups)}
 
 
 def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -228,10 +228,10 @@ class BodyPlan:
     """Describe one body of a phase: an incarnation of an agent in an environment.
 
     It decides before step n of its episode where n >= `offset` and (n - offset) mod period = 0; between, its last
-    setpoint is repeated, or `noop` or `zero` is applied. What `reward` pays, or else its environment, is multiplied by
-    `scale`, `shift` is added, then it is cut off at `low` and `high`. With `learn` false its transitions are not told
-    to the brain. With `most` it stands for bodies that the environment may spawn, at most so many at a time, and `b`
-    says nothing.
+    setpoint is repeated, or `noop` or `zero` is applied; `between_at` is where the document says so. What `reward`
+    pays, or else its environment, is multiplied by `scale`, `shift` is added, then it is cut off at `low` and `high`.
+    With `learn` false its transitions are not told to the brain. With `most` it stands for bodies that the environment
+    may spawn, at most so many at a time, and `b` says nothing.
     """
 
     agent: str
@@ -240,6 +240,7 @@ class BodyPlan:
     period: int = 1
     offset: int = 0
     between: str = "repeat"
+    between_at: str = ""
     scale: float = 1.0
     shift: float = 0.0
     low: float | None = None

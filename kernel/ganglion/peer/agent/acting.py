@@ -74,7 +74,7 @@ class Acting:
         self.first, self._comes, self._group = len(bodies), comes, group  # the first row of bodies that may be spawned
         bodies += [[row[0], -1, row[1]] for row in spare]
         self.count = n = len(bodies)
-        self.arrays = len(self.muscles) == 1 and (takes_arrays(muscles[0]) if spare else bool(muscles[0].batched))
+        self.arrays = len(self.muscles) == 1 and (takes_arrays(type(muscles[0])) if spare else bool(muscles[0].batched))
         if not self.arrays:
             self.muscles += [None] * len(spare)
         if memories:
@@ -410,23 +410,21 @@ class Acting:
         if not len(looked):
             return blocks_of(found)
         blocks, excused = self._proposals(looked, fresh[seeing])
-        matrices = self._moves.matrices(blocks, len(looked))
-        rows, at = self._moves.bodies(blocks, "setpoints", len(looked)), np.flatnonzero(seeing).tolist()
-        for i, place in enumerate(looked.tolist()):
-            if excused is not None and excused[i]:
-                continue
+        own = np.ones(len(looked), bool) if excused is None else ~np.array(excused)  # others do as before
+        mine, at = looked[own], np.flatnonzero(seeing)[own]
+        moved = [run[own] for run in self._moves.matrices(blocks, len(looked))]
+        applied, data, passed = filters.apply(mine.tolist(), moved, [self._data_of(place) for place in mine.tolist()])
+        for i, place in enumerate(mine.tolist()):
             try:
-                values, data = filters.apply(place, rows[i], self._data_of(place))
-                applied = _row(self._actuators, values)
-                told = None if data is None else self._hooks.tolerate("filters", serialize, data, None, "data")
+                if passed[i] and data[i] is not None:
+                    self._sent[place] = self._hooks.tolerate("filters", serialize, data[i], None, "data")
             except Tolerated:
-                self._keep_each(places[[at[i]]], [None])
-                continue
-            self._sent[place] = told
-            for kept, run in zip(self._own, matrices, strict=True):
-                kept[place] = run[i]
-            for whole, row in zip(found, applied, strict=True):
-                whole[at[i]] = row
+                passed[i] = False
+        self._keep_each(mine[~passed], [None] * int((~passed).sum()))
+        for kept, run in zip(self._own, moved, strict=True):
+            kept[mine[passed]] = run[passed]
+        for whole, run in zip(found, applied, strict=True):
+            whole[at[passed]] = run[passed]
         return blocks_of(found)
 
     @property

@@ -21,9 +21,9 @@ from ganglion.wire.messages import TERMINATED, TRUNCATED
 _SHAPE, _ITEM = attrgetter("shape"), methodcaller("item")
 
 
-def takes_arrays(muscle: Muscle) -> bool:
+def takes_arrays(muscle: type[Muscle]) -> bool:
     """Say whether a muscle decides on arrays: the default `propose_batch` only asks for one body after the other."""
-    return muscle.batched and type(muscle).propose_batch is not Muscle.propose_batch
+    return muscle.batched and muscle.propose_batch is not Muscle.propose_batch
 
 
 def learns_arrays(brain: Brain) -> bool:
