@@ -140,7 +140,7 @@ def status(settings: Settings) -> None:
 def environment(settings: Settings, uid: str, role: str) -> None:
     """Print the variables with which a program takes the place UID of a document that says `attach: true`.
 
-    For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
+    For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: a process that reads them may take the place.
     """
     _, connection = find_kernel(settings.results, settings.kernel)
     for name, value in place_variables(connection, role, uid, connection.tcp or connection.endpoint).items():
@@ -148,7 +148,7 @@ def environment(settings: Settings, uid: str, role: str) -> None:
 
 
 @command.command("stop")
-@click.option("--now", is_flag=True, help="cut the running episodes")
+@click.option("--now", is_flag=True, help="end the running episodes at once")
 @click.pass_obj
 def stop(settings: Settings, now: bool) -> None:
     """Let the daemon's runs finish their episode, then end it."""
