@@ -141,7 +141,9 @@ class AgentHost(Host):
         """Begin the journal anew with a snapshot, or go on where a predecessor stood, where that is due."""
         if self._renewal is None:
             filters = () if self._filters is None else self._filters.filters
-            self._snapshot = self._snapshot_of({tag_of(number): (one, ()) for number, one in enumerate(filters)})
+            self._snapshot = self._snapshot_of(
+                {tag_of(number): (one, ("given", "shown")) for number, one in enumerate(filters)}
+            )
             self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
         self._renewal.stand(self._take_state, self._go_on)
 
