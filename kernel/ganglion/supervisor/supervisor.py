@@ -124,6 +124,7 @@ class Supervisor:
         self._remote: Connection | None = None
         self.access = Access(settings.remote is not None)
         self.bus: Bus  # from `open` on
+        self.broker_gone: asyncio.Future[str]  # from `open` on: why no other broker comes
         self._report = report
         self.local = local or Local()
         self.local.logs = settings.logs
@@ -147,6 +148,7 @@ class Supervisor:
         dump_nothing()  # a core file would hold tokens and keys
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
         self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
+        self.broker_gone = asyncio.get_running_loop().create_future()
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
         try:
             await self.local.open()
