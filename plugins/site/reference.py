@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages of the reference to those that are written by hand."""
+    """Add the pages of the reference, and the README of each plugin, to those that are written by hand."""
     pages = {
         "commands": commands(),
         "documents": documents(),
@@ -30,6 +30,9 @@ def on_files(files: Files, config: Any) -> Files:
     }
     for name, text in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
+    for path in sorted(ROOT.glob("plugins/ganglion-*/README.md")):
+        text = re.sub(r"`plugins/(ganglion-[a-z0-9]+)/README\.md`", r"[\1](\1.md)", path.read_text())
+        files.append(File.generated(config, f"plugins/{path.parent.name}.md", content=text))
     return files
 
 

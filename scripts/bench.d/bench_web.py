@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import shutil
 import signal
 import statistics
@@ -13,12 +14,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench_run import meter
-from measure import Options, Row, compare, interleave, placed
+from bench_run import document
+from measure import Options, Row, compare, placed
 
 GANGLION = str(Path(sys.executable).with_name("ganglion"))
 RUNS, EPISODES, EPISODES_LONGEST = 500, 1_000_000, 100_000
@@ -26,15 +28,37 @@ PAGES = 10
 PAINT_S = 1.0  # the longest time until the list of runs stands on the screen, and until a curve is answered
 WATCHED_GATE = 0.95  # of the steps of a run that nobody looks at
 ROUNDS_MAX = 5
-WATCHED_EPISODES = 60
+STEPS, DIGEST_EPISODES, PLACED_EPISODES = 100, 30, 100
+WINDOW_S, SETTLE_S, WAIT_S = 5.0, 2.0, 300.0
+PAIRS_LEAST, PAIRS_MAX, WATCHED_S = 3, 7, 150.0  # so many pairs of windows, as far as they are had in that time
+LACKS = "needs chromium and playwright"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 
 
 def rows(options: Options) -> list[Row]:
-    """Measure both."""
-    with placed(False), tempfile.TemporaryDirectory(prefix="ganglion-bench-") as place:
+    """Measure both: what programs are answered, and what is seen in a Chromium where there is one."""
+    with placed(False), tempfile.TemporaryDirectory(prefix="ganglion-bench-") as place, contextlib.ExitStack() as stack:
         folder = Path(place)
-        return [*_paint(folder / "large", options), *_watched(folder, options)]
+        browser = _chromium(stack)
+        found = [*_paint(folder / "large", browser, min(options.rounds, ROUNDS_MAX))]
+        if browser is None:
+            return [*found, Row("page, first paint, and a run with pages open", None, None, note=LACKS)]
+        return [*found, *_watched(folder, browser)]
+
+
+def _chromium(stack: contextlib.ExitStack) -> Any:
+    """Return a browser without a window; None where there is none."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    if path is None:
+        return None
+    driver = stack.enter_context(sync_playwright())
+    browser = driver.chromium.launch(executable_path=path, args=FLAGS)
+    stack.callback(browser.close)
+    return browser
 
 
 # -- a large store -----------------------------------------------------------------------------------------------------
@@ -76,9 +100,10 @@ def fill(results: Path) -> None:
     connection.close()
 
 
-def _paint(results: Path, options: Options) -> list[Row]:
+def _paint(results: Path, browser: Any, rounds: int) -> Iterator[Row]:
     fill(results)
-    with _served(results) as (port, token):
+    size = f"page, {RUNS} runs, {EPISODES:.0e} episodes"
+    with _served(results) as (port, token, _):
         asked = {
             "list of runs": "/api/runs?limit=500",
             "curve of a run": "/api/runs/bench-7/curves?points=500",
@@ -86,24 +111,12 @@ def _paint(results: Path, options: Options) -> list[Row]:
             "curve of the longest run, again": f"/api/runs/bench-{RUNS}/curves?points=500",
         }
         _seconds(port, token, "/")
-        found = [
-            _within(f"page, {RUNS} runs, {EPISODES:.0e} episodes, {name}", _seconds(port, token, path))
-            for name, path in asked.items()
-        ]
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-        name = f"page, {RUNS} runs, {EPISODES:.0e} episodes, first paint in Chromium"
-        try:
-            from playwright.sync_api import sync_playwright
-        except ImportError:
-            chromium = None
-        if chromium is None:
-            return [*found, Row(name, None, 1.0, note="needs chromium and playwright")]
-        with sync_playwright() as driver:
-            browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-            paints = [_paint_s(browser, port, token) for _ in range(min(options.rounds, ROUNDS_MAX))]
-            browser.close()
-        found.append(_within(name, statistics.median(painted for painted, _ in paints)))
-        return [*found, _within("page, the same, the runs are listed", statistics.median(told for _, told in paints))]
+        for name, path in asked.items():
+            yield _within(f"{size}, {name}", _seconds(port, token, path))
+        if browser is not None:
+            paints = [_paint_s(browser, port, token) for _ in range(rounds)]
+            yield _within(f"{size}, first paint in Chromium", statistics.median(painted for painted, _ in paints))
+            yield _within("page, the same, the runs are listed", statistics.median(told for _, told in paints))
 
 
 def _within(name: str, seconds: float) -> Row:
@@ -124,67 +137,135 @@ def _paint_s(browser: Any, port: int, token: str) -> tuple[float, float]:
 
 
 # -- pages that look on ------------------------------------------------------------------------------------------------
-def _watched(folder: Path, options: Options) -> list[Row]:
-    """Compare a run with itself while ten pages show it; its results have to be equal, too."""
-    meters = {name: meter(folder / name, "train", True, episodes=WATCHED_EPISODES) for name in ("alone", "watched")}
-    results = folder / "watched" / "results-train-True"
-    alone, watched = meters["alone"], meters["watched"]
-    read = [0]
+_LIVE = document().format(mode="train", steps=STEPS, episodes="EPISODES")
 
-    def looked_at() -> float:
-        with _served(results) as (port, token), _pages(port, token, read):
-            return watched()
 
-    rates = interleave({"alone": alone, "watched": looked_at}, min(options.rounds, ROUNDS_MAX))
-    digests = {_digest(folder / name / "results-train-True") for name in meters}
-    if len(digests) != 1:
+def _watched(folder: Path, browser: Any) -> Iterator[Row]:
+    """Compare a run with itself, while nobody looks and while ten pages show it; equal short ones have equal digests.
+
+    One run goes on while the server and the pages come and go, in turns: what is measured is the pace of its steps. The
+    pages are tabs of one Chromium on the same processors, and all of them are seen, which no screen has room for.
+    Chromium draws without a graphics card here. The opening of pages is not measured: they are open when it begins.
+    """
+    context = browser.new_context(viewport={"width": 1360, "height": 900})
+    tabs = [context.new_page() for _ in range(PAGES)]
+    digests = []
+    for name, pages in (("seen", tabs), ("unseen", [])):
+        with _shown(folder / name, pages), _running(folder / name, DIGEST_EPISODES) as run:
+            run.ended()
+        digests.append(_digest(folder / name))
+    if len(set(digests)) != 1:
         raise RuntimeError(f"expected a run with pages open to have the results of one without, found {digests}")
-    note = f"digests are equal; {read[0]} answers were read"
-    return [compare(f"run, {PAGES} pages open, x none", rates["watched"], rates["alone"], WATCHED_GATE, note)]
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    spent = Counter[str]()
+    until_s = time.monotonic() + WATCHED_S
+    with _running(folder / "turns", 10**6) as run:
+        run.placed()
+        while len(rates[True]) < (PAIRS_MAX if time.monotonic() < until_s else PAIRS_LEAST):
+            rates[False].append(run.pace())
+            with _shown(folder / "turns", tabs) as server:
+                before = {"server": _spent_s(server), "browser": _spent_s(os.getpid(), "chrom")}
+                rates[True].append(run.pace())
+                spent["server"] += _spent_s(server) - before["server"]
+                spent["browser"] += _spent_s(os.getpid(), "chrom") - before["browser"]
+    part = {name: 100 * seconds / (WINDOW_S * len(rates[True])) for name, seconds in spent.items()}
+    note = (
+        f"digests are equal; the server takes {part['server']:.0f} %, Chromium {part['browser']:.0f} % of a processor"
+    )
+    yield compare(f"run, {PAGES} pages open and seen, x none", rates[True], rates[False], WATCHED_GATE, note)
+
+
+class _Run:
+    """A run that goes on, and the moments at which it had taken so many steps."""
+
+    def __init__(self, results: Path, episodes: int) -> None:
+        results.mkdir(exist_ok=True)
+        file = results.with_suffix(".yml")
+        file.write_text(_LIVE.replace("EPISODES", str(episodes)))
+        argv = [GANGLION, "--results", str(results), "--json", "run", str(file)]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._steps = [(0.0, 0)]
+        self._placed = threading.Event()
+        self._over = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if event.get("event") in ("episode.ended", "episodes.ended"):
+                self._steps.append((event["time_s"], self._steps[-1][1] + event["steps"]))
+            if event.get("event") == "phase.placed" or len(self._steps) > PLACED_EPISODES:
+                self._placed.set()
+        self._over.set()
+
+    def placed(self) -> None:
+        """Wait until its processes are where they stay."""
+        assert self._placed.wait(WAIT_S), "expected the run to begin"
+
+    def ended(self) -> None:
+        """Wait for its end."""
+        assert self.process.wait(WAIT_S) == 0
+
+    def pace(self) -> float:
+        """Return the steps per second of the next seconds."""
+        begun_s = time.time()
+        time.sleep(WINDOW_S)
+        within = [one for one in list(self._steps) if one[0] >= begun_s]
+        assert len(within) > 2, f"expected the run to go on, found {len(within)} episodes in {WINDOW_S} s"
+        (first_s, first), (last_s, last) = within[0], within[-1]
+        return (last - first) / (last_s - first_s)
+
+
+@contextlib.contextmanager
+def _running(results: Path, episodes: int) -> Iterator[_Run]:
+    run = _Run(results, episodes)
+    try:
+        yield run
+    finally:
+        run.process.send_signal(signal.SIGINT)
+        run.process.wait(WAIT_S)
+
+
+@contextlib.contextmanager
+def _shown(results: Path, tabs: Sequence[Any]) -> Iterator[int]:
+    """Serve a folder of results and open its page in all tabs; gives the server's process."""
+    if not tabs:
+        yield 0
+        return
+    with _served(results) as (port, token, process):
+        for tab in tabs:
+            tab.goto(f"http://127.0.0.1:{port}/?token={token}", wait_until="commit")
+        for tab in tabs:
+            tab.wait_for_selector("main > section", timeout=1000 * WAIT_S)
+        time.sleep(SETTLE_S)
+        yield process
+        for tab in tabs:
+            tab.goto("about:blank")
+    time.sleep(SETTLE_S)
+
+
+def _spent_s(root: int, name: str = "") -> float:
+    """Return the processor time so far of a process and all below it, or of those whose command has a name in it."""
+    below: dict[int, list[int]] = {}
+    times: dict[int, float] = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            values = (place / "stat").read_text().rpartition(")")[2].split()
+            below.setdefault(int(values[1]), []).append(int(place.name))
+            if name in (place / "cmdline").read_text():
+                times[int(place.name)] = (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+    found, todo = 0.0, [root]
+    while todo:
+        found += times.get(todo[-1], 0.0)
+        todo += below.get(todo.pop(), [])
+    return found
 
 
 def _digest(results: Path) -> str:
     argv = [GANGLION, "--results", str(results), "verify", "last", "--digest"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return done.stdout.split()[-1]
-
-
-@contextlib.contextmanager
-def _pages(port: int, token: str, read: list[int]) -> Iterator[None]:
-    """Hold pages open: each reads the stream and asks what a page asks of the run that goes on, as often as it does."""
-    over = threading.Event()
-
-    def stream() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30.0)
-        connection.request("GET", "/api/events", headers={"authorization": f"Bearer {token}"})
-        answer = connection.getresponse()
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            while not over.is_set() and answer.readline():
-                read[0] += 1
-        connection.close()
-
-    def page() -> None:
-        turn, live = 0, ""
-        while not over.wait(1.0):
-            with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-                if not live or turn % 5 == 0:
-                    runs = json.loads(_ask(port, token, "/api/runs?limit=500"))["runs"]
-                    live = next((row["run"] for row in runs if row["status"] == "running"), "")
-                for path in ("", "/curves?points=500", *(["/logs?level=info&limit=300"] if turn % 2 else [])):
-                    if live:
-                        _ask(port, token, f"/api/runs/{live}{path}")
-                        read[0] += 1
-            turn += 1
-
-    threads = [threading.Thread(target=work, daemon=True) for work in (stream, page) for _ in range(PAGES)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        for thread in threads[PAGES:]:
-            thread.join(30.0)
 
 
 def _ask(port: int, token: str, path: str) -> bytes:
@@ -203,15 +284,15 @@ def _seconds(port: int, token: str, path: str) -> float:
 
 
 @contextlib.contextmanager
-def _served(results: Path) -> Iterator[tuple[int, str]]:
-    """Run the page of a folder of results; gives its port and its token."""
+def _served(results: Path) -> Iterator[tuple[int, str, int]]:
+    """Run the page of a folder of results; gives its port, its token and the process."""
     argv = [GANGLION, "--results", str(results), "serve", "--port", "0"]
     server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         address = server.stdout.readline().strip()
         port, _, token = address.partition("127.0.0.1:")[2].partition("/?token=")
-        yield int(port), token
+        yield int(port), token, server.pid
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(30)

@@ -40,6 +40,17 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, zipfile.Path]
     return {source: zipfile.Path(*(folder / source.name).glob("*.whl")) for source in SOURCES}
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_distribution_has_a_paper(source: Path) -> None:
+    """The README of a distribution begins with its name, in the checkout and on a package index; the list names it."""
+    project = _project(source)
+    listed = (ROOT / "plugins" / "README.md").read_text()
+
+    assert "README.md" == project["readme"]
+    assert (source / "README.md").read_text().casefold().startswith(f"# {project['name']}\n")
+    assert source == ROOT or f"[{project['name']}]({project['name']}/README.md)" in listed
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_wheel_holds_one_package(source: Path, wheels: dict[Path, zipfile.Path]) -> None:

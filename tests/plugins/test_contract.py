@@ -62,7 +62,7 @@ def _judge(name: str, params: dict[str, Any], folder: str = "", allow: tuple[str
 
 def test_each_environment_is_judged() -> None:
     """No environment of ours is left out here but those that play records or simulators, which their own tests make."""
-    assert {*ENVIRONMENTS, "mosaik", "mosaik_scenario", "replay"} == {
+    assert {*ENVIRONMENTS, "fmi", "mosaik", "mosaik_scenario", "replay"} == {
         entry.name for entry in entry_points(group="ganglion.environments")
     }
 

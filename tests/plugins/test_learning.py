@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ganglion.sdk import (
-    ActuatorInformation,
-    Batch,
-    Memory,
-    Mode,
-    ResetRequest,
-    SensorInformation,
-    Template,
-    Transitions,
-)
+from ganglion.sdk import ActuatorInformation, Batch, Memory, Mode, ResetRequest, SensorInformation, Transitions
+from ganglion.sdk.information import Template
 from ganglion_learners.sarsa.brain import SarsaBrain
 from ganglion_learners.sarsa.muscle import SarsaMuscle
 from ganglion_toys.cartpole import CartPole

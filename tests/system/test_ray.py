@@ -94,7 +94,7 @@ def test_a_run_on_a_cluster_is_the_run_of_one_machine(
 def test_a_node_that_is_lost_changes_no_result(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], shared: str
 ) -> None:
-    """What a removed node had goes on elsewhere from its journals, or the phase begins again: the digest is the same."""
+    """What a removed node had goes on from journals elsewhere, or the phase begins again: the digest is the same."""
     (tmp_path / "farm.yml").write_text(DOCUMENT % 40)
     (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{shared: {shared}}}}}\n")
     assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=200.0).returncode
@@ -115,7 +115,7 @@ def test_a_node_that_is_lost_changes_no_result(
 def test_drawn_kills_over_ray_change_no_result(
     tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
 ) -> None:
-    """Twenty processes of a run, drawn one after another, are killed on their nodes: the digest is that of one machine."""
+    """Twenty processes, drawn one after another, are killed on their nodes: the digest is that of one machine."""
     text = (DOCUMENT % 200).replace(
         "worker: 2, ", "worker: 2, recovery: {restarts: {max: 20, within_s: 1, poison: 20}}, "
     )

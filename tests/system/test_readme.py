@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from system.languages import RECIPES
+
+from ganglion_conformance.recipes import lacking
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 VARY = "<!-- numbers vary -->\n"
-BLOCK = re.compile(rf"({VARY})?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"<!-- needs (\S+) -->\n")  # a recipe of another language: the block is for machines with its tools
+BLOCK = re.compile(r"((?:<!--.*-->\n)*)^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"(?:#|//) ([\w./-]+\.\w+)")
 WAIT_S = 120.0
 PAPERS = sorted(
@@ -23,11 +27,9 @@ PAPERS = sorted(
     for folder in ("kernel", "plugins", "scripts", "tests", ".")
     for path in (ROOT / folder).glob("*.md" if folder == "." else "**/*.md")
 )
-PAGES = sorted(
-    str(path.relative_to(ROOT))
-    for path in (ROOT / "plugins" / "site" / "pages").glob("*.md")
-    if "```console" in path.read_text()
-)
+PAGES = [  # those that show commands, besides the README of a newcomer
+    path for path in PAPERS if path.startswith("plugins/") and "```console" in (ROOT / path).read_text()
+]
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +41,7 @@ class Command:
     text: str
     expected: str
     vary: bool
+    needs: str | None = None
 
 
 def _files(paper: str) -> dict[str, str]:
@@ -54,11 +57,13 @@ def _files(paper: str) -> dict[str, str]:
 
 def _blocks(paper: str) -> Iterator[list[Command]]:
     """Yield the commands of each block of a console."""
-    for vary, language, text in BLOCK.findall(paper):
+    for notes, language, text in BLOCK.findall(paper):
         if language == "console":
+            needs = NEEDS.search(notes)
+            about = VARY in notes, needs[1] if needs else None
             parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
             assert parts[0] == "", f"a block of a console begins with a command, found {parts[0]!r}"
-            yield [Command(parts[i], parts[i + 1], bool(vary)) for i in range(1, len(parts), 2)]
+            yield [Command(parts[i], parts[i + 1], *about) for i in range(1, len(parts), 2)]
 
 
 def _plain(text: str, vary: bool) -> str:
@@ -143,7 +148,7 @@ class Shell:
 
 
 @pytest.mark.parametrize(  # half a minute of a processor each
-    "path", ["README.md", *(pytest.param(path, marks=pytest.mark.long) for path in ["plugins/README.md", *PAGES])]
+    "path", ["README.md", *(pytest.param(path, marks=pytest.mark.long) for path in PAGES)]
 )
 def test_paper_is_true(tmp_path: Path, path: str) -> None:
     """The files of the paper are written, its commands are run in order, and each prints what the paper says."""
@@ -154,8 +159,16 @@ def test_paper_is_true(tmp_path: Path, path: str) -> None:
         (tmp_path / name).write_text(text)
     blocks = list(_blocks(paper))
     assert blocks, f"{path} shows no command"
+    lacks = [
+        f"{block[0].text}: {missing}"
+        for block in blocks
+        if block[0].needs and (missing := lacking(RECIPES[block[0].needs]))
+    ]
     for block in blocks:
-        shell.carry_out(block)
+        if not block[0].needs or lacking(RECIPES[block[0].needs]) is None:
+            shell.carry_out(block)
+    if lacks:
+        pytest.skip(f"all but: {'; '.join(lacks)}")
 
 
 def test_readme_is_short() -> None:
@@ -168,7 +181,8 @@ def test_papers_name_what_there_is(path: str) -> None:
     """A relative link of a paper leads to a file; so does a path in backticks that ends in `.py` or `.md`."""
     paper = ROOT / path
     text = paper.read_text()
-    links = re.findall(r"\]\((?!https?:|#|reference/)([^)#]+)", text)  # the reference is printed when it is built
+    prose = BLOCK.sub("", text)
+    links = re.findall(r"\]\((?!https?:|#|reference/)([^)#]+)", prose)  # the reference is printed when it is built
     named = re.findall(r"`([a-z_]+(?:/[\w.-]+)*/[\w-]+\.(?:py|md))`", text)
     places = (paper.parent, ROOT, ROOT / "kernel" / "ganglion")
 

@@ -106,9 +106,9 @@ class Broker:
             if oldest is link:
                 text = f"expected at most {self._peers_max} connections (peers)"
                 return link, [*effects, *self._refuse(link, 0, "limit", text, now_s)]
-            reason = f"{limits.UNJOINED_PEERS} newer strangers are waiting (unjoined_peers)"
+            reason = f"{limits.UNJOINED_PEERS} newer connections wait for their HELLO (unjoined_peers)"
             if full:
-                reason = f"all {self._peers_max} places are taken (peers), and the oldest stranger goes"
+                reason = f"all {self._peers_max} places are taken (peers), the oldest connection without HELLO ends"
             effects += [*self._end(oldest, reason, now_s), Close(oldest, reason)]
         return link, effects
 
@@ -319,7 +319,7 @@ class Broker:
                 text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
                 return self._forbidden(link, head, text, now_s)
             if len(route.open) >= route.limit or route.target.queued_bytes > limits.QUEUE_MARK_BYTES:
-                text = f"{_show(to)} has {len(route.open)} open calls of yours, {route.target.queued_bytes} bytes wait"
+                text = f"{_show(to)}: {len(route.open)} calls of the caller, {route.target.queued_bytes} bytes wait"
                 return [self._again(link, head.serial, text)]
             route.open.append(packed(head.serial))
         elif verb in _ANSWERS:
@@ -359,7 +359,7 @@ class Broker:
         name = to.decode(errors="replace")
         awaited = self.register.awaited(name) if name not in self.joined else None
         if awaited is None:
-            return [self._error(link, head.serial, "unreachable", f"nobody named {_show(to)} has joined")]
+            return [self._error(link, head.serial, "unreachable", f"no peer named {_show(to)} has joined")]
         if packed(head.call) not in calls(peer, Peer.of(awaited)):
             text = f"{peer.role} may not call {head.call[:80]!r} of {_show(to)}"
             return self._forbidden(link, head, text, now_s)
@@ -429,7 +429,7 @@ class Broker:
             if call.name == "kernel.overdue":
                 accused = link.routes.get(_decoded(call, frames).peer.encode(errors="replace"))
                 if accused is None or not accused.open:
-                    return [self._error(link, head.serial, "forbidden", "you await no answer of that peer")]
+                    return [self._error(link, head.serial, "forbidden", "the caller awaits no answer of that peer")]
         except GanglionError as error:
             return [self._error(link, head.serial, error.kind, str(error))]
         return self._hand_on(link, peer, head, frames)

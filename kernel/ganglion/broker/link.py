@@ -142,7 +142,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """Return the name of the peer, or a word for a stranger."""
+        """Return the name of the peer, or a word for a connection that has not joined."""
         return self.peer.name if self.peer is not None else f"stranger {self.key}"
 
 

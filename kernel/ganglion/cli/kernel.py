@@ -140,7 +140,7 @@ def environment(settings: Settings, uid: str, role: str) -> None:
 
 
 @command.command("stop")
-@click.option("--now", is_flag=True, help="cut the running episodes")
+@click.option("--now", is_flag=True, help="end the running episodes at once")
 @click.pass_obj
 def stop(settings: Settings, now: bool) -> None:
     """Let the daemon's runs finish their episode, then end it."""

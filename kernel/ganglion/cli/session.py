@@ -159,7 +159,7 @@ def confine(settings: Settings) -> None:
     if settings.cpus in (AUTO, FREE):
         return
     if not hasattr(os, "sched_setaffinity"):
-        raise UsageError("cpus: this system keeps no process on processors of one's choice")
+        raise UsageError("cpus: this system cannot keep a process on chosen processors")
     os.sched_setaffinity(0, processors(settings.cpus, os.sched_getaffinity(0)))
 
 

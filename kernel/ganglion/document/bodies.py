@@ -410,7 +410,7 @@ def check_rules(section: Node | None, tell: Tell) -> None:
         named = named or reward.get("name") is not None
         for key in ("params", "on_error"):
             if not named and reward.get(key) is not None:
-                tell(reward.keys[key], f"`{key}` of which reward? No rule before has a `name`")
+                tell(reward.keys[key], f"`{key}` needs the `name` of a reward, in this rule or one before it")
         clip = reward.get("clip")
         values: Any = None if clip is None else clip.plain()
         sound = isinstance(values, list) and len(values) == 2 and all(type(v) in (int, float) for v in values)
@@ -431,12 +431,12 @@ def check_mode(params: Node | None, sync: Node | None, tell: Tell) -> None:
     mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
     free = mode is not None and mode.value == FREE
     if mode is not None and free and (sync is None or sync.value != "async"):
-        found = "it is lockstep where nothing is said" if sync is None else f"found {sync.found()}"
+        found = "it is lockstep by default" if sync is None else f"found {sync.found()}"
         tell(sync or mode, f"`mode: free` needs `sync: async` in `phase_config`, {found}")
     if lead is not None and (type(lead.value) is not int or lead.value < 1):
         tell(lead, f"expected a number of ticks of at least 1, found {lead.found()}")
     elif lead is not None and not free:
-        tell(lead, "`lead` needs `mode: free`: in one tick for all nobody is ahead")
+        tell(lead, "`lead` needs `mode: free`: where all share a tick no environment is ahead")
 
 
 def ends(entries: Mapping[str, Node], end: Any, episodes: int | None, playing: Callable[[str], bool]) -> bool:

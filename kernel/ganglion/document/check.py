@@ -272,14 +272,14 @@ class _Phase:
                 begun = (params := table.get("params")) is not None and params.get("source") is not None
                 if not table.entries("feed") and not begun and _clean(table, model.Table):
                     text = "expected `feed`, params with a `source`, or `mix` of other tables"
-                    self._wrong(table, f"{text}: nothing would ever be in it")
+                    self._wrong(table, f"{text}: the table would stay empty")
                 continue
             for key in ("name", "feed"):
                 if key in table.map:
                     self._wrong(table.keys[key], f"`{key}` cannot stand beside `mix`, which draws from other tables")
             asked = [item.value for item in table.entries("serve")]
             if not asked and _clean(table, model.Table):
-                self._wrong(table, "missing key `serve`: nobody could ask it")
+                self._wrong(table, "missing key `serve`: no brain could ask the table")
             for name, share in mix.map.items():
                 part = next((one for one in tables if one.text("uid") == name and one.get("mix") is None), None)
                 if part is None:

@@ -39,7 +39,7 @@ class Config(Form):
     launcher: Text = Field("local", description="plugin that starts the processes of runs")
     launchers: dict[PluginName, dict[str, Any]] = Field({}, description="arguments of launchers, by name")
     allow: Names = Field([], description="packages that import paths in documents may name")
-    block: Names = Field([], description="plugins and distributions that nobody may use, by name")
+    block: Names = Field([], description="plugins and distributions that are blocked, by name")
     commands: Literal["allow", "deny"] = Field("allow", description="whether documents may start programs")
     readers: Literal["owner", "group", "all"] = Field(
         "owner", description="who may read results, models and logs of runs"

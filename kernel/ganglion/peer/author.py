@@ -185,7 +185,7 @@ class ToleratedErrors:
             said = {"message": reason, "where": where, "traceback": failure.traceback}
             participant.on_tolerated({"issuer": issuer, "hook": hook, **said})
         else:
-            sys.stderr.write(f"{failure.traceback or reason}\nexcused: {where}\n")
+            sys.stderr.write(f"{failure.traceback or reason}\ntolerated: {where}\n")
             sys.stderr.flush()
         news = RunEvent(EXCUSED, {"count": self._count}, time.time())
         participant.tell(topic(self._run, "events"), "event", news)

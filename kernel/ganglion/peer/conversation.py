@@ -364,7 +364,7 @@ class Conversation:
         for serial, pending in self._pending.items():
             assert serial == pending.serial
             assert serial <= self.serial, f"serial {serial} was given out after {self.serial}"
-            assert pending.call, f"nobody knows what call {serial} waits for"
+            assert pending.call, f"call {serial} is answered in parts, and its parts are not known"
             assert pending.deadline_s is None or pending.deadline_s >= self.nearest_s
         for serial, pending in self._busy.items():
             assert self._pending.get(serial) is pending, f"call {serial} has an outcome, and is to be said again"

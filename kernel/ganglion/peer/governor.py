@@ -138,7 +138,7 @@ class GovernorHost:
             return Cut(int(resume["phase"]), [[int(p), str(a), str(f)] for p, a, f in resume["models"]], used)
         except (KeyError, IndexError, StopIteration, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
-            raise RemoteProtocolError(f"governor.start: expected a cut as `resume`, found {what}") from error
+            raise RemoteProtocolError(f"governor.start: expected a checkpoint as `resume`, found {what}") from error
 
     def signal(self, request: Request, wish: FlowSignal) -> Any:
         """Take an operator's signal."""

@@ -94,16 +94,6 @@ class Evaluation:
 class EvaluationResult:
     """Give the metrics of an evaluation.
 
-    >>> class Judged(Brain):
-    ...     def thinking(self, muscle_id, data_from_muscle):
-    ...         return None
-    ...
-    ...     def evaluate(self, evaluation):
-    ...         return EvaluationResult({"ended": sum(episode.terminated for episode in evaluation.episodes)})
-    >>> episode = EpisodeSummary(0, 0, 9, objective_mean=0.5, objective_sum=4.5, terminated=True, truncated=False)
-    >>> Judged().evaluate(Evaluation(0, [episode])).metrics
-    {'ended': 1}
-
     Args:
         metrics: Name -> number; they overlay `objective`, `return` and `steps`.
         checkpoint_id: Name of a model that the brain stored for this evaluation; None is none.

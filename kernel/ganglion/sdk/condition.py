@@ -101,14 +101,6 @@ class EvaluationView:
 class PhaseView:
     """Show a phase at a boundary where episodes ended or an evaluation came in.
 
-    >>> class Solved(TerminationCondition):
-    ...     def phase(self, view):
-    ...         best = max(view.workers[0].finished[-1].means["ada"], view.evaluations[-1].metrics["ada"]["return"])
-    ...         return Signal.STOP_PHASE if best > 0.9 else Signal.CONTINUE
-    >>> workers = [WorkerView(0, [EpisodeMeans(episode=0, steps=10, means={"ada": 0.5})])]
-    >>> Solved().phase(PhaseView(Mode.TRAIN, workers, evaluations=[EvaluationView(0, {"ada": {"return": 0.95}})])).name
-    'STOP_PHASE'
-
     In a phase with bodies these are episodes of environments, or of bodies; workers whose episodes end go on by
     themselves, and what is said stops them, or with RESET begins all their episodes anew.
 

@@ -41,23 +41,7 @@ class StepResult:
 
 
 class ControllerBus(Protocol):
-    """Do what a controller asks for.
-
-    >>> class OneStep:  # a bus for a test of a controller
-    ...     async def act(self, agents):
-    ...         return {agent: [0.5] for agent in agents}
-    ...
-    ...     async def update(self, setpoints, agents):
-    ...         raise EpisodeEnded(f"applied {setpoints}")
-    >>> class AllAtOnce(Controller):
-    ...     async def advance(self):
-    ...         await self.update(await self.act(self.agents), self.agents)
-    >>> controller = AllAtOnce()
-    >>> controller.bus, controller.agents = OneStep(), ["ada"]
-    >>> controller.simulate().send(None)
-    Traceback (most recent call last):
-    ganglion.sdk.controller.EpisodeEnded: applied {'ada': [0.5]}
-    """
+    """Do what a controller asks for."""
 
     async def act(self, agents: Sequence[str]) -> Setpoints:
         """Ask agents for decisions."""
@@ -72,8 +56,7 @@ class ControllerBus(Protocol):
 class Controller(Part, ABC):
     """Decide which agents act in which order; all else is done by the bus.
 
-    Override `advance` (one step, repeated until the episode ends), as in the example of `ControllerBus`, or `simulate`
-    (one episode).
+    Override `advance` (one step, repeated until the episode ends), or `simulate` (one episode).
 
     Attributes:
         agents: Their names, in document order.

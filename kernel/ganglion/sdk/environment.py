@@ -265,9 +265,6 @@ class StateTransformer(Part, ABC):
         """Begin the next episode; called with the environment's `reset`."""
 
 
-EnvironmentStateTransformer = StateTransformer
-
-
 class Environment(Part, ABC):
     """Be the world of one worker for one phase.
 

@@ -73,9 +73,6 @@ _EFFECTS = {
 }
 
 
-SimulationFlowControl = Signal  # another name, which authors of other software know
-
-
 @dataclass(frozen=True, slots=True)
 class SimTime:
     """State a simulated time; it never falls within an episode.

@@ -118,29 +118,6 @@ class Launcher(ABC):
     they live on this machine. With one, they join over an encrypted endpoint, each by keys of its own. What a document
     needs and a launcher has not is refused before anything is started. The constructor takes what the settings say
     under `launchers`, by keyword.
-
-    >>> class Ended(Launched):
-    ...     def signal(self, signum):
-    ...         return None
-    >>> class Dry(Launcher):  # shows what would be started
-    ...     async def start(self, spec, watch):
-    ...         print(spec.name, *spec.command)
-    ...         watch.exited(0)
-    ...         return Ended()
-    ...
-    ...     async def close(self):
-    ...         return []
-    >>> class Told:  # a LaunchWatch
-    ...     def exited(self, code, why=""):
-    ...         print("exit status", code)
-    >>> started = Dry().start(LaunchSpec("arena", {}, argv=["./arena", "--fast"]), Told())
-    >>> try:
-    ...     started.send(None)
-    ... except StopIteration as end:
-    ...     print(end.value.usage())
-    arena ./arena --fast
-    exit status 0
-    (0.0, 0)
     """
 
     shares_files: bool = False

@@ -30,27 +30,7 @@ BatchProposal = Array | Mapping[str, Array] | tuple[Array | Mapping[str, Array],
 
 
 class ModelReader(Protocol):
-    """Read the model that the document's `load` points at.
-
-    >>> class Saved:
-    ...     def load(self, tag=""):
-    ...         return {"policy": 0.5}.get(tag)
-    >>> class Constant(Muscle):
-    ...     def update(self, update):
-    ...         self.setpoint = update
-    ...
-    ...     def propose_actions(self, sensors, actuators_available):
-    ...         actuators_available[0](self.setpoint)
-    ...         return actuators_available
-    >>> from ganglion.sdk import Box
-    >>> muscle, push = Constant(), ActuatorInformation(None, Box(-1, 1), "arena.push")
-    >>> muscle.model_reader = Saved()
-    >>> muscle.prepare_model()
-    >>> read_proposal(muscle.propose_actions([], [push]), ["arena.push"])
-    ([0.5], None)
-    >>> read_batch_proposal({"arena.push": [0.5, -1]}, [push], bodies=2)
-    ([[0.5], [-1.0]], [None, None])
-    """
+    """Read the model that the document's `load` points at."""
 
     def load(self, tag: str = "") -> Any:
         """Return what was saved under a tag, None if nothing was."""

@@ -374,13 +374,6 @@ class Store(ABC):
 class Observer(ABC):
     """Take what the participants of a run tell; have no influence on it.
 
-    >>> class Ends(Observer):
-    ...     def observe(self, topic, event, fields, time_s):
-    ...         if event == "episode.ended":
-    ...             print(fields["episode"])
-    >>> Ends().observe("events", "episode.ended", {"episode": 3}, 0.0)
-    3
-
     An observer that is slow loses messages instead of slowing the run: `missed` is told which. The store is the one
     reader that must not lose, and has a contract of its own (`ganglion.sdk.store`).
 

@@ -112,7 +112,7 @@ class Bus:
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
         self.closed = False
-        self._reason = "we have left"
+        self._reason = "the supervisor has left the bus"
 
     async def join(self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()) -> None:
         """Connect, join, read topics, watch peers, repeat open calls; it may be called again if that fails."""
@@ -415,7 +415,7 @@ class Hub:
 
     async def _clear_away(self) -> None:
         """End a broker that came up and could not be joined."""
-        self.bus.lose("another one is coming")
+        self.bus.lose("a new broker is being started")
         self._cut_lifeline()
         if self.process is not None:
             self.process.signal(signal.SIGKILL)
@@ -482,5 +482,5 @@ class Hub:
         if first:
             raise LaunchError(f"the broker does not come up: {how}")
         if not self._closing.is_set():
-            self._give_up(f"is gone, and another one does not come up: {how}", [])
+            self._give_up(f"is gone, and a new one does not come up: {how}", [])
         return {}

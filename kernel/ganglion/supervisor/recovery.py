@@ -172,7 +172,7 @@ class Restarter:
         run.recent_losses.append(f"{datetime.now(UTC):%H:%M:%S} {member.label} {member.end_text}")
         if verdict is Verdict.REWIND:
             self._lose(run, member)
-            reason = _reason_given(member) or ": it does not do the same again"
+            reason = _reason_given(member) or ": its successor did something else than it"
             self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)

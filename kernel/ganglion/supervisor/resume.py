@@ -97,13 +97,13 @@ def recovery_plan(folder: Path, run: str, status: str | None, journaled: bool, s
     """
     checkpoint, wrong = Checkpoints(folder).newest()
     if checkpoint is not None and checkpoint.facts.get("run") != run:
-        wrong = [*wrong, f"cut {checkpoint.folder}: it is of another run"]
+        wrong = [*wrong, f"checkpoint {checkpoint.folder}: it is of another run"]
         checkpoint = None
     stopped = stopping or status == "interrupted"
     if status is None and journaled and not stopped:
         return RecoveryPlan("every process goes on where it was", wrong=wrong)
     if checkpoint is not None and status in (None, "interrupted"):
-        what = "where it was interrupted" if checkpoint.facts.get("stop") else f"at its cut {checkpoint.number}"
+        what = "where it was interrupted" if checkpoint.facts.get("stop") else f"at its checkpoint {checkpoint.number}"
         return RecoveryPlan(f"every process goes on {what}", checkpoint=checkpoint, wrong=wrong, stopped=stopped)
     cut, damaged = newest_cut(folder, run)
     words = f"it goes on with the begin of phase {cut['phase']}"
@@ -122,7 +122,7 @@ def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
         found = list(_faults(folder, run, cut))
         if not found:
             return cut, wrong
-        wrong += [f"cut {path}: {text}" for text in found]
+        wrong += [f"checkpoint {path}: {text}" for text in found]
     return _FIRST, wrong
 
 
@@ -178,7 +178,7 @@ class Checkpoints:
                     return Checkpoint(path, {}, self._link(journals, path))
         except OSError as error:
             shutil.rmtree(path, ignore_errors=True)
-            raise StoreError(f"cut {path}: cannot be written: {error}") from error
+            raise StoreError(f"checkpoint {path}: cannot be written: {error}") from error
         shutil.rmtree(path, ignore_errors=True)
         return None
 
@@ -202,7 +202,7 @@ class Checkpoints:
             sync(self._cuts)
         except OSError as error:
             shutil.rmtree(checkpoint.folder, ignore_errors=True)
-            raise StoreError(f"cut {checkpoint.folder}: cannot be written: {error}") from error
+            raise StoreError(f"checkpoint {checkpoint.folder}: cannot be written: {error}") from error
         for path in self._folders()[:-_KEPT]:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -232,7 +232,7 @@ class Checkpoints:
                     text = f"expected at least {length} bytes, found {found}"
                     raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
         except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
-            raise StoreError(f"cut {path}: cannot be read: {type(error).__name__}: {error}") from error
+            raise StoreError(f"checkpoint {path}: cannot be read: {type(error).__name__}: {error}") from error
         return Checkpoint(path, facts, journals)
 
     def _folders(self) -> list[Path]:
@@ -250,7 +250,7 @@ class Checkpoints:
             for parent in {(self._folder / name).parent for name in fresh}:
                 _link_large({checkpoint.folder / LARGE_FOLDER}, parent / LARGE_FOLDER)
         except OSError as error:
-            raise StoreError(f"cut {checkpoint.folder}: the journals cannot be put back: {error}") from error
+            raise StoreError(f"checkpoint {checkpoint.folder}: the journals cannot be put back: {error}") from error
 
     def _beside(self, checkpoint: Checkpoint, name: str) -> Path:
         source, path = checkpoint.folder / Path(name).name, self._folder / f"{name}.back"

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from ganglion import registry
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
-from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, PluginPlan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
@@ -571,7 +570,7 @@ class Run:
     # -- the end in words ---------------------------------------------------------------------------------------------
     def conclude(self) -> Outcome:
         """Return how the run ended, once all its processes are gone."""
-        ended = self.ended or Ended(self.id, FAILED, "failed: ended without a word", 1)
+        ended = self.ended or Ended(self.id, FAILED, "failed: ended without a reason", 1)
         everybody = [*self.former, *self.members.values()]
         overdue = [m for m in everybody if m.child.state is State.KILLED]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
@@ -694,8 +693,8 @@ def _begun(plugin: PluginPlan | None) -> bool:
     return plugin is not None and plugin.params.get("source") is not None
 
 
-def check_plan(run: str, plan: Plan, store: str | None) -> None:
-    """Raise LaunchError for a plan or a phase that is too large, UsageError for recordings that no store can have."""
+def check_plan(run: str, plan: Plan) -> None:
+    """Raise LaunchError for a plan or a phase that is too large."""
     size = plan_bytes(plan.to_map())
     if size > PLAN_BYTES:
         raise LaunchError(f"expected at most {PLAN_BYTES} bytes in the plan of all phases (plan_bytes), found {size}")
@@ -706,11 +705,3 @@ def check_plan(run: str, plan: Plan, store: str | None) -> None:
                 f"phase {phase.name!r}: expected at most {processes_per_run()} processes (processes_per_run), "
                 f"found {count} with {phase.workers} workers"
             )
-    faults = [
-        f"{at}: recorded episodes are read from a store, and this run has none (--store none)"
-        for agent in (agent for phase in plan.phases for agent in replaying(phase))
-        for at, entry in zip(agent.replay_at, agent.replay, strict=True)
-        if store is None and entry.get("base") is None
-    ]
-    if faults:
-        raise UsageError("\n".join(faults))

@@ -240,7 +240,7 @@ class Supervisor:
                 await process.ended.wait()
             faults: list[dict[str, Any]] = msgpack.unpackb(await asyncio.to_thread(found.read_bytes))
         except (OSError, ValueError) as error:
-            how = f"ended with {process.code} and without a word{process.output.quoted()}"
+            how = f"ended with {process.code} without naming a fault{process.output.quoted()}"
             how = how if process.ended.is_set() else f"did not begin: {error}"
             raise LaunchError(f"the check of the plugins {how}") from error
         finally:
@@ -265,7 +265,7 @@ class Supervisor:
         run.queued, run.started_s = False, time.monotonic()
         run.checkpointer = Checkpointer(run, self._quiesced, lambda text: self.tell(run, event.WARNING, {"text": text}))
         try:
-            await asyncio.to_thread(check_plan, folder.run, plan, store)
+            await asyncio.to_thread(check_plan, folder.run, plan)
             users = await self._check_users(plan)
             if run.mask is not None:
                 os.umask(run.mask)  # from now on: a user of one run of this kernel may not read the next
@@ -360,7 +360,7 @@ class Supervisor:
                 await former.gone.wait()  # two processes of one name never exist
                 run.former.append(former)
             if run.over.is_set():
-                raise UsageError(f"run {run.id} is over: nobody is started for it any more")
+                raise UsageError(f"run {run.id} is over: no process is started for it any more")
             run.members[place.name] = member = self.member(run, place)
             fresh.append(member)
         leaving = [m for name, m in run.members.items() if name not in needed]
@@ -560,8 +560,8 @@ class Supervisor:
         uid, due_s = member.place.uid, member.due_s
         if member.place.attached:
             text = (
-                f"waiting {length_s:.0f} s for peer {uid} to attach: nobody of that name has spoken; start it with "
-                f"GANGLION_NAME={uid} and endpoint and attach_token of {self.connection_file}"
+                f"waiting {length_s:.0f} s for peer {uid} to attach: no process has joined under that name; start it "
+                f"with GANGLION_NAME={uid} and endpoint and attach_token of {self.connection_file}"
             )
         else:
             left_s, what = (DEADLINES_S["join"] or 0.0) - length_s, "join"
@@ -590,7 +590,7 @@ class Supervisor:
     def _run_of(self, caller: str, name: str) -> Run:
         run = self.runs.get(name)
         if run is None or run.governor.name != caller:
-            raise PeerLost(caller, f"it governs no run {name!r}")
+            raise PeerLost(caller, f"the governor has no run {name!r}")
         return run
 
     # -- for the watchdog ---------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def bind_local(text: str) -> Bound:
         listening = _bind_tcp(endpoint)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise LaunchError(f"{text} is in use: somebody listens there already") from error
+            raise LaunchError(f"{text} is in use: another process listens there already") from error
         raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
     return Bound(listening, str(Endpoint(host=endpoint.host, port=listening.getsockname()[1])))
 
@@ -162,4 +162,4 @@ def _check_unused(path: Path) -> None:
             trial.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
             return
-    raise LaunchError(f"ipc://{path} is in use: somebody listens there already")
+    raise LaunchError(f"ipc://{path} is in use: another process listens there already")

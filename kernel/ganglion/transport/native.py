@@ -78,7 +78,7 @@ class NativeConnection(Served, asyncio.Protocol):
             reason = f"{type(error).__name__}: {error}"[:300]
             self._exchange.note(Note("error", "connection.failed", {"name": self.link.name, "reason": reason}))
             if not self._closing:
-                self.lose("we failed at what it sent")
+                self.lose("the broker failed at what it sent")
             return
         if position < len(data) or full or self._wait_s:
             self._yield(data, position)

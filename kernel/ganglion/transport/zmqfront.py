@@ -209,7 +209,7 @@ class ZmqFront:
             self.router.bind(text)
         except zmq.ZMQError as error:
             if error.errno == zmq.EADDRINUSE:
-                raise LaunchError(f"{text} is in use: somebody listens there already") from error
+                raise LaunchError(f"{text} is in use: another process listens there already") from error
             raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
 
     def close(self) -> None:

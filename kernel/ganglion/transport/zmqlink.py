@@ -143,7 +143,7 @@ class ZmqBlockingLink:
 
 _ENDS: dict[int, str] = {
     zmq.Event.DISCONNECTED: "it closed the connection",
-    zmq.Event.CLOSED: "nobody listens there",
-    zmq.Event.HANDSHAKE_FAILED_AUTH: "the kernel does not admit our key, or not any more",
+    zmq.Event.CLOSED: "no process listens there",
+    zmq.Event.HANDSHAKE_FAILED_AUTH: "the kernel does not admit the key of this process, or no longer",
 }
-_OTHER_END = "the handshake failed: who listens there does not hold the server key that we were given"
+_OTHER_END = "the handshake failed: the process that listens there does not have the expected server key"

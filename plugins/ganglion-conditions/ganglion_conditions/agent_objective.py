@@ -100,8 +100,16 @@ class AgentObjective(TerminationCondition):
         return Signal.CONTINUE
 
     def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
-        """Return for each `phase_avgN` the mean of the worker that is farthest from it, of the episodes there are."""
+        """Return the greatest mean of a worker for each `brain_avgN`, the least one for each `phase_avgN`.
+
+        Where there are fewer decisions, or episodes, than are asked for, it is the mean of those there are.
+        """
         found = []
+        for criterion in self.brain:
+            newest = [view.objectives.get(criterion.agent, ())[-criterion.last :] for view in episodes]
+            if any(newest):
+                best = max(mean(values) for values in newest if values)
+                found.append((f"{criterion.agent} {criterion.key}", best, criterion.threshold))
         for criterion in self.whole:
             values = [_means(worker, criterion) for worker in phase.workers]
             if values and all(values):

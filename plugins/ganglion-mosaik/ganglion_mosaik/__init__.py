@@ -1,1 +1,1 @@
-"""Simulators of mosaik (API 3) as environments, and runs as simulators in scenarios of mosaik."""
+"""Simulators of mosaik (API 3) and units of FMI as environments, and runs as simulators in scenarios of mosaik."""

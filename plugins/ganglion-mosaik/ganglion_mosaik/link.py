@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Link", "Object", "Program", "opened"]
+__all__ = ["Link", "Object", "Program", "local_folder", "opened"]
 
 MESSAGE_BYTES = 64 * 2**20  # a bound for what a program may say in one message
 _FOLDER = "GANGLION_FOLDER"  # of the document, in the processes of a run; empty where it came over the network
@@ -88,7 +88,7 @@ class Object:
         found = getattr(self._simulator, hook)(*arguments, **named)
         if inspect.isgenerator(found) or inspect.iscoroutine(found):
             found.close()
-            raise TypeError(f"{self.whose}: {hook} asks mosaik for something, and here is no scenario to ask")
+            raise TypeError(f"{self.whose}: {hook} asks mosaik for something, and there is no scenario")
         return found
 
     def close(self) -> None:
@@ -155,15 +155,25 @@ class Program:
                 continue
 
 
+def local_folder() -> str | None:
+    """Return the folder of a run's document, None where there is no run.
+
+    Raises:
+        ValueError: The document came over the network, or programs are denied: it starts none.
+    """
+    folder = os.environ.get(_FOLDER)
+    if folder == "" or os.environ.get("GANGLION_COMMANDS") == "deny":
+        raise ValueError("simulator: a document that came over the network starts none, nor one where that is denied")
+    return folder
+
+
 def opened(simulator: Mapping[str, Any], span_s: float) -> Object | Program:
     """Return a simulator by what a document says: `{python: "module:Class"}` or `{cmd: "...", cwd: ...}`.
 
     Raises:
         ValueError: It says neither, or both, or anything else.
     """
-    folder = os.environ.get(_FOLDER)
-    if folder == "" or os.environ.get("GANGLION_COMMANDS") == "deny":
-        raise ValueError("simulator: a document that came over the network starts none, nor one where that is denied")
+    folder = local_folder()
     if folder and folder not in sys.path:
         sys.path.append(folder)  # behind everything else, as for modules that a document names
     unknown = sorted(simulator.keys() - {"python", "cmd", "cwd"})

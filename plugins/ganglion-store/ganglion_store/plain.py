@@ -1,13 +1,16 @@
 """Plain numbers: views in which value lists are JSON objects, for tools that know SQL and not Ganglion.
 
-Value lists rest as msgpack. These views unpack them when they are read, in SQLite's own language, so that writing pays
-nothing: bytes are looked up in a list of all bytes, doubles are put together from sign, exponent and mantissa, exactly.
+Value lists rest as msgpack. These views unpack them when they are read, in the database's own language, so that writing
+pays nothing. In SQLite bytes are looked up in a list of all bytes; PostgreSQL has a function for them. Doubles are put
+together from sign, exponent and mantissa, exactly.
 They are no part of the schema: nothing of ours reads them, a store without them is whole, and `ganglion store migrate`
 makes them in one. An object has the declared ids as keys (with several bodies in a row `id[n]`, of the n-th of them);
 an array is the flat list of its elements, and one that differs in length from row to row (`Ragged`) is left out.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 _BYTES = "".join(f"{byte:02X}" for byte in range(256))
 _POWERS = {
@@ -131,26 +134,125 @@ _OF_AGENT = (
 _WITHIN = "substr(stored_episodes.environment, 1, instr(stored_episodes.environment || '[', '[') - 1)"
 
 
-def _view(name: str, table: str, head: str, lists: dict[str, tuple[str, str]], tail: str, agent: bool) -> str:
+def _lists(lists: dict[str, tuple[str, str]], agent: bool, within: str, column: Callable[..., str]) -> list[str]:
     member, environment = _OF_AGENT if agent else _OF_ENVIRONMENT
-    columns = [
-        f"{_column(blob, kind, member, environment.format(within=_WITHIN))} AS {column}"
-        for column, (blob, kind) in lists.items()
-    ]
-    parts = ", ".join([_PLACE, head, *columns, *([tail] if tail else [])])
-    return f"CREATE VIEW IF NOT EXISTS {name} AS SELECT {parts} FROM {table} {_JOINED.format(table=table)}"  # noqa: S608 - ours
+    place = environment.format(within=within)
+    return [f"{column(blob, kind, member, place)} AS {name}" for name, (blob, kind) in lists.items()]
 
 
 _LISTS = {"sensors": ("sensors", "sensor"), "setpoints": ("setpoints", "actuator"), "rewards": ("rewards", "reward")}
 _OF = "stored_members.name AS {}, stored_episodes.episode AS episode, "
-CREATE = (
-    _view("steps_json", "stored_steps", _OF.format("environment") + f"step, {_TIMES}", _LISTS,
-          "stored_steps.terminated AS terminated, stored_steps.truncated AS truncated", False),
-    _view("resets_json", "stored_resets", _OF.format("environment") + f"step, {_TIMES}",
-          {"sensors": _LISTS["sensors"]}, "", False),
-    _view("actions_json", "stored_actions",
-          _OF.format("agent") + f"nullif({_WITHIN}, '') AS environment, body, step, tick",
-          {**_LISTS, "proposed": ("coalesce(proposed, setpoints)", "actuator")},
-          "objective, stored_actions.terminated AS terminated, stored_actions.truncated AS truncated", True),
-)  # fmt: skip
-"""The statements that make the views; where they are already nothing is done."""
+_VIEWS: dict[str, tuple[str, str, dict[str, tuple[str, str]], str, bool]] = {
+    "steps": (
+        "stored_steps",
+        _OF.format("environment") + f"step, {_TIMES}",
+        _LISTS,
+        "stored_steps.terminated AS terminated, stored_steps.truncated AS truncated",
+        False,
+    ),
+    "resets": (
+        "stored_resets",
+        _OF.format("environment") + f"step, {_TIMES}",
+        {"sensors": _LISTS["sensors"]},
+        "",
+        False,
+    ),
+    "actions": (
+        "stored_actions",
+        _OF.format("agent") + "nullif({within}, '') AS environment, body, step, tick",
+        {**_LISTS, "proposed": ("coalesce(proposed, setpoints)", "actuator")},
+        "objective, stored_actions.terminated AS terminated, stored_actions.truncated AS truncated",
+        True,
+    ),
+}
+
+
+def _views(create: str, within: str, column: Callable[..., str]) -> Iterator[str]:
+    for name, (table, head, lists, tail, agent) in _VIEWS.items():
+        parts = [_PLACE, head.format(within=within), *_lists(lists, agent, within, column), *filter(None, [tail])]
+        yield f"{create} {name}_json AS SELECT {', '.join(parts)} FROM {table} {_JOINED.format(table=table)}"  # noqa: S608 - ours
+
+
+CREATE = tuple(_views("CREATE VIEW IF NOT EXISTS", _WITHIN, _column))
+"""The statements that make the views in SQLite; where they are already nothing is done."""
+
+_UNPACK = """
+CREATE OR REPLACE FUNCTION stored_plain(blob bytea, ids text[], dtypes text[], ragged boolean[], given boolean)
+RETURNS json LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET extra_float_digits TO 1 AS $$
+DECLARE
+  wide int := cardinality(ids); n int; p int; t int; at int; size int; last int; width int; kind text; bits bigint;
+  exponent int; part bigint; value text; item text; found text := ''; little boolean; flag boolean;
+BEGIN
+  IF blob IS NULL OR wide IS NULL THEN RETURN NULL; END IF;
+  t := get_byte(blob, 0);
+  IF t = 220 THEN n := get_byte(blob, 1) * 256 + get_byte(blob, 2); p := 3;
+  ELSIF t = 221 THEN n := (get_byte(blob, 1) * 256 + get_byte(blob, 2)) * 65536 + get_byte(blob, 3) * 256
+    + get_byte(blob, 4); p := 5;
+  ELSE n := t - 144; p := 1; END IF;
+  FOR i IN 0 .. n - 1 LOOP
+    t := get_byte(blob, p); at := p + 1; little := false; value := NULL;
+    flag := dtypes[i % wide + 1] IN ('|b1', 'bool', '?', 'b1');
+    IF t < 128 OR t >= 224 THEN kind := 'i1'; at := p;
+    ELSIF t IN (192, 194, 195) THEN kind := NULL;
+    ELSIF t = 202 THEN kind := 'f4'; ELSIF t = 203 THEN kind := 'f8';
+    ELSIF t BETWEEN 204 AND 207 THEN kind := 'u' || (1 << (t - 204));
+    ELSIF t BETWEEN 208 AND 211 THEN kind := 'i' || (1 << (t - 208));
+    ELSE
+      size := 0; little := true; kind := ltrim(dtypes[i % wide + 1], '<|');
+      FOR j IN 0 .. (1 << (t - 196)) - 1 LOOP size := size * 256 + get_byte(blob, at + j); END LOOP;
+      at := at + (1 << (t - 196));
+    END IF;
+    IF kind IS NULL THEN
+      p := at; value := CASE t WHEN 194 THEN 'false' WHEN 195 THEN 'true' END;
+    ELSE
+      width := substr(kind, 2)::int; last := CASE WHEN little THEN at + size ELSE at + width END; p := last;
+      WHILE at < last LOOP
+        bits := 0;
+        FOR j IN 0 .. width - 1 LOOP
+          bits := (bits << 8) | get_byte(blob, CASE WHEN little THEN at + width - 1 - j ELSE at + j END);
+        END LOOP;
+        at := at + width; item := bits::text;
+        IF kind = 'b1' OR flag THEN item := CASE WHEN bits = 0 THEN 'false' ELSE 'true' END;
+        ELSIF kind = 'u8' AND bits < 0 THEN item := (bits::numeric + 18446744073709551616)::text;
+        ELSIF left(kind, 1) = 'i' AND width < 8 AND bits >= 1::bigint << (8 * width - 1) THEN
+          item := (bits - (1::bigint << (8 * width)))::text;
+        ELSIF left(kind, 1) = 'f' THEN
+          IF width = 8 THEN
+            flag := bits < 0; exponent := (bits >> 52) & 2047; part := bits & 4503599627370495;
+            IF exponent = 2047 THEN exponent := NULL; END IF;
+            item := (CASE WHEN exponent = 0 THEN part ELSE part + 4503599627370496 END
+              * power(2::float8, greatest(exponent, 1) - 1075))::text;
+          ELSE
+            flag := bits >= 2147483648; exponent := (bits >> 23) & 255; part := bits & 8388607;
+            IF exponent = 255 THEN exponent := NULL; END IF;
+            item := (CASE WHEN exponent = 0 THEN part ELSE part + 8388608 END
+              * power(2::float8, greatest(exponent, 1) - 150))::text;
+          END IF;
+          IF exponent IS NULL THEN item := CASE WHEN part = 0 THEN '1e999' ELSE 'null' END; END IF;
+          IF flag AND item <> 'null' THEN item := '-' || item; END IF;
+          flag := false;
+        END IF;
+        value := CASE WHEN value IS NULL THEN item ELSE value || ',' || item END;
+      END LOOP;
+      IF little THEN value := '[' || coalesce(value, '') || ']'; END IF;
+    END IF;
+    CONTINUE WHEN little AND ragged[i % wide + 1] OR t = 192 AND given;
+    found := found || CASE WHEN found = '' THEN '' ELSE ',' END || to_json(ids[i % wide + 1]
+      || CASE WHEN wide < n THEN '[' || i / wide || ']' ELSE '' END)::text || ':' || coalesce(value, 'null');
+  END LOOP;
+  RETURN '{' || found || '}';
+END $$"""
+
+
+def _called(blob: str, kind: str, member: str, environment: str) -> str:
+    """Return the SQL of PostgreSQL of a value list as a JSON object."""
+    arrays = ", ".join(f"array_agg({it} ORDER BY position)" for it in ("id", "dtype", "starts_with(space, 'Ragged(')"))
+    return (
+        f"(SELECT stored_plain({blob}, {arrays}, {str(kind == 'actuator').lower()}) FROM stored_declarations "  # noqa: S608 - ours
+        f"WHERE stored_declarations.run = stored_runs.number AND stored_declarations.phase = stored_episodes.phase "
+        f"AND kind = '{kind}' AND {member} AND environment = {environment})"
+    )
+
+
+POSTGRES = (_UNPACK, *_views("CREATE OR REPLACE VIEW", "split_part(stored_episodes.environment, '[', 1)", _called))
+"""The statements that make the same views in PostgreSQL."""

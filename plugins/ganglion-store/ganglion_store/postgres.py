@@ -23,7 +23,7 @@ from psycopg.types.string import StrBinaryDumper, StrDumper, TextLoader
 from sqlalchemy.dialects.postgresql import psycopg as dialects
 
 from ganglion.sdk.store import StoreDamaged, StoreError, StoreUnavailable, UsageError
-from ganglion_store import schema
+from ganglion_store import plain, schema
 from ganglion_store import statements as sql
 from ganglion_store.engine import Connection, Cursor, Engine, Room, check_revision
 
@@ -396,7 +396,7 @@ class Postgres(Engine):
         return connection.execute("SELECT to_regclass('ganglion_store')").fetchone()[0] is not None
 
     def _make(self, cursor: Cursor) -> None:
-        for statement in sql.create(DIALECT):
+        for statement in (*sql.create(DIALECT), *plain.POSTGRES):
             cursor.execute(statement)
         cursor.execute(sql.INSERT_STORE, (sql.REVISION,))
         self._spread(cursor)
@@ -480,6 +480,11 @@ class Postgres(Engine):
                 with self.transaction(connection, _MAKING) as cursor:
                     if self._check_revision(connection, writing=False) == before:  # else another one has done it
                         self._raise(connection, cursor, before)
+            with self.transaction(
+                connection, _MAKING
+            ) as cursor:  # no revision has them: they are made where they are not
+                for statement in plain.POSTGRES:
+                    cursor.execute(statement)
             return before, sql.REVISION
 
     def _raise(self, connection: Session, cursor: Cursor, before: int) -> None:

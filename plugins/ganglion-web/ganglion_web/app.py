@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,7 @@ from ganglion.cli.extension import (
 from ganglion.cli.settings import Settings
 from ganglion_web.commands import Commands, carry_out_in
 from ganglion_web.kernels import OPEN, Kernels
-from ganglion_web.look import Look, NotThere
+from ganglion_web.look import SHARE, Look, NotThere
 from ganglion_web.news import News
 
 PAGE = Path(__file__).with_name("page")
@@ -56,7 +57,7 @@ PAGE = Path(__file__).with_name("page")
 NICE = 10
 """How far the server stands back behind the runs that it shows."""
 
-SHARED_S, SHARED_MAX = 0.5, 200
+SHARED_S, SHARED_MOST_S, SHARED_MAX = 0.5, 3.0, 200
 """For so long what was answered is answered to other pages too, and so many answers are kept for that."""
 
 SUBMIT_S = 65.0
@@ -76,6 +77,21 @@ class Refused(Exception):
         self.status, self.body = status, {"error": text, **more}
 
 
+class _Shared:
+    """Make an answer in a thread; it serves other pages until `until_s`: the longer, the more it has cost."""
+
+    def __init__(self, question: Callable[[], Any]) -> None:
+        self.until_s = time.monotonic() + SHARED_S
+        self.made = asyncio.ensure_future(run_in_threadpool(self._make, question))
+
+    def _make(self, question: Callable[[], Any]) -> bytes:
+        begun_s = time.monotonic()
+        body = json_text(question()).encode()
+        end_s = time.monotonic()
+        self.until_s = end_s + min(SHARED_MOST_S, max(SHARED_S, (end_s - begun_s) / SHARE))
+        return body
+
+
 class Page:
     """Answer the requests of one server.
 
@@ -91,7 +107,7 @@ class Page:
         self._look = Look(settings, self._kernels)
         self._commands = Commands(settings)
         self._collector: Any = None  # of numbers for Prometheus, once they are asked for
-        self._shared: dict[tuple[Any, ...], tuple[float, asyncio.Future[bytes]]] = {}
+        self._shared: dict[tuple[Any, ...], _Shared] = {}
         self.closing = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -148,14 +164,13 @@ class Page:
         parts = question.args if isinstance(question, partial) else ()
         more = tuple(question.keywords.items()) if isinstance(question, partial) else ()
         key = (question.func if isinstance(question, partial) else question, self._kernels.turn(run), parts, more)
-        loop = asyncio.get_running_loop()
+        now_s = time.monotonic()
         known = self._shared.get(key)
-        if known is None or loop.time() >= known[0]:
-            asked = asyncio.ensure_future(run_in_threadpool(lambda: json_text(question()).encode()))
+        if known is None or (known.made.done() and now_s >= known.until_s):
             if len(self._shared) >= SHARED_MAX:
                 self._shared.clear()
-            self._shared[key] = known = loop.time() + SHARED_S, asked
-        body = await asyncio.shield(known[1])  # who leaves takes nothing from the others
+            known = self._shared[key] = _Shared(question)
+        body = await asyncio.shield(known.made)  # who leaves takes nothing from the others
         return Response(body, media_type="application/json")
 
     def _told(self, question: Callable[[str], Any]) -> Callable[[Request], Awaitable[Response]]:

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 EPISODES_MAX = 1_000
 """So many of the newest episodes of each worker are looked at."""
 
+OBJECTIVES_MAX = 200
+"""So many of the newest decisions of an episode are looked at, which is the longest mean that is shown whole."""
+
 
 def conditions(
     plan: PhasePlan, reader: StoreReader | None, run: str, taken: Mapping[int, Mapping[str, Any]], status: str | None
 ) -> list[dict[str, Any]]:
     """Return the conditions of a phase: name, parameters, and while it runs `distances` of what they wait for.
 
-    A distance is `what`, `now` and `wanted`. `taken` is worker -> what it has told of its steps last.
+    A distance is `what`, `now` and `wanted`. `taken` is worker -> what it has told of its steps last. What a mean over
+    decisions is at is that of the newest episode of each worker that is stored: decisions are not told before.
     """
     named = [(one, "episode") for one in plan.episode_conditions] + [(one, "phase") for one in plan.phase_conditions]
     found: list[dict[str, Any]] = [
@@ -30,13 +34,21 @@ def conditions(
     if status not in ("running", "paused") or reader is None:
         return found
     phase = _phase(plan, reader, run)
+    made = [_made(one) for one, _ in named]
+    reads = any(one is not None and one.has_episode_part() and "objectives" in one.reads for one in made)
+    objectives = _objectives(plan, reader, run, phase) if reads else {}
+    steps = {worker: told for worker, told in taken.items() if told.get("phase") == plan.index and told.get("steps")}
     episodes = [
-        EpisodeView(worker, phase.mode, int(told.get("episode", 0)), int(told["steps"]))
-        for worker, told in sorted(taken.items())
-        if told.get("phase") == plan.index and told.get("steps")
+        EpisodeView(
+            worker,
+            phase.mode,
+            int(steps.get(worker, {}).get("episode", 0)),
+            int(steps.get(worker, {}).get("steps", 0)),
+            objectives=objectives.get(worker, {}),
+        )
+        for worker in sorted({*steps, *objectives})
     ]
-    for row, (one, _) in zip(found, named, strict=True):
-        condition = _made(one)
+    for row, condition in zip(found, made, strict=True):
         if condition is not None:
             row["distances"] = [
                 {"what": what, "now": now, "wanted": wanted}
@@ -74,6 +86,22 @@ def _phase(plan: PhasePlan, reader: StoreReader, run: str) -> PhaseView:
         for worker, episodes in workers.items()
     ]
     return PhaseView(Mode(plan.mode), views, evaluations=_evaluations(reader, run, plan.index), episodes=plan.episodes)
+
+
+def _objectives(plan: PhasePlan, reader: StoreReader, run: str, phase: PhaseView) -> dict[int, dict[str, list[float]]]:
+    """Return worker -> agent -> the objectives of the last decisions of its newest episode that is stored."""
+    found: dict[int, dict[str, list[float]]] = {}
+    for view in phase.workers:
+        if not view.finished:
+            continue
+        last = view.finished[-1]
+        where = (
+            f"phase = {int(plan.index)} and mode = '{phase.mode.value}' and worker = {view.worker} "
+            f"and episode = {last.episode} and step >= {last.steps - OBJECTIVES_MAX} and objective is not null"
+        )
+        for row in reader.rows("actions", [run], where=where, columns=["agent", "objective"]):
+            found.setdefault(view.worker, {}).setdefault(row["agent"], []).append(row["objective"])
+    return found
 
 
 def _evaluations(reader: StoreReader, run: str, phase: int) -> Sequence[EvaluationView]:

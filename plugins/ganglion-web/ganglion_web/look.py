@@ -34,7 +34,7 @@ MADE_KEPT, PLANS_KEPT = 2_000, 200
 """So many curves, counts and plans of runs are kept in memory."""
 
 SHARE = 0.05
-"""The greatest part of a processor that the curve of a run may cost while the run goes on."""
+"""The greatest part of a processor that an answer about a run may cost, however many pages ask for it."""
 
 LOG_LINES_MAX = 2_000
 """The most lines of logs in one answer."""

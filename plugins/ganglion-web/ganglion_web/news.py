@@ -18,8 +18,8 @@ KEPT = 5_000
 WAITING = 500
 """The most news that wait for one page; a page that is slower is told how many of each kind it has missed."""
 
-GATHER_S = 0.1
-"""For so long news are gathered into one message of the stream."""
+GATHER_S, GATHER_MOST_S = 0.1, 1.0
+"""For so long news are gathered into one message of the stream, times the readers there are, up to the second."""
 
 SILENCE_S = 10.0
 """After so long without news a page is told that the server is there."""
@@ -69,7 +69,7 @@ class News:
             for entry in known:
                 reader.take(entry)
             while True:
-                found = await reader.gather()
+                found = await reader.gather(min(GATHER_S * len(self._readers), GATHER_MOST_S))
                 yield _message("news", found[1], f"{self.epoch}-{found[0]}") if found else ": here\n\n"
         finally:
             with self._lock:
@@ -103,16 +103,25 @@ class _Reader:
         self._waiting.append(entry)
         self._there.set()
 
-    async def gather(self) -> tuple[int, dict[str, Any]] | None:
-        """Return the newest number and all that waits; None after a while without any."""
+    async def gather(self, span_s: float) -> tuple[int, dict[str, Any]] | None:
+        """Return the newest number and all that waits after a span; None after a while without any.
+
+        Of the processes of a run the newest are told alone.
+        """
         try:
             await asyncio.wait_for(self._there.wait(), SILENCE_S)
         except TimeoutError:
             return None
-        await asyncio.sleep(GATHER_S)
+        await asyncio.sleep(span_s)
         self._there.clear()
         number = self._waiting[-1][0]
-        news, missed = [entry for _, entry in self._waiting], dict(self._missed)
+        newest = {entry["run"]: entry for _, entry in self._waiting if entry["kind"] == "processes"}
+        news = [
+            entry
+            for _, entry in self._waiting
+            if newest.get(entry["run"], entry) is entry or entry["kind"] != "processes"
+        ]
+        missed = dict(self._missed)
         self._waiting.clear()
         self._missed.clear()
         return number, {"news": news, "missed": missed}

@@ -73,7 +73,7 @@ def test_stray_answer_is_ignored(peer: str, head: Head) -> None:
     assert [pending] == conversation.waits()
 
 
-BUSY = Failure("busy", "r/brain has 64 open calls of yours", retry_after_ms=50)
+BUSY = Failure("busy", "r/brain has 64 open calls of this caller", retry_after_ms=50)
 
 
 def test_busy_is_no_answer() -> None:

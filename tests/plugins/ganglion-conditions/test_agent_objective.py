@@ -250,3 +250,18 @@ def test_an_agent_that_no_phase_has_is_refused(make: Make) -> None:
     document = {**_document(None), "known_agents": ["ada", "bob"]}
     with pytest.raises(ValueError, match="there is no agent `adda`; did you mean `ada`"):
         make(AgentObjective, adda={"brain_avg1": 1}).warnings(document)
+
+
+def test_distances_are_means_of_what_there_is(make: Make) -> None:
+    """Of decisions the worker that is nearest counts, of episodes the one that is farthest; without any there is none."""
+    condition = make(AgentObjective, ada={"brain_avg2": 5, "phase_avg2": 4})
+    workers = [
+        WorkerView(n, [EpisodeMeans(episode=0, steps=3, means={"ada": value})]) for n, value in enumerate((1.0, 3.0))
+    ]
+    episodes = [
+        EpisodeView(n, Mode.TRAIN, 1, 3, objectives={"ada": values}) for n, values in enumerate(([9, 1, 2], [4]))
+    ]
+    phase = PhaseView(Mode.TRAIN, workers)
+
+    assert [("ada brain_avg2", 4.0, 5), ("ada phase_avg2", 1.0, 4)] == list(condition.distances(phase, episodes))
+    assert [] == list(condition.distances(PhaseView(Mode.TRAIN, []), []))

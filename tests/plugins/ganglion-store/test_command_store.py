@@ -37,7 +37,7 @@ def test_no_store_is_not_migrated(ganglion: Command, tmp_path: Path) -> None:
 def test_runs_of_other_folders_are_looked_at_by_name(
     ganglion: Command, write_run: Callable[..., str], tmp_path: Path
 ) -> None:
-    """`verify` without names looks at the runs that have a folder here, and says that there are more; by name it looks."""
+    """`verify` without names looks at runs that have a folder here, and says that there are more."""
     write_run("demo-1")
     write_run("demo-2")
     (tmp_path / "ganglion.db").rename(tmp_path / "shared.db")

@@ -3,16 +3,15 @@ from __future__ import annotations
 import json
 import math
 import random
-import sqlite3
 import struct
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import numpy as np
 import pytest
+from databases import Server, change, fresh
 
 from ganglion_store.reader import SqlReader
 from ganglion_store.store import SqlStore
@@ -43,6 +42,10 @@ INTEGERS = [
     -(2**31),
     -(2**63),
 ]
+PART = {
+    "s": "sensors ->> '$.\"grid.a\"'",
+    "p": "CAST(sensors ->> 'grid.a' AS float8)",
+}  # of a value list, by the database
 ARRAYS = {
     "<f4": np.array([0.1, -2.5, 1e-45, 3.4e38, 0.0], "<f4"),
     "<f8": np.array([0.1, -2.5, 5e-324, 1e308, 1 / 3], "<f8"),
@@ -53,9 +56,17 @@ ARRAYS = {
 }
 
 
-def _written(tmp_path: Path, kinds: dict[str, tuple[str, list[int]]], rows: list[list[Any]]) -> Path:
+@pytest.fixture(params=["sqlite", "postgres"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return an empty place for a store in each of the two databases."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ganglion.db'}"
+    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")
+    return fresh(request.getfixturevalue("server"))
+
+
+def _written(uri: str, kinds: dict[str, tuple[str, list[int]]], rows: list[list[Any]]) -> None:
     """Write a run in which an environment has these sensors (id -> dtype, shape), and one row of values each."""
-    uri = f"sqlite:///{tmp_path / 'ganglion.db'}"
     declared = [[name, "Box", None, dtype, shape] for name, (dtype, shape) in kinds.items()]
     records: list[Any] = [["run", {"uid": "demo", "experiment": "e", "seed": "1", "started": "2030-01-01T00:00:00Z"}]]
     records.append(["declare", 0, "grid", None, "sensor", declared])
@@ -78,21 +89,19 @@ def _written(tmp_path: Path, kinds: dict[str, tuple[str, list[int]]], rows: list
     records.append(["episode", 0, "train", 0, None, 0, len(rows), True, False, "environment", 0])
     with SqlWriter(uri, "demo-1") as writer:
         writer.apply("governor", records)
-    return tmp_path / "ganglion.db"
 
 
-def _asked(path: Path, query: str) -> list[Any]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(query).fetchall()
+def _read(value: Any) -> Any:
+    return json.loads(value) if type(value) is str else value  # psycopg has read it already
 
 
-def test_numbers_are_those_that_were_stored(tmp_path: Path) -> None:
+def test_numbers_are_those_that_were_stored(uri: str) -> None:
     """Each double and each integer comes back as it was, to the last bit; what is unknown is null, infinities 1e999."""
     values = [it for it in FLOATS if not math.isnan(it) and not math.isinf(it)]
     rows: list[list[Any]] = [[a, b] for a, b in zip(values, (INTEGERS * 9)[: len(values)], strict=True)]
     rows += [[math.nan, None], [math.inf, 3], [None, -math.inf]]
-    path = _written(tmp_path, {"grid.a": ("<f8", []), "grid.b": ("<f8", [])}, rows)
-    found = [json.loads(text) for (text,) in _asked(path, "SELECT sensors FROM steps_json ORDER BY step")]
+    _written(uri, {"grid.a": ("<f8", []), "grid.b": ("<f8", [])}, rows)
+    found = [_read(value) for (value,) in change(uri, "SELECT sensors FROM steps_json ORDER BY step")]
 
     unknown = [
         {"grid.a": None, "grid.b": None},
@@ -103,42 +112,50 @@ def test_numbers_are_those_that_were_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ARRAYS)
-def test_arrays_are_lists(tmp_path: Path, dtype: str) -> None:
+def test_arrays_are_lists(uri: str, dtype: str) -> None:
     """The bytes of an array are a list of its elements, whatever stands beside it."""
     array = ARRAYS[dtype]
-    path = _written(tmp_path, {"grid.a": (dtype, [5]), "grid.b": ("|b1", [])}, [[array.tobytes(), 1]])
-    [(text,)] = _asked(path, "SELECT sensors FROM steps_json")
+    _written(uri, {"grid.a": (dtype, [5]), "grid.b": ("|b1", [])}, [[array.tobytes(), 1]])
+    [(value,)] = change(uri, "SELECT sensors FROM steps_json")
 
-    assert {"grid.a": array.tolist(), "grid.b": True} == json.loads(text)
+    assert {"grid.a": array.tolist(), "grid.b": True} == _read(value)
 
 
-def test_views_are_the_tables_that_readers_show(tmp_path: Path) -> None:
-    """By `sqlite3` and pandas alone: places and values of a row; a setpoint that was not given is not there."""
-    path = _written(tmp_path, {"grid.a": ("<f8", [])}, [[0.5], [1.5]])
-    query = "SELECT run, phase, mode, worker, environment, episode, step, sensors, setpoints, rewards FROM steps_json"
-    pandas = pytest.importorskip("pandas")
-    with closing(sqlite3.connect(path)) as connection:
-        frame = pandas.read_sql(query, connection)
-        [(mean,)] = connection.execute("SELECT avg(sensors ->> '$.\"grid.a\"') FROM steps_json").fetchall()
-    with SqlReader(f"sqlite:///{path}") as reader:
-        rows = list(reader.rows("steps", ["demo-1"], columns=list(frame.columns)))
+def test_views_are_the_tables_that_readers_show(uri: str) -> None:
+    """Places and values of a row are those that readers show; a setpoint that was not given is not there."""
+    _written(uri, {"grid.a": ("<f8", [])}, [[0.5], [1.5]])
+    columns = ["run", "phase", "mode", "worker", "environment", "episode", "step", "sensors", "setpoints", "rewards"]
+    found = change(uri, f"SELECT {', '.join(columns)} FROM steps_json ORDER BY step")
+    [(mean,)] = change(uri, f"SELECT avg({PART[uri[0]]}) FROM steps_json")
+    with SqlReader(uri) as reader:
+        rows = list(reader.rows("steps", ["demo-1"], columns=columns))
 
-    lists = ["sensors", "setpoints", "rewards"]
-    assert rows == [{k: json.loads(v) if k in lists else v for k, v in row.items()} for row in frame.to_dict("records")]
+    named = [dict(zip(columns, row, strict=True)) for row in found]
+    assert rows == [{k: _read(v) if k in columns[-3:] else v for k, v in row.items()} for row in named]
     assert [{"grid.x": 0.5}] * 2 == [row["setpoints"] for row in rows]
     assert 1.0 == mean
 
 
 def test_an_older_store_gets_them_by_migration(tmp_path: Path, age: Callable[[Path, int], None]) -> None:
     """A store without the views is whole; `migrate` makes them, of an older revision and of this one."""
-    path = _written(tmp_path, {"grid.a": ("<f8", [])}, [[0.5]])
-    for change in (lambda: age(path, 3), lambda: _drop(path)):
-        change()
-        SqlStore.migrate(f"sqlite:///{path}")
-        assert [('{"grid.a":0.5}',)] == _asked(path, "SELECT sensors FROM steps_json")
+    path = tmp_path / "ganglion.db"
+    uri = f"sqlite:///{path}"
+    _written(uri, {"grid.a": ("<f8", [])}, [[0.5]])
+    for before in (lambda: age(path, 3), lambda: change(uri, *DROP)):
+        before()
+        SqlStore.migrate(uri)
+        assert [('{"grid.a":0.5}',)] == change(uri, "SELECT sensors FROM steps_json")
 
 
-def _drop(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for name in ("steps_json", "actions_json", "resets_json"):
-            connection.execute(f"DROP VIEW {name}")
+def test_a_database_gets_them_by_migration(server: Server) -> None:
+    """One of PostgreSQL, too."""
+    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'ganglion-store[postgres]'")
+    uri = fresh(server)
+    _written(uri, {"grid.a": ("<f8", [])}, [[0.5]])
+    change(uri, *DROP, "DROP FUNCTION stored_plain")
+    SqlStore.migrate(uri)
+
+    assert [({"grid.a": 0.5},)] == change(uri, "SELECT sensors FROM steps_json")
+
+
+DROP = [f"DROP VIEW {name}_json" for name in ("steps", "actions", "resets")]

@@ -145,6 +145,22 @@ def test_stream_survives_a_restart_of_the_server(browser: Any, pages: Any, folde
     second.close()
 
 
+def test_many_pages_of_one_browser_are_told(browser: Any, page: Any, live: Command) -> None:
+    """A browser has six connections to a server: eight tabs of it hear the news over one, and all see the run grow."""
+    run = live.until("phase.started") and live.events[0]["run"]
+    first = Tab(browser, page.url)
+    tabs = [first.page, *(first.context.new_page() for _ in range(7))]
+    rows = "document.querySelectorAll('#processes tbody tr').length"
+    for tab in tabs:
+        tab.goto(f"http://127.0.0.1:{page.port}/#{run}")
+    for tab in tabs:
+        first.page = tab
+        first.wait(f"{rows} > 4 && [...document.querySelectorAll('.edge.flows')].length > 0")
+
+    assert [] == first.errors
+    first.context.close()
+
+
 MARKUP = "<img src=x onerror=alert(1)>"
 NAMED = """
 uid: mark  # <>

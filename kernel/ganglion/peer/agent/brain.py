@@ -345,17 +345,22 @@ class BrainHost(AgentHost):
         """Return a recorded decision as a body's muscle would tell of it."""
         if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
-        assert self._rewards is not None
-        layouts = (self._sensor_layout, self._actuator_layout, self._rewards, self._sensor_layout)
-        rows = (think.readings[0], think.applied[0], think.rewards[0], think.next_readings[0])
         if None in think.rewards[0]:
             raise RemoteProtocolError("replay: a reward was not recorded, of which bodies have all")
+        group = self._group_of(think)
+        sensors, actuators = self._parts[group][:2]
+        layouts = (sensors, actuators, self._reward_layouts[group], sensors)
+        rows = (think.readings[0], think.applied[0], think.rewards[0], think.next_readings[0])
         fields = [one.field([one.from_row(row, "replay")]) for one, row in zip(layouts, rows, strict=True)]
         numbers = (np.array([number], "<i8").tobytes() for number in (think.decision, think.episode))
         flags = TERMINATED * think.terminated | TRUNCATED * think.truncated
         names = ("readings", "applied", "rewards", "next_readings", "decisions", "episodes")
         given: dict[str, Any] = dict(zip(names, (*fields, *numbers), strict=True))
         return replace(think, flags=bytes([flags]), data=None, **given)
+
+    def _group_of(self, think: Think) -> int:
+        """Return the group of the one body of a recorded decision."""
+        return 0 if self._of_group is None else int(self._of_group[np.frombuffer(think.rows or b"", ROW_NUMBER)[0]])
 
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
@@ -557,6 +562,9 @@ class BrainHost(AgentHost):
                 raise RemoteProtocolError("think.rewards: they were not declared")
         parts: list[list[tuple[Request, Think]]] = [[] for _ in self._stacks]
         for request, think in rows:
+            if self._rehearsed:
+                parts[self._group_of(think)].append((request, think))
+                continue
             groups = by_groups(think, *self._group_layouts) if self._setup.groups else [think]
             for part, mine in zip(parts, groups, strict=True):
                 part += [] if mine is None else [(request, mine)]

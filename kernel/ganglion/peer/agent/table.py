@@ -109,7 +109,7 @@ class TableHost(Host):
             self._do(wish)
             self._try_again()
         elif not setup.waits:
-            raise LimitExceeded(self._refusal(wish, why, "in lockstep nobody else is heard meanwhile"))
+            raise LimitExceeded(self._refusal(wish, why, "in lockstep no other agent is answered meanwhile"))
         elif wish.what != INSERT and len(self._gone) == len(setup.writers):
             raise DeadlineExceeded(self._refusal(wish, why, self._cause()), request.peer)
         else:
@@ -176,7 +176,7 @@ class TableHost(Host):
     # -- waits --------------------------------------------------------------------------------------------------------
     def _refusal(self, wish: _Wish, why: str, cause: str) -> str:
         """Return why something is not done: the table, the reason, the cause, and who wrote last."""
-        writer = "nobody has written"
+        writer = "no agent has inserted"
         if self._writer:
             agent, count, at_s = self._writer
             ago_s = self.participant.clock() - at_s
@@ -185,7 +185,7 @@ class TableHost(Host):
 
     def _cause(self) -> str:
         told = "; ".join(f"{label(peer)} is gone: {reason}" for peer, reason in self._gone.items())
-        return told or "nobody has changed that"
+        return told or "no agent has changed that"
 
     def gone(self, gone: Gone) -> None:
         """Hear that a writer is lost; who waits for one that does not come back waits in vain."""

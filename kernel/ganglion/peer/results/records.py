@@ -170,7 +170,7 @@ class Cuts:
                 for old in sorted(self._folder.glob("phase-*.json"))[:-_KEPT]:
                     old.unlink(missing_ok=True)
             except OSError as error:
-                raise StoreError(f"cut {path}: cannot be written: {error}") from error
+                raise StoreError(f"checkpoint {path}: cannot be written: {error}") from error
 
 
 def _holds(path: Path, text: str) -> bool:

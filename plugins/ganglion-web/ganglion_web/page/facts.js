@@ -2,7 +2,8 @@
 import { useEffect, useState } from "/page/vendor/htm-preact.js";
 
 export const OPEN = new Set(["queued", "running", "paused"]);
-const EVENTS_MAX = 400, RATE_MS = 900, DRAW_MS = 100;  // ten pictures a second
+const EVENTS_MAX = 400, RATE_MS = 900;
+const DRAW_MS = 100, DRAW_MOST_MS = 1000, PART = 0.05;  // ten pictures a second; fewer, where all pages cost more than that part
 
 // -- asking ------------------------------------------------------------------------------------------------------------
 export async function ask(path, options) {
@@ -19,14 +20,18 @@ export const of = (run) => `/api/runs/${encodeURIComponent(run)}`;
 // -- facts -------------------------------------------------------------------------------------------------------------
 export const facts = { runs: [], total: 0, sweeps: [], processes: {}, rates: {}, events: {}, lost: {}, waits: {}, steps: {}, dirty: {}, online: true, toast: null };
 const listeners = { runs: new Set(), live: new Set(), toast: new Set() }, versions = { runs: 0, live: 0, toast: 0 }, changed_kinds = new Set();
+let pages = 1, wait_ms = DRAW_MS;  // how many pages of this browser are seen: they share what drawing may cost
 export function changed(kind) {
   versions[kind] += 1;
-  if (changed_kinds.size === 0) setTimeout(() => {
-    const kinds = [...changed_kinds];
-    changed_kinds.clear();
-    for (const it of new Set(kinds.flatMap((one) => [...listeners[one]]))) it();
-  }, DRAW_MS);
+  if (changed_kinds.size === 0) setTimeout(draw, wait_ms);
   changed_kinds.add(kind);
+}
+function draw() {
+  if (document.hidden) return;  // what has changed waits until somebody looks
+  const kinds = [...changed_kinds], begun = performance.now();
+  changed_kinds.clear();
+  for (const it of new Set(kinds.flatMap((one) => [...listeners[one]]))) it();
+  requestAnimationFrame(() => setTimeout(() => { wait_ms = Math.min(DRAW_MOST_MS * Math.min(pages, 3), Math.max(DRAW_MS, (performance.now() - begun) * pages / PART)); }));
 }
 // Draw the part that asks anew when facts of these kinds have changed; return a number that grows with them.
 export function useFacts(...kinds) {
@@ -59,26 +64,33 @@ export async function loadRuns() {
 }
 
 // -- the stream --------------------------------------------------------------------------------------------------------
-let epoch = null;
 export function listen() {
-  const stream = new EventSource("/api/events");
-  stream.addEventListener("hello", (message) => {
-    const told = JSON.parse(message.data);
-    facts.online = true;
-    if (epoch !== told.epoch || told.missed) {  // another server, or too long away: look at everything anew
-      epoch = told.epoch;
+  const port = window.SharedWorker ? new SharedWorker("/page/stream.js", { type: "module", name: "stream" }).port : alone();
+  const say = () => port.postMessage(document.hidden ? "hidden" : "seen");
+  port.onmessage = ({ data: { kind, data, pages: count } }) => {
+    pages = count;
+    if (kind === "news") {
+      for (const one of data.news) hear(one);
+      if (Object.keys(data.missed).length) for (const row of facts.runs) if (OPEN.has(row.status)) facts.dirty[row.run] = true;
+      changed("live");
+      return;
+    }
+    facts.online = kind === "hello";
+    if (facts.online && data.missed) {  // another server, or too long away: look at everything anew
       for (const row of facts.runs) facts.dirty[row.run] = true;
       loadRuns();
     }
     changed("runs");
-  });
-  stream.addEventListener("news", (message) => {
-    const told = JSON.parse(message.data);
-    for (const one of told.news) hear(one);
-    if (Object.keys(told.missed).length) for (const row of facts.runs) if (OPEN.has(row.status)) facts.dirty[row.run] = true;
-    changed("live");
-  });
-  stream.onerror = () => { facts.online = false; changed("runs"); };
+  };
+  addEventListener("visibilitychange", () => { say(); if (!document.hidden && changed_kinds.size) setTimeout(draw); });
+  addEventListener("pagehide", () => port.postMessage("bye"));
+  addEventListener("pageshow", (event) => event.persisted && say());
+  say();
+}
+function alone() {  // a browser whose pages cannot share: each has a stream of its own
+  const { port1, port2 } = new MessageChannel();
+  import("/page/stream.js").then(({ serve }) => serve(port2));
+  return port1;
 }
 function hear(one) {
   if (one.kind === "status") {

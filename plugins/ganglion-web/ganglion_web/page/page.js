@@ -171,7 +171,7 @@ function Log({ run }) {
   const live = OPEN.has(rowOf(run).status), place = useRef(null), held = useRef(false);
   useEffect(() => {
     let there = true;
-    const load = async () => { try { const query = new URLSearchParams({ level, limit: 300, ...(process ? { process } : {}) }); const found = await ask(`${of(run)}/logs?${query}`); if (there) { setTold(found); if (!process) setNames(found.processes); } } catch (error) { complain(error); } };
+    const load = async () => { if (document.hidden && told.lines.length) return; try { const query = new URLSearchParams({ level, limit: 300, ...(process ? { process } : {}) }); const found = await ask(`${of(run)}/logs?${query}`); if (there) { setTold(found); if (!process) setNames(found.processes); } } catch (error) { complain(error); } };
     load();
     const timer = live ? setInterval(load, 2000) : null;
     return () => { there = false; clearInterval(timer); };
@@ -241,7 +241,7 @@ function Sweep({ experiment }) {
   const live = !told || told.points.some((it) => ["planned", "running"].includes(it.state));
   useEffect(() => {
     let there = true;
-    const load = () => ask(`/api/sweeps/${encodeURIComponent(experiment)}?points=400`).then((found) => there && setTold(found), (error) => there && setFailed(error.message));
+    const load = () => document.hidden && told ? null : ask(`/api/sweeps/${encodeURIComponent(experiment)}?points=400`).then((found) => there && setTold(found), (error) => there && setFailed(error.message));
     load();
     const timer = live ? setInterval(load, 2000) : null;
     return () => { there = false; clearInterval(timer); };
@@ -320,4 +320,4 @@ if (localStorage.getItem("theme")) theme(localStorage.getItem("theme"));
 loadRuns();
 render(html`<${Page} />`, document.getElementById("page"));
 listen();
-setInterval(() => { if (!facts.online) loadRuns(); else changed("runs"); }, 5000);
+setInterval(() => { if (!facts.online && !document.hidden) loadRuns(); else changed("runs"); }, 5000);

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from ganglion.sdk import Box, Space, SpaceError, space_from_wire
+from ganglion.sdk import Box, Space, SpaceError
+from ganglion.sdk.spaces import space_from_wire
 
 SPACES = st.from_type(Space)
 SEEDS = st.integers(0, 2**32)

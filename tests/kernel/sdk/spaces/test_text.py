@@ -6,8 +6,8 @@ import pytest
 
 from ganglion.errors import SpaceError
 from ganglion.limits import SPACE_DEPTH
-from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, space_from_wire
-from ganglion.sdk.spaces import parse_space
+from ganglion.sdk import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from ganglion.sdk.spaces import parse_space, space_from_wire
 
 
 @pytest.mark.parametrize(
