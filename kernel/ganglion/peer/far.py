@@ -82,7 +82,7 @@ class Far(Near):
 
     def copied(self, files: Sequence[Path], folder: str) -> list[dict[str, Any]]:
         """Send files to where results are."""
-        from ganglion.peer.models import digest_of, load_meta
+        from ganglion.sdk.models import digest_of, load_meta
 
         rows = []
         for file in files:

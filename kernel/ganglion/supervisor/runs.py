@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ganglion import registry
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
+from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
 from ganglion.run.plan import Plan, PluginPlan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
@@ -273,7 +274,7 @@ def _endpoint_here(home: Home, member: Member) -> str:
     """Return the way to the broker on this machine; who may not open our socket file, or cannot, has the port."""
     place = member.place
     outside = place.program is not None or place.run_as is not None or not home.launcher_of(place).shares_files
-    return (home.connection.tcp or "") if outside else home.connection.endpoint
+    return home.connection.tcp or home.connection.endpoint if outside else home.connection.endpoint
 
 
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
