@@ -27,6 +27,7 @@ LIBRARY = sysconfig.get_path("stdlib")
 STARTS = (
     "supervisor/launch/local.py",
     "supervisor/launch/reaper.py",
+    "peer/check.py",
     "peer/lines.py",
     "cli/child.py",
     "ganglion_conformance/drivers.py",

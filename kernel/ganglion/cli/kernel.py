@@ -132,7 +132,7 @@ def status(settings: Settings) -> None:
 def environment(settings: Settings, uid: str, role: str) -> None:
     """Print the variables with which a program takes the place UID of a document that says `attach: true`.
 
-    For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
+    For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: a process that reads them may take the place.
     """
     _, connection = find_kernel(settings.results, settings.kernel)
     for name, value in place_variables(connection, role, uid, connection.tcp or connection.endpoint).items():

@@ -174,11 +174,11 @@ class GovernorHost:
         return Done()
 
     def told(self, told: Told) -> None:
-        """Hear who has joined, and the store's acknowledgements."""
+        """Take which peers have joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
             self._drive(Governor.joined, joined.peer, joined.content)
-            for signal in self._said.get(joined.peer, []):  # who has heard them knows by their numbers
+            for signal in self._said.get(joined.peer, []):  # a worker that has heard them knows by their numbers
                 self.participant.tell(joined.peer, "", signal, Verb.SIGNAL)
             if joined.peer == self._store:
                 self._records.again()
@@ -193,14 +193,14 @@ class GovernorHost:
             self._drive(lambda governor, now_s: governor.lost(gone.peer, gone.reason, now_s, gone.returns))
 
     def reconnected(self) -> None:
-        """Watch again whom the phase needs: the broker that knew it is gone, or our connection was.
+        """Watch the peers of the phase again: the broker that knew of it is gone, or the connection was.
 
-        Whoever is there is then told to us as joined, and hears our signals again.
+        Peers that are there are then reported as joined, and get the signals again.
         """
         if self._governor is not None:
             self.participant.ask_aside("", "kernel.watch", Watch(sorted(self._governor.awaited())))
             self._records.again()
-        if self._ended is not None:  # who has heard it may be gone, and this be another supervisor
+        if self._ended is not None:  # the supervisor that heard it may be gone, and this be another one
             self.participant.ask_aside("", "kernel.ended", self._ended)
 
     def tick(self) -> None:
@@ -218,7 +218,7 @@ class GovernorHost:
             self._stand(self._governor)
 
     def _stand(self, governor: Governor) -> None:
-        """Begin the journal anew in the midst of a phase, where that is due."""
+        """Compact the journal within a phase, where that is due."""
         if governor.stage is not Stage.RUNNING or self._unwritten is not None:
             return
         if self._renewal_of_governor is None:

@@ -17,6 +17,7 @@ from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.step.layout import Layout, of_group
 from ganglion.peer.values import deserialize
+from ganglion.run.agents import blind
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import ActuatorInformation, Group, RewardInformation, SensorInformation
 from ganglion.sdk.memory import Memory
@@ -121,10 +122,8 @@ class AgentHost(Host):
         """Refuse what takes one group of bodies where there are several."""
         groups = self._setup.groups
         if groups and not takes:
-            each = [", ".join(uid for uid in groups if groups[uid] == n) for n in range(len(self._parts))]
-            what = f"{self.kind} {self._setup.plugin['name']}"
-            text = f"its bodies are of {len(each)} groups of unequal ids or spaces ({'; '.join(each)})"
-            raise DocumentError(f"agent {self._setup.agent}: {text}, and {what} takes one: takes_groups is False")
+            each = [[uid for uid in groups if groups[uid] == n] for n in range(len(self._parts))]
+            raise DocumentError(blind(self._setup.agent, each, f"{self.kind} {self._setup.plugin['name']}"))
 
     def _hooks_of(self, kind: str, plugin: Mapping[str, Any], where: str) -> Hooks:
         return Hooks.of(self._loader, kind, plugin, where, self._tolerated_errors, f"{kind}:{self._setup.agent}")

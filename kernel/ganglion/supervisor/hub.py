@@ -272,7 +272,7 @@ class Bus:
         self._listener.peer_lost(lost)
 
     def lose(self, reason: str) -> None:
-        """Take note that the broker is gone, whatever the connection says."""
+        """Record that the broker is gone, whatever the connection says."""
         if self.closed or self._link is None:
             return
         link, self._link = self._link, None
@@ -330,7 +330,7 @@ class Hub:
     """Keep a broker running at endpoints that stay ours while there is none.
 
     The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
-    no other process can listen there. A broker knows who may join, and which incarnations have been succeeded, before
+    no other process can listen there. A broker knows what may join, and which incarnations have been succeeded, before
     it receives anything. `bus` joins each broker in turn.
     """
 
@@ -462,7 +462,7 @@ class Hub:
     async def _come_up(self, delay_s: float | None, first: bool = False) -> dict[str, list[str]]:
         """Start brokers until one is joined, or none is wanted any more, or too many were lost; return its answer.
 
-        With `first` somebody waits for it: LaunchError if there is none.
+        With `first` a caller waits for it: LaunchError if there is none.
         """
         lost_s, how = self._loop.time(), ""
         while delay_s is not None and not await within(self._closing, delay_s):

@@ -217,6 +217,11 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
         ),
         (HEAD + "      simulation: {name: aeb, params: {lead: 2}}\n", "`lead` needs `mode: free`"),
         (
+            HEAD + "      simulation: {name: aeb, params: {mode: barier}}\n",
+            "10:46: schedule.train.simulation.params.mode: ",
+        ),
+        (HEAD.replace("period: 2", "period: 0") + AEB, "7:70: schedule.train.environments.lake.clock.period: expected"),
+        (
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
         ),

@@ -224,7 +224,7 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     assert world.history == seen.history
 
 
-def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
+def test_what_is_not_at_a_boundary_is_not_taken(standing: Any) -> None:
     """Tasks that run on, and steps that would have to be done again, keep the journal; it is told why."""
     peer = standing("r/controller/0")
     phase, _, crossing = worker(peer)
@@ -237,7 +237,7 @@ def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
     another.stand(Verdict("RESET"), list, loose=False)
 
     assert peer.state is None
-    assert ["tasks of the controller run on", "environment w stands in the midst"] == [
-        next(word for word in ("tasks of the controller run on", "environment w stands in the midst") if word in text)
+    assert ["tasks of the controller run on", "environment w is within an episode"] == [
+        next(word for word in ("tasks of the controller run on", "environment w is within an episode") if word in text)
         for text in peer.warnings
     ]

@@ -327,7 +327,7 @@ class BrainHost(AgentHost):
         lesson = provider().lesson(pretrain, learner)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
-            brain.pop_statistics()  # of no decision that anybody makes, like a signal
+            brain.pop_statistics()  # of no decision, like a signal
             brain.pop_signal()
             return lesson.reply(self._tolerated_errors.pop())
         self._rehearsed = True
@@ -639,7 +639,7 @@ class BrainHost(AgentHost):
         return data, found
 
     def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
-        """Write rows into the memory and return them, as filters show them; those of which one was excused are out."""
+        """Write rows into the memory and return them, as filters show them; without those of tolerated errors."""
         kept: list[int] = []
         data: list[Any] = []
         objectives: list[float] = []

@@ -39,9 +39,9 @@ class TableHost(Host):
     """Host one table per phase.
 
     With `sync: async` everything is done as it comes; what the table does not allow yet waits, in order of arrival. In
-    lockstep nobody could end such a wait: it is refused. Where several agents use the table in lockstep, what they
-    write waits for the end of their round, and is done in the order of agents: who comes first within a round does not
-    show. All of a round has been answered before anybody asks in the next one, since agents act together.
+    lockstep no other agent could end such a wait: it is refused. Where several agents use the table in lockstep, what
+    they write waits for the end of their round, and is done in the order of agents, not of arrival.
+    All of a round has been answered before an agent asks in the next one, since agents act together.
     """
 
     kind = "table"
@@ -69,9 +69,9 @@ class TableHost(Host):
         self._at: list[int] = []  # the newest round
         self._later: list[list[Any]] = []  # what it has written: agent, what, given
         self._waiting: list[_Wish] = []
-        self._writer: list[Any] = []  # who has inserted last: agent, how often, when
+        self._writer: list[Any] = []  # the agent that inserted last, how often, when
         self._gone: dict[str, str] = {}  # writers that do not come back: why
-        self._told: tuple[Any, float] = (None, 0.0)  # whether anybody waited, and when that was told
+        self._told: tuple[Any, float] = (None, 0.0)  # whether an agent waited, and when that was told
         pool: Pool = self._hooks("__init__", lambda: loader.make("table", setup.plugin, attributes))
         self._hooks("setup", pool.setup)
         self._snapshot = Snapshot({"table": (pool, ("feed", "serve"))})
@@ -175,7 +175,7 @@ class TableHost(Host):
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def _refusal(self, wish: _Wish, why: str, cause: str) -> str:
-        """Return why something is not done: the table, the reason, the cause, and who wrote last."""
+        """Return why something is not done: the table, the reason, the cause, and the last writer."""
         writer = "no agent has inserted"
         if self._writer:
             agent, count, at_s = self._writer
@@ -188,7 +188,7 @@ class TableHost(Host):
         return told or "no agent has changed that"
 
     def gone(self, gone: Gone) -> None:
-        """Hear that a writer is lost; who waits for one that does not come back waits in vain."""
+        """Record that a writer is lost; if it does not come back, waits for it fail."""
         if self._pool is None or gone.returns or gone.peer not in self._setup.writers:
             return
         self._gone[gone.peer] = gone.reason
@@ -224,7 +224,7 @@ class TableHost(Host):
             self._renewal.stand(self._take_state, self._go_on)
 
     def _tell(self, now_s: float) -> None:
-        """Tell what `ganglion ps` shows: at once that somebody waits or does not any more, all else once a second."""
+        """Tell what `ganglion ps` shows: at once that an agent waits or does no longer, all else once a second."""
         assert self._pool is not None
         waits, (told, since_s) = bool(self._waiting), self._told
         if waits != told or now_s - since_s >= TABLE_REPORT_S:
@@ -245,13 +245,13 @@ class TableHost(Host):
 
 
 class Tables:
-    """Be the tables of one agent: its brain asks some, what it learns from goes into some.
+    """The tables of one agent: its brain asks some, what it learns from goes into some.
 
     Attributes:
         faces: Uid -> what the brain has of a table that serves it.
         at: When in the phase it is that the brain is called; None where no decision is thought about.
         feeds: Whether there are tables that want its decisions.
-        alone: Whether nobody else uses any of these tables.
+        alone: Whether no other agent uses any of these tables.
     """
 
     def __init__(self, loader: Loader, agent: str, rows: Sequence[Mapping[str, Any]], participant: Participant) -> None:

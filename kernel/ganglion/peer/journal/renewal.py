@@ -75,7 +75,7 @@ class Renewal:
         return (size_bytes > self._until_bytes or old) and participant.idle and not self.refused
 
     def restore(self, state: Any, put: Callable[[Any], None]) -> None:
-        """Put back a state; what cannot go on from it ends as who does otherwise than before."""
+        """Put back a state; a process that cannot go on from it ends as one whose replay differs."""
         try:
             put(state)
         except (AuthorError, RemoteProtocolError) as error:
@@ -119,7 +119,7 @@ class WorkerRenewal:
         Args:
             verdict: By which the episode begins.
             mine: Gives what the host knows beside the phase.
-            loose: Whether tasks of the controller run on behind its episode, which nobody can take.
+            loose: Whether tasks of the controller run on behind its episode, and cannot be saved.
         """
         found: list[tuple[Verdict, list[Any]]] = []
 
@@ -164,7 +164,7 @@ def _cross(phase: Phase, books: Mapping[str, Any]) -> None:
 
 def _world(phase: Phase, world: World) -> dict[str, Any]:
     if phase.ticks is None and world.history is not None and world.history.steps:  # with bodies it stands so mostly
-        raise NotPlain(f"environment {world.uid} stands in the midst of an episode")
+        raise NotPlain(f"environment {world.uid} is within an episode")
     seeds = {name: world.setup[name] for name in _SEEDS if name in world.setup}
     return {"seeds": seeds, **{name: getattr(world, name) for name in _SEEN}}
 
@@ -184,7 +184,7 @@ Signals = dict[str, list[FlowSignal]]
 
 
 class GovernorRenewal:
-    """Begin a governor's journal anew in the midst of a phase, once it is long, with all that the governor knows.
+    """Compact a governor's journal within a phase, once it is long, with all that the governor knows.
 
     It is made when the phase's episodes run; nobody waits for an answer then, and whenever it is stood.
     """
@@ -236,5 +236,5 @@ class GovernorRenewal:
         note = self._models.note()
         fresh = [row for row in note if row not in self._note]
         if any(row[0] != "phase" for row in fresh):
-            raise NotPlain("models have been stored in the midst of a phase")
+            raise NotPlain("models have been stored within a phase")
         return fresh

@@ -398,7 +398,7 @@ class ControllerHost:
         With `losing` it does not matter if one is lost: nothing is asked of them any more.
         """
         phase = self._running()
-        unset = self._fresh | phase.missing  # whoever bears these names has nothing to shut down
+        unset = self._fresh | phase.missing  # processes of these names have nothing to shut down
         asked = [self._ask(phase, peer, call, Nothing()) for peer in peers if peer not in unset]
         for pending in asked:
             try:
