@@ -435,6 +435,8 @@ class Hub:
     def _ended(self, process: Process) -> None:
         if self._closing.is_set() or process is not self.process or self._coming is not None:
             return  # the task that waits for one that is coming up notices it
+        if self._loop.time() - self.since_s > RESTARTS_WITHIN_S:
+            self._restarts = Restarts()  # earlier losses have nothing to do with this one
         how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
         if delay_s is None:
             self._give_up(how, words)
@@ -448,11 +450,8 @@ class Hub:
 
     def _delay_s(self) -> float | None:
         """Return after how long the next broker is started; None if there is to be none."""
-        now_s = self._loop.time()
-        if now_s - self.since_s > RESTARTS_WITHIN_S:
-            self._restarts = Restarts()  # earlier losses have nothing to do with this one
         wanted = not self._closing.is_set() and self._owner.wants_broker()
-        return self._restarts.next_s(NAME, now_s) if wanted else None
+        return self._restarts.next_s(NAME, self._loop.time()) if wanted else None
 
     def _give_up(self, how: str, words: list[str]) -> None:
         self._owner.broker_lost(how, words, False)

@@ -67,7 +67,9 @@ class Restarter:
         return topics, [name for run in self._live() for name in run.members]
 
     def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
-        """Fail the runs that do not outlive their broker; the others wait for the next one."""
+        """Fail the runs that do not outlive their broker; the others wait for the next one, if one `returns`."""
+        if not returns and not self._supervisor.broker_gone.done():
+            self._supervisor.broker_gone.set_result(how)
         for run in self._supervisor.runs.values():
             if run.outcome is not None or run.queued:
                 continue

@@ -125,6 +125,7 @@ class Supervisor:
         self._remote: Connection | None = None
         self.access = Access(settings.remote is not None)
         self.bus: Bus  # from `open` on
+        self.broker_gone: asyncio.Future[str]  # from `open` on: why no other broker comes
         self._report = report
         self.local = local or Local()
         self.local.logs = settings.logs
@@ -150,6 +151,7 @@ class Supervisor:
         lending = Lending(self)
         ours |= {"kernel.overdue": self.restarter.overdue, "kernel.model": lending.give, "kernel.keep": lending.take}
         self.bus = Bus({**self.settings.handlers, **ours}, self)
+        self.broker_gone = asyncio.get_running_loop().create_future()
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
         try:
             await self.local.open()
