@@ -33,7 +33,7 @@ class Lending:
     async def give(self, caller: str, asked: ModelAsked) -> ModelPiece:
         """Return the models in a folder, or a piece of one; RemoteProtocolError for what is no model."""
         self._place_of(caller)
-        return await asyncio.to_thread(_given, asked)
+        return await asyncio.to_thread(piece_of, asked)
 
     async def take(self, caller: str, kept: ModelKept) -> Done:
         """Write a piece of a brain's model; RemoteProtocolError if the folder is not its own, StoreError."""
@@ -49,7 +49,7 @@ class Lending:
             raise RemoteProtocolError(f"kernel.keep: expected a folder of your models, found {kept.folder!r:.300}")
         if not _stands_for(name, place.uid or "") or not _is_model(kept.name):
             raise RemoteProtocolError(f"kernel.keep: expected a model of {place.label}, found {kept.name!r:.100}")
-        await asyncio.to_thread(_written, folder, kept)
+        await asyncio.to_thread(write_piece, folder, kept)
         return Done()
 
     def _place_of(self, caller: str) -> tuple[Run, Process]:
@@ -70,7 +70,8 @@ def _stands_for(name: str, agent: str) -> bool:
     return digest == hashlib.sha256(agent.encode()).hexdigest()[:16] if digest else unquote(head) == agent
 
 
-def _given(asked: ModelAsked) -> ModelPiece:
+def piece_of(asked: ModelAsked) -> ModelPiece:
+    """Return the models in a folder, or a piece of one; RemoteProtocolError for another name, StoreError."""
     folder = Path(asked.folder)
     try:
         if not asked.name:
@@ -85,7 +86,7 @@ def _given(asked: ModelAsked) -> ModelPiece:
         raise StoreError(f"model {folder / asked.name}: cannot be read: {error}") from error
 
 
-def _written(folder: Path, kept: ModelKept) -> None:
+def write_piece(folder: Path, kept: ModelKept) -> None:
     """Write a piece beside its place; the last one puts the file there, if it is what was announced."""
     path, part = folder / kept.name, folder / f".{kept.name}.part"
     size = kept.offset + len(kept.data)
