@@ -52,6 +52,7 @@ class Session:
         policy: `[T]` texts, where the model came from by which each action was chosen; None where it was not recorded.
         reward_spaces: The spaces of the columns of `rewards`; empty where they are not known.
         phase_name: The name of its phase; empty where it is not known.
+        group: Which of `Brain.groups` it is of, where a brain gets it.
     """
 
     run: str
@@ -77,6 +78,7 @@ class Session:
     policy: Sequence[str] | None = field(default=None, repr=False)
     reward_spaces: Sequence[Space] = field(default=(), repr=False)
     phase_name: str = ""
+    group: int = 0
 
     def __post_init__(self) -> None:
         steps = len(self)
@@ -142,6 +144,7 @@ class Session:
             episode=np.full(len(rows), self.episode, dtype=np.int64),
             step=np.arange(rows.start, rows.start + len(rows), dtype=np.int64),
             data=[None] * len(rows),
+            group=self.group,
             mask_columns=mask_columns(self.sensors, self.actuators),
         )
 

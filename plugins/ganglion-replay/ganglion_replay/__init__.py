@@ -84,4 +84,4 @@ class Recorded:
 
         if learner.filters is not None:
             asked = Rehearsal(learner).play(asked)
-        return Pretraining(asked, learner.brain, learner.hooks, learner.setup.muscles)
+        return Pretraining(asked, learner)

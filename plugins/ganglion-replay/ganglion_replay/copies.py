@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError
-from ganglion.run.agents import replaying
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, TablePlan, cap_of
+from ganglion.run.agents import misfits, replaying, resolve
+from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, TablePlan, cap_of
 from ganglion.sdk.models import file_name
 from ganglion.sdk.session import Session
-from ganglion_replay.environment import Recording
+from ganglion.sdk.spaces import parse_space
+from ganglion_replay.environment import Body, Recording
 from ganglion_replay.record import Record
-from ganglion_replay.sources import ELSEWHERE, Finder, Place, Recorded
+from ganglion_replay.sources import ELSEWHERE, NO_STORE, Finder, Place
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
 from ganglion_replay.tables import SOURCE, Filled, equal_columns, filled_of
 
 __all__ = ["PLUGIN", "Copies", "faults", "source_of"]
 
 PLUGIN = "replay"
-_LOOKED_AT = 100  # sessions of a source before anything is started; all are when copies are made, before the phase
+_LOOKED_AT = 100_000  # decisions of a source before anything is started; all are when it is copied, before the phase
 KEYS = frozenset(
     {"run", "experiment_run", "instance", "base", "store", "phase", "agent", "environment", "mode", "worker"}
     | {"path", "format", "table"}
@@ -36,7 +37,7 @@ def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | N
     """Return the place and the source of an environment that plays one, None for any other.
 
     Raises:
-        DocumentError: It is no map of the keys that there are.
+        DocumentError: It is no map of the keys that there are, or rewards are neither read nor recomputed.
     """
     plugin = environment.plugin
     if plugin is None or plugin.name.rpartition(":")[2] != PLUGIN:
@@ -47,6 +48,10 @@ def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | N
     strange = [key for key in given if key not in KEYS]
     if strange:
         raise DocumentError(f"{at}: expected keys of {', '.join(sorted(KEYS))}, found `{strange[0]}`")
+    recompute = environment.params.get("reward") == "recompute"
+    if recompute is not (environment.reward is not None):
+        words = "no reward plugin in the document" if recompute else "a reward plugin, and not `reward: recompute`"
+        raise DocumentError(f"{at.removesuffix('.source')}: rewards are read or recomputed: found {words}")
     return at, {key: value for key, value in given.items() if value is not None}
 
 
@@ -90,12 +95,6 @@ class Copies:
         if asked is None or table.plugin is None:
             return table
         phase, at = self._phase, asked.at
-        filtered = next((one.name for one in phase.agents if one.name in asked.agents and one.filters), None)
-        if filtered is not None:
-            text = (
-                f"agent `{filtered}` has filters, and what they would have made of the recorded sessions is not known"
-            )
-            raise DocumentError(f"{at}: {text}: a table with a `source` needs agents without")
         folder = self._folder / f"{phase.index}-tables" / file_name(table.uid)
         kept = _kept(folder, asked.source)
         if kept is None:
@@ -116,17 +115,13 @@ class Copies:
     def _environment(self, environment: EnvironmentPlan, at: str, source: Mapping[str, Any]) -> tuple[Any, int | None]:
         """Return an environment with its copy and a budget, and how many episodes that is."""
         phase, folder = self._phase, self._folder / f"{self._phase.index}-played" / file_name(environment.uid)
-        recompute = environment.params.get("reward") == "recompute"
-        if recompute is not (environment.reward is not None):
-            words = "no reward plugin in the document" if recompute else "a reward plugin, and not `reward: recompute`"
-            raise DocumentError(f"{at.removesuffix('.source')}: rewards are read or recomputed: found {words}")
         kept = _kept(folder, source)
         digest = self._copy(folder, environment.uid, at, source) if kept is None else kept[1]
         user = (environment.recovery or phase).run_as
         self.handed.append((f"environment `{environment.uid}`", folder, user))
         recording = Recording(folder, digest)
-        self._compare(environment, at, recording)
-        count = self._count(environment, at, recording)
+        compare(phase, environment, at, recording.episodes)
+        count = count_of(phase, environment, at, recording.episodes)
         copy: dict[str, Any] = {"folder": str(folder), "sha256": digest, "workers": phase.workers}
         copy |= {"max_steps": self._cap(environment), "budget_steps": environment.budget_steps}
         params = {**environment.params, "source": copy}
@@ -163,58 +158,6 @@ class Copies:
             raise DocumentError(f"{at}: {where}: there are no recorded episodes")
         return spool.close()
 
-    def _compare(self, environment: EnvironmentPlan, at: str, recording: Recording) -> None:
-        """Refuse bodies of the document that were not recorded, and what cannot be played as it was."""
-        phase = self._phase
-        static = {body for one in recording.episodes for body, stream in one.items() if stream.start == 0}
-        known = ", ".join(f"{agent}/{b}" if agent else "one without a body" for agent, b in sorted(static))
-        if phase.bodies is None:
-            if len(static) > 1:
-                raise DocumentError(f"{at}: a phase without `bodies` plays one recorded body, found {known}")
-            return
-        wanted = [(body.agent, body.b) for body in phase.bodies if body.environment == environment.uid]
-        if environment.params.get("map") == "any":
-            if len(static) < len(wanted):
-                raise DocumentError(f"{at}: expected {len(wanted)} recorded bodies, found {known}")
-        else:
-            missing = [body for body in wanted if body not in static]
-            if missing:
-                text = f"{at}: body {missing[0][0]}/{environment.uid}/{missing[0][1]} was not recorded: found {known}"
-                raise DocumentError(f"{text}; `map: any` deals them out")
-        if environment.episode_end == "each" and any(s.start for one in recording.episodes for s in one.values()):
-            raise DocumentError(f"{at}: bodies that come and go are not played with `episode_end: each`")
-        coming: Counter[str] = Counter()
-        for one in recording.episodes:
-            there: Counter[str] = Counter()
-            spans = [(s.start, s.start + s.steps, s.body[0]) for s in one.values() if s.start]
-            for begin, _, agent in spans:
-                most = sum(1 for first, last, other in spans if other == agent and first <= begin < last)
-                there[agent] = max(there[agent], most)
-            coming |= there
-        agents = {agent.name for agent in phase.agents}
-        room = {body.agent: body.most for body in phase.dynamic if body.environment == environment.uid}
-        for agent, most in coming.items():
-            if agent in agents and room.get(agent, 0) < most:
-                text = f"{at}: up to {most} bodies of agent `{agent}` come and go in the record at a time"
-                raise DocumentError(f"{text}: expected `bodies.dynamic` with `max: {most}`, found {room.get(agent, 0)}")
-
-    def _count(self, environment: EnvironmentPlan, at: str, recording: Recording) -> int | None:
-        """Return how many episodes each worker plays to play every one once; None where a budget says otherwise."""
-        phase = self._phase
-        if phase.episodes is not None or environment.budget_steps or environment.budget_episodes:
-            return None
-        workers = phase.workers
-        recorded = Counter(next(iter(one.values())).worker for one in recording.episodes)
-        counts = list(recorded.values())
-        if len(counts) != workers:
-            counts = [len(recording.episodes[worker::workers]) for worker in range(workers)]
-        if environment.episode_end == "each" and workers == 1:
-            counts = list(Counter(body for one in recording.episodes for body in one).values())
-        if len({*counts}) > 1:
-            text = f"{at}: {len(recording.episodes)} recorded episodes cannot be shared out evenly: {counts}"
-            raise DocumentError(f"{text}; give a budget of episodes")
-        return counts[0]
-
     def _cap(self, environment: EnvironmentPlan) -> int | None:
         """Return after how many steps the document ends an episode of an environment, None: it does not."""
         if environment.max_steps is not None:
@@ -224,6 +167,69 @@ class Copies:
             condition = registry.load("condition", plan.name)(**plan.params)
             caps.append(cap_of(condition))
         return min((cap for cap in caps if cap is not None), default=None)
+
+
+class Span(NamedTuple):
+    """Say where the stream of a body lies in its recorded episode: the step before it, how many steps, whose worker."""
+
+    start: int
+    steps: int
+    worker: int
+
+
+Episodes = Sequence[Mapping[Body, Any]]
+"""Recorded episodes, each with what has `start`, `steps` and `worker` of every body in it."""
+
+
+def compare(phase: PhasePlan, environment: EnvironmentPlan, at: str, episodes: Episodes) -> None:
+    """Refuse bodies of the document that were not recorded, and what cannot be played as it was."""
+    static = {body for one in episodes for body, stream in one.items() if stream.start == 0}
+    known = ", ".join(f"{agent}/{b}" if agent else "one without a body" for agent, b in sorted(static))
+    if phase.bodies is None:
+        if len(static) > 1:
+            raise DocumentError(f"{at}: a phase without `bodies` plays one recorded body, found {known}")
+        return
+    wanted = [(body.agent, body.b) for body in phase.bodies if body.environment == environment.uid]
+    if environment.params.get("map") == "any":
+        if len(static) < len(wanted):
+            raise DocumentError(f"{at}: expected {len(wanted)} recorded bodies, found {known}")
+    else:
+        missing = [body for body in wanted if body not in static]
+        if missing:
+            text = f"{at}: body {missing[0][0]}/{environment.uid}/{missing[0][1]} was not recorded: found {known}"
+            raise DocumentError(f"{text}; `map: any` deals them out")
+    if environment.episode_end == "each" and any(s.start for one in episodes for s in one.values()):
+        raise DocumentError(f"{at}: bodies that come and go are not played with `episode_end: each`")
+    coming: Counter[str] = Counter()
+    for one in episodes:
+        there: Counter[str] = Counter()
+        spans = [(s.start, s.start + s.steps, agent) for (agent, _), s in one.items() if s.start]
+        for begin, _, agent in spans:
+            most = sum(1 for first, last, other in spans if other == agent and first <= begin < last)
+            there[agent] = max(there[agent], most)
+        coming |= there
+    agents = {agent.name for agent in phase.agents}
+    room = {body.agent: body.most for body in phase.dynamic if body.environment == environment.uid}
+    for agent, most in coming.items():
+        if agent in agents and room.get(agent, 0) < most:
+            text = f"{at}: up to {most} bodies of agent `{agent}` come and go in the record at a time"
+            raise DocumentError(f"{text}: expected `bodies.dynamic` with `max: {most}`, found {room.get(agent, 0)}")
+
+
+def count_of(phase: PhasePlan, environment: EnvironmentPlan, at: str, episodes: Episodes) -> int | None:
+    """Return how many episodes each worker plays to play every one once; None where a budget says otherwise."""
+    if phase.episodes is not None or environment.budget_steps or environment.budget_episodes:
+        return None
+    workers = phase.workers
+    counts = list(Counter(next(iter(one.values())).worker for one in episodes).values())
+    if len(counts) != workers:
+        counts = [len(episodes[worker::workers]) for worker in range(workers)]
+    if environment.episode_end == "each" and workers == 1:
+        counts = list(Counter(body for one in episodes for body in one).values())
+    if len({*counts}) > 1:
+        text = f"{at}: {len(episodes)} recorded episodes cannot be shared out evenly: {counts}"
+        raise DocumentError(f"{text}; give a budget of episodes")
+    return counts[0]
 
 
 def _kept(folder: Path, source: Mapping[str, Any]) -> tuple[list[Source], str] | None:
@@ -252,26 +258,50 @@ def faults(plan: Plan, store: str | None) -> Iterator[tuple[str, str]]:
         except GanglionError as error:
             yield _placed(error, "")
             continue
+        looks: list[tuple[str, Callable[[], Any]]] = []
+        declared: dict[str, Mapping[str, Any]] = {}
         for table in finder.tables.values():
-            try:
-                if finder.is_elsewhere(table.source):
-                    _whole(table.at, finder.find(table.at, table.source, table.agents[0]), True)
-            except GanglionError as error:
-                yield _placed(error, table.at)
+            looks.append((table.at, partial(_source, finder, table.at, table.source, table.agents[0], True)))
         for environment in phase.environments:
-            try:
-                found = source_of(environment)
-                if found is not None and finder.is_elsewhere(found[1]):
-                    _look(finder, phase, environment, *found)
-            except GanglionError as error:
-                yield _placed(error, environment.plugin.at if environment.plugin is not None else "")
+            at = environment.plugin.at if environment.plugin is not None else ""
+            looks.append((at, partial(_look, finder, phase, environment, declared)))
         for agent in replaying(phase):
-            for at, entry in zip(agent.replay_at, agent.replay, strict=True):
-                try:
-                    if finder.is_elsewhere(entry):
-                        _whole(at, finder.find(at, entry, agent.name), bool(entry.get("strict", True)))
-                except GanglionError as error:
-                    yield _placed(error, at)
+            looks += [
+                (at, partial(_taught, finder, plan, agent, at, entry))
+                for at, entry in zip(agent.replay_at, agent.replay, strict=True)
+            ]
+        wrong = False
+        for at, look in looks:
+            try:
+                look()
+            except GanglionError as error:
+                wrong = True
+                yield _placed(error, at)
+        if not wrong and declared.keys() == {environment.uid for environment in phase.environments}:
+            yield from _unfit(plan, phase, declared)
+
+
+def _unfit(plan: Plan, phase: PhasePlan, declared: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield what of agents does not fit what their environments, which all play, were recorded to declare."""
+    wrong = misfits(phase, declared)
+    yield from wrong
+    for agent in [] if wrong else resolve(phase, declared):
+        if agent.groups is None:
+            continue
+        why = f"agent {agent.plan.name}: its bodies are of several groups of ids or spaces ({', '.join(agent.groups)})"
+        yield from ((at, f"{why}, and {text}") for at, text in _blind(plan, agent.plan))
+        for table in phase.pools:
+            if table.plugin is not None and agent.plan.name in (*table.feed, *table.serve):
+                yield table.plugin.at, f"{why}, and table {table.uid} takes one"
+
+
+def _blind(plan: Plan, agent: AgentPlan) -> Iterator[tuple[str, str]]:
+    """Yield place and text of brain and array muscle of an agent, where they take bodies of one group alone."""
+    for kind, plugin in (("brain", agent.brain), ("muscle", agent.muscle)):
+        if plugin is not None:
+            cls = registry.load(kind, plugin.name, plan.folder or "", plan.allow)
+            if not cls.takes_groups and (kind == "brain" or cls.batched):
+                yield plugin.at, f"{kind} {plugin.name} takes one: takes_groups is False"
 
 
 def _placed(error: GanglionError, at: str) -> tuple[str, str]:
@@ -284,30 +314,88 @@ def _placed(error: GanglionError, at: str) -> tuple[str, str]:
 _PLACE = re.compile(r"(\S+:\d+:\d+: [^:\s]+): ")
 
 
-def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, at: str, source: Mapping[str, Any]) -> None:
-    """Look at the first episodes of what an environment is to play; raises as `Copies`."""
-    if any(source.get(key) is not None for key in ELSEWHERE):
-        _whole(at, finder.find(at, source, source.get("agent") or ""), True)
+def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declared: dict[str, Any]) -> None:
+    """Look at the first episodes of what an environment is to play, and keep what it declares; raises as `Copies`."""
+    asked = source_of(environment)
+    if asked is None:
         return
-    place, uid = finder.place(at, source, environment.uid)
-    record, flaws = Record(place, uid, source), list[str]()
-    known = {body.agent for body in phase.bodies or () if body.environment == environment.uid}
-    missing = sorted(known - {agent for agent, _ in record.bodies})
-    if missing and environment.params.get("map") != "any":
-        text = f"{at}: agent `{missing[0]}` has a body in `{environment.uid}`, and had none in the record"
-        raise DocumentError(f"{text}; `map: any` deals the recorded ones out")
-    count = sum(1 for _ in islice(record.episodes(flaws), _LOOKED_AT))
-    if flaws or not count:
-        text = f"expected whole episodes: {flaws[0]}" if flaws else f"there are none of `{uid}` {_told(place)}"
+    (at, source), uid, flaws = asked, environment.uid, list[str]()
+    if not finder.is_elsewhere(source):
+        _refuse_without_store(finder, at)
+        return
+    spans: Iterator[tuple[Any, Body, Span]]
+    if any(source.get(key) is not None for key in ELSEWHERE):
+        found = finder.find(at, source, source.get("agent") or "")
+        told, flaws = found.told, found.flaws
+        spans = (
+            ((s.phase, s.run, s.worker, s.episode), (s.agent, s.body), Span(0, len(s), s.worker))
+            for s in found.sessions()
+            if _wanted(s, source)
+        )
+    else:
+        place, uid = finder.place(at, source, environment.uid)
+        record, told = Record(place, uid, source), f"`{uid}` {_told(place)}"
+        spans = (
+            ((one.worker, one.episode), (agent, one.body), Span(one.start, len(one.steps["terminated"]), one.worker))
+            for agent, one in record.episodes(flaws)
+        )
+        declared[environment.uid] = {
+            f"{kind}s": [{"id": name, "space": parse_space(text).to_wire()} for name, text in pairs]
+            for kind, pairs in record.columns.items()
+        }
+    seen: dict[Any, dict[Body, Span]] = {}
+    steps = 0
+    for key, body, span in spans:
+        seen.setdefault(key, {})[body] = span
+        steps += span.steps
+        if steps >= _LOOKED_AT:
+            break
+    if flaws or not seen:
+        text = f"expected whole episodes: {flaws[0]}" if flaws else f"{told}: there are no recorded episodes"
         raise DocumentError(f"{at}: {text}")
+    if steps < _LOOKED_AT:
+        compare(phase, environment, at, [*seen.values()])
+        count_of(phase, environment, at, [seen[key] for key in sorted(seen)])
+    elif len(seen) > 1:  # the last one may be incomplete
+        compare(phase, environment, at, [*seen.values()][:-1])
 
 
-def _whole(at: str, found: Recorded, strict: bool) -> None:
-    """Look at the first sessions of a source, whether they are there and whole."""
-    count = sum(1 for _ in islice(found.sessions(), _LOOKED_AT))
+def _taught(finder: Finder, plan: Plan, agent: AgentPlan, at: str, entry: Mapping[str, Any]) -> None:
+    """Look at the first episodes of what a brain is to learn from; raises as `Recordings.prepare`."""
+    strict = bool(entry.get("strict", True))
+    grouped = _source(finder, at, entry, agent.name, strict)
+    for _, text in _blind(plan, agent) if grouped and strict else ():
+        why = f"its bodies were of several groups of ids or spaces ({', '.join(grouped)})"
+        raise DocumentError(f"{at}: {why}, and {text}; `environment` takes those of one")
+
+
+def _source(finder: Finder, at: str, source: Mapping[str, Any], agent: str, strict: bool) -> Sequence[str]:
+    """Look at the first sessions of a source, whether they are there and whole; return what is `grouped` of it."""
+    if not finder.is_elsewhere(source):
+        _refuse_without_store(finder, at)
+        return ()
+    found = finder.find(at, source, agent)
+    count = _seen(map(len, found.sessions()))
     if strict and (found.flaws or not count):
         text = f"expected whole episodes: {found.flaws[0]}" if found.flaws else f"{found.told}: there are none"
         raise DocumentError(f"{at}: {text}")
+    return found.grouped
+
+
+def _refuse_without_store(finder: Finder, at: str) -> None:
+    """Refuse what an earlier phase of this run is to record, where it has no store."""
+    if finder.store is None:
+        raise DocumentError(f"{at}: {NO_STORE}")
+
+
+def _seen(lengths: Iterable[int]) -> int:
+    """Look at episodes, whose lengths these are, until there were many decisions; return how many episodes."""
+    count = decisions = 0
+    for length in lengths:
+        count, decisions = count + 1, decisions + length
+        if decisions >= _LOOKED_AT:
+            break
+    return count
 
 
 def _wanted(session: Session, source: Mapping[str, Any]) -> bool:

@@ -12,16 +12,25 @@ from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, DocumentError
 from ganglion.limits import REPLAY_TOLERATED_ERRORS
-from ganglion.peer.author import Hooks
+from ganglion.peer.agent.replay import Learner
 from ganglion.sdk.brain import Brain, Transitions, carries_update
 from ganglion.sdk.information import Information
 from ganglion.sdk.session import Session
-from ganglion.sdk.spaces import parse_space
 from ganglion.wire.messages import BrainPretrain, BrainPretrained, Think
-from ganglion_replay.spool import Source
-from ganglion_replay.spooled import Sessions
+from ganglion_replay.spooled import Kin, Sessions
 
-__all__ = ["Pretraining"]
+__all__ = ["Pretraining", "kin_of_brain"]
+
+
+def kin_of_brain(learner: Learner) -> list[Kin]:
+    """Return what a brain sees and its muscles set, group by group."""
+    brain, groups = learner.brain, learner.setup.groups
+    if not groups:
+        return [Kin((), brain.sensors, brain.actuators)]
+    return [
+        Kin([uid for uid, number in groups.items() if number == i], one.sensors, one.actuators)
+        for i, one in enumerate(brain.groups)
+    ]
 
 
 class Pretraining:
@@ -30,9 +39,13 @@ class Pretraining:
     Rows of a recorded worker are those of the muscle of that number, counted round where there are fewer muscles.
     """
 
-    def __init__(self, asked: BrainPretrain, brain: Brain, hooks: Hooks, muscles: Sequence[str]) -> None:
-        self._brain, self._hooks, self._muscles = brain, hooks, muscles
-        self._sessions = Sessions(Path(asked.folder), asked.sha256, brain.sensors, brain.actuators)
+    def __init__(self, asked: BrainPretrain, learner: Learner) -> None:
+        self._brain, self._hooks, self._muscles = learner.brain, learner.hooks, learner.setup.muscles
+        self._kin = kin_of_brain(learner)
+        self._sessions = Sessions(Path(asked.folder), asked.sha256, self._kin)
+        setup = learner.setup
+        self._rows = [(str(row[0]), int(row[1])) for row in setup.bodies or ()]
+        self._rows += [(str(row[0]), -1) for row in setup.dynamic or ()]
         self._excused: list[dict[str, Any]] = []
         self._more = 0  # tolerated_errors that are not told one by one
 
@@ -73,17 +86,26 @@ class Pretraining:
             name = type(self._brain).__qualname__
             text = f"{name} has no `pretrain`, and its `thinking` needs whole rows"
             raise DocumentError(f"{sessions.missing[0]} was not recorded, or otherwise: {text}")
-        for source, session in sessions.with_sources():
+        told = sessions.rewards  # of all groups, of which each session has those of one
+        for session in sessions:
             muscle = self._muscles[session.worker % len(self._muscles)]
-            yield from _thinks(session, session.transitions(muscle=muscle), source, self._row_of(session))
+            told[session.group] = list(zip(session.reward_ids, session.reward_spaces, strict=True))
+            ids = [
+                {"id": uid, "space": space.to_wire(), **({"group": group} if len(self._kin) > 1 else {})}
+                for group, pairs in sorted(told.items())
+                for uid, space in pairs
+            ]
+            yield from _thinks(session, session.transitions(muscle=muscle), ids, self._row_of(session))
 
     def _row_of(self, session: Session) -> bytes | None:
-        """Return as whose decisions those of a session are told: of that body, or of others counted round."""
-        bodies = [tuple(body[1:]) for body in self._brain.bodies]
-        if not bodies:
+        """Return as whose decisions those of a session are told: of that body, or of others of its group in turn."""
+        if not self._rows:
             return None
+        homes = self._kin[session.group].environments
+        alike = [place for place, (uid, _) in enumerate(self._rows) if not homes or uid in homes]
+        alike = [place for place in alike if self._rows[place][1] >= 0] or alike  # those that come later: if need be
         own = (session.environment, session.body)
-        place = bodies.index(own) if own in bodies else session.body % len(bodies)
+        place = self._rows.index(own) if own in self._rows else alike[session.body % len(alike)]
         return np.array([place], "<u2").tobytes()
 
     def note(self, excused: Sequence[dict[str, Any]]) -> None:
@@ -102,14 +124,13 @@ class Pretraining:
         return BrainPretrained(len(self._sessions), self._sessions.decisions, self._excused or None)
 
 
-def _thinks(session: Session, batch: Transitions, source: Source, row: bytes | None) -> Iterator[Think]:
-    """Yield the rows of an episode, which are of a body if there is a `row`."""
+def _thinks(session: Session, batch: Transitions, ids: Sequence[dict[str, Any]], row: bytes | None) -> Iterator[Think]:
+    """Yield the rows of an episode, which are of a body if there is a `row`; the first declares all rewards, `ids`."""
     readings, following = (
         _as_they_travel(matrix, session.sensors) for matrix in (batch.observations, batch.next_observations)
     )
     applied = _as_they_travel(batch.actions, session.actuators)
-    rewards = _rewards(batch.rewards, source)
-    ids = [{"id": uid, "space": parse_space(text).to_wire()} for uid, text in source.rewards]
+    rewards = _rewards(batch.rewards, session)
     for i in range(len(batch)):
         objective = float(batch.objectives[i])
         yield Think(
@@ -123,7 +144,7 @@ def _thinks(session: Session, batch: Transitions, source: Source, row: bytes | N
             [following[i]],
             bool(batch.terminated[i]),
             bool(batch.truncated[i]),
-            reward_ids=None if i else ids,
+            reward_ids=None if i else list(ids),
             rows=row,
         )
 
@@ -138,9 +159,10 @@ def _as_they_travel(matrix: NDArray[Any], declared: Sequence[Information]) -> li
     return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in matrix]
 
 
-def _rewards(matrix: NDArray[Any], source: Source) -> list[list[Any]]:
+def _rewards(matrix: NDArray[Any], session: Session) -> list[list[Any]]:
     """Return rows of rewards as they travel; None where one is missing."""
-    declared = [Information(None, parse_space(text), uid) for uid, text in source.rewards]
+    pairs = zip(session.reward_ids, session.reward_spaces, strict=True)
+    declared = [Information(None, space, uid) for uid, space in pairs]
     missing = np.isnan(matrix)
     rows = _as_they_travel(np.where(missing, 0, matrix), declared)
     begin = 0

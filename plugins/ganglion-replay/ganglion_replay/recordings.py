@@ -20,7 +20,7 @@ from ganglion.wire.messages import BrainPretrain
 from ganglion_replay.copies import Copies
 from ganglion_replay.sources import Finder
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
-from ganglion_replay.spooled import Pick
+from ganglion_replay.spooled import Kin, kin_of
 from ganglion_replay.tables import Filled, filled_of, misfits
 
 __all__ = ["Recordings"]
@@ -142,29 +142,20 @@ class Recordings(Base):
     # -- fitting ------------------------------------------------------------------------------------------------------
     def _misfits(self, agent: ResolvedAgent) -> Iterator[str]:
         """Yield what of the recorded columns does not fit in strict entries; warn of the others."""
-        if agent.groups is not None and agent.plan.replay:
-            yield f"{agent.plan.replay_at[0]}: replay of an agent whose bodies are of several groups is not built yet"
-            return
+        parts = agent.parts()
+        kin = [
+            Kin(uids if len(parts) > 1 else (), _declared(sensors), _declared(actuators))
+            for uids, sensors, actuators in parts
+        ]
         for source in self._ready.get(agent.plan.name, (None, None, []))[2]:
-            found = []
-            for what, declarations, recorded in (
-                ("sensor", agent.sensors, source.sensors),
-                ("actuator", agent.actuators, source.actuators),
-            ):
-                declared = _declared(declarations)
-                pick = Pick(declared, recorded, source.strict)
-                texts: dict[str, str] = {row[0]: row[1] for row in recorded}
-                for it in declared:
-                    if it.uid in pick.missing:
-                        there = f"found {texts[it.uid]}" if it.uid in texts else "found none"
-                        found.append(f"{what} `{it.uid}`: expected {it.space.to_string()}, {there}")
-                found += [f"{what} `{uid}`: found {texts[uid]}, which the agent has not" for uid in pick.spare]
-            where = f"run {source.run}, phase `{source.phase_name}`, agent `{source.agent}`"
-            if found and not source.strict:
-                more = "" if len(found) <= _SHOWN else f" and {len(found) - _SHOWN} more"
-                self._warn(f"{source.at}: {where}: {'; '.join(found[:_SHOWN])}{more}; the rest is taken")
-            elif source.strict:
-                yield from (f"{source.at}: {where}: {text}" for text in found)
+            for group in dict.fromkeys(kin_of(kin, source, uid) for uid in source.environment.split(",")):
+                found = kin[group].misfits(source)
+                where = f"run {source.run}, phase `{source.phase_name}`, agent `{source.agent}`"
+                if found and not source.strict:
+                    more = "" if len(found) <= _SHOWN else f" and {len(found) - _SHOWN} more"
+                    self._warn(f"{source.at}: {where}: {'; '.join(found[:_SHOWN])}{more}; the rest is taken")
+                elif source.strict:
+                    yield from (f"{source.at}: {where}: {text}" for text in found)
 
 
 def _declared(rows: Sequence[Mapping[str, Any]]) -> list[Information]:

@@ -13,7 +13,7 @@ from ganglion.errors import DocumentError
 from ganglion.peer.agent.filters import ActingFilters
 from ganglion.peer.agent.replay import Learner
 from ganglion.peer.author import Tolerated
-from ganglion.peer.step.layout import Layout
+from ganglion.peer.step.layout import Layout, of_group
 from ganglion.peer.values import deserialize, serialize
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information, SensorInformation
@@ -22,8 +22,9 @@ from ganglion.sdk.muscle import Muscle
 from ganglion.sdk.seed import derive
 from ganglion.sdk.session import Session
 from ganglion.wire.messages import BrainPretrain
+from ganglion_replay.pretraining import kin_of_brain
 from ganglion_replay.spool import Episode, Source, Spool
-from ganglion_replay.spooled import Sessions
+from ganglion_replay.spooled import Kin, Sessions
 
 __all__ = ["Rehearsal"]
 
@@ -43,12 +44,12 @@ class Rehearsal:
 
     def __init__(self, learner: Learner) -> None:
         assert learner.filters is not None
-        self._setup, self._brain, self._loader = learner.setup, learner.brain, learner.loader
+        self._setup, self._loader = learner.setup, learner.loader
         self._filters, self._tolerated_errors = learner.filters, learner.tolerated_errors
-        brain = learner.brain
-        self._acting: dict[str, ActingFilters] = {}  # muscle -> its halves
-        self._seen_by: dict[str, int] = {}  # muscle -> version of the arrays that they have
-        self._columns = Layout([s.uid for s in brain.sensors], [s.space for s in brain.sensors])
+        self._acting: dict[tuple[str, int], ActingFilters] = {}  # muscle and group -> its halves
+        self._seen_by: dict[tuple[str, int], int] = {}  # likewise -> version of the arrays that they have
+        self._behind = kin_of_brain(learner)
+        self._columns = [Layout([s.uid for s in kin.sensors], [s.space for s in kin.sensors]) for kin in self._behind]
 
     def play(self, asked: BrainPretrain) -> BrainPretrain:
         """Play all episodes; return where they are as the brain sees them.
@@ -57,16 +58,21 @@ class Rehearsal:
             DocumentError: Something was not recorded, or the filters change what an agent sets: then nobody knows what
                 it would have proposed.
         """
-        sensors, actuators = self._outer()
-        raw = Sessions(Path(asked.folder), asked.sha256, sensors, actuators)
+        raw = Sessions(
+            Path(asked.folder),
+            asked.sha256,
+            [Kin(kin.environments, *self._outer(group)) for group, kin in enumerate(self._behind)],
+        )
         if raw.missing:
             raise DocumentError(f"{raw.missing[0]} was not recorded, or otherwise: filters need whole rows")
         spool = Spool(Path(asked.folder) / _SEEN, asked.sha256)
         try:
             for source, sessions in raw.by_source():
-                spool.begin(self._behind(source))
+                begun: dict[int, int] = {}  # group -> the number of what is seen by it
                 for session in sessions:
-                    spool.add(self._episode(session, source))
+                    if session.group not in begun:
+                        begun[session.group] = spool.begin(self._seen_of(source, session.group))
+                    spool.add(self._episode(session, source), begun[session.group])
         except Tolerated as tolerated:  # an episode of which readings are missing is no episode
             raise tolerated.__cause__ or tolerated from None
         finally:
@@ -74,24 +80,26 @@ class Rehearsal:
                 acting.close()
         return BrainPretrain(str(spool.folder), spool.close())
 
-    def _outer(self) -> tuple[list[SensorInformation], list[Any]]:
-        """Return the declarations before filters, with spaces of their own."""
-        seen, moved = Layout.of(self._setup.sensors), Layout.of(self._setup.actuators)
-        return seen.sensors(self._setup.sensors), moved.noops(self._setup.actuators)
+    def _outer(self, group: int) -> tuple[list[SensorInformation], list[Any]]:
+        """Return the declarations of a group before filters, with spaces of their own."""
+        seen, moved = of_group(self._setup.sensors, group), of_group(self._setup.actuators, group)
+        return Layout.of(seen).sensors(seen), Layout.of(moved).noops(moved)
 
-    def _behind(self, source: Source) -> Source:
-        """Return an entry with the columns that the brain sees."""
+    def _seen_of(self, source: Source, group: int) -> Source:
+        """Return an entry with the columns that the brain sees of a group."""
+        kin = self._behind[group]
         sensors, actuators = (
-            [[it.uid, it.space.to_string()] for it in informations]
-            for informations in (self._brain.sensors, self._brain.actuators)
+            [[it.uid, it.space.to_string()] for it in informations] for informations in (kin.sensors, kin.actuators)
         )
-        return replace(source, sensors=sensors, actuators=actuators, strict=True, chunks=[])
+        named = kin.named(source)
+        return replace(named, sensors=sensors, actuators=actuators, strict=True, chunks=[])
 
     # -- one episode --------------------------------------------------------------------------------------------------
     def _episode(self, session: Session, source: Source) -> Episode:
         muscles, environments = self._setup.muscles, source.environment.split(",")
         muscle = muscles[session.worker % len(muscles)]
-        acting = self._halves(muscle)
+        group, key = session.group, (muscle, session.group)
+        acting = self._halves(key)
         acting.reset()
         readings, setpoints = (_rows(session.sensors, session.observations), _rows(session.actuators, session.actions))
         rows, objectives = [self._view(acting, readings[0])], []
@@ -99,10 +107,10 @@ class Rehearsal:
             data = self._data(acting, values, source)
             kept = acting.keep()
             following = self._view(acting, readings[t + 1]) if t + 1 < len(readings) else None
-            objectives.append(self._learn(muscle, t, data, float(session.objectives[t])))
-            if self._filters.version > self._seen_by[muscle]:
+            objectives.append(self._learn(key, t, data, float(session.objectives[t])))
+            if self._filters.version > self._seen_by[key]:
                 acting.go_back(kept)
-                self._receive(acting, muscle)
+                self._receive(acting, key)
                 following = self._view(acting, readings[t + 1]) if t + 1 < len(readings) else None
             rows += [] if following is None else [following]
         return Episode(
@@ -112,7 +120,7 @@ class Rehearsal:
             episode=session.episode,
             seed=-1 if session.seed is None else session.seed,
             place=-1 if session.environment == source.environment else environments.index(session.environment),
-            observations=self._columns.vectors(rows),
+            observations=self._columns[group].vectors(rows),
             steps={
                 "actions": session.actions,
                 "rewards": session.rewards,
@@ -123,34 +131,34 @@ class Rehearsal:
             },
         )
 
-    def _halves(self, muscle: str) -> ActingFilters:
-        """Return a muscle's halves, which begin anew in each episode."""
-        if muscle not in self._acting:
+    def _halves(self, key: tuple[str, int]) -> ActingFilters:
+        """Return a muscle's halves for a group, which begin anew in each episode."""
+        if key not in self._acting:
+            (muscle, group), setup = key, self._setup
             worker = int(muscle.rpartition("/")[2])
-            attributes = {"uid": muscle, "name": self._setup.agent, "worker": worker}
-            attributes["mode"] = Mode(self._setup.mode)
-            plugins = [
-                {**plugin, "stream": derive(plugin["stream"], "rehearsal", worker)}
-                for plugin in self._setup.filters or ()
-            ]
-            where = f"agent {self._setup.agent}"
+            attributes = {"uid": muscle, "name": setup.agent, "worker": worker}
+            attributes["mode"] = Mode(setup.mode)
+            of = ("rehearsal", worker, "group", group) if group else ("rehearsal", worker)
+            plugins = [{**plugin, "stream": derive(plugin["stream"], *of)} for plugin in setup.filters or ()]
+            where = f"agent {setup.agent}"
             acting = ActingFilters(self._loader, plugins, where, attributes, self._tolerated_errors)
-            sensors, actuators = self._outer()
+            sensors, actuators = self._outer(group)
             stand_in = _StandIn()
             vars(stand_in).update({**attributes, "memory": Memory(0), "sensors": sensors, "actuators": actuators})
-            acting.declare(stand_in, sensors, actuators, derive(self._setup.stream, "rehearsal", worker))
-            if acting.moved.pairs() != Layout.of(self._setup.actuators).pairs():
-                raise DocumentError(f"filters of agent `{self._setup.agent}` {_UNKNOWN}")
-            self._acting[muscle], self._seen_by[muscle] = acting, 0
-        if self._filters.version > self._seen_by[muscle]:
-            self._receive(self._acting[muscle], muscle)
-        return self._acting[muscle]
+            acting.declare(stand_in, sensors, actuators, derive(setup.stream, *of))
+            if acting.moved.pairs() != Layout.of(of_group(setup.actuators, group)).pairs():
+                raise DocumentError(f"filters of agent `{setup.agent}` {_UNKNOWN}")
+            self._acting[key], self._seen_by[key] = acting, 0
+        if self._filters.version > self._seen_by[key]:
+            self._receive(self._acting[key], key)
+        return self._acting[key]
 
-    def _receive(self, acting: ActingFilters, muscle: str) -> None:
-        """Give a muscle's halves what the brain's have published."""
-        self._seen_by[muscle] = self._filters.version
+    def _receive(self, acting: ActingFilters, key: tuple[str, int]) -> None:
+        """Give a muscle's halves what those of the brain have published for their group."""
+        self._seen_by[key], first = self._filters.version, key[1] * len(acting)
         for number, arrays in self._filters.published.items():
-            acting.receive(number, arrays)
+            if first <= number < first + len(acting):
+                acting.receive(number - first, arrays)
 
     def _view(self, acting: ActingFilters, readings: Sequence[Any]) -> list[Any]:
         return acting.view(readings)[0]
@@ -163,13 +171,13 @@ class Rehearsal:
         blobs: list[bytes] = []
         return deserialize(serialize(data, blobs, "data"), blobs, "data")  # what travels is nobody's own any more
 
-    def _learn(self, muscle: str, step: int, data: Any, objective: float) -> float:
+    def _learn(self, key: tuple[str, int], step: int, data: Any, objective: float) -> float:
         """Let the brain's halves hear of a row; return its objective as the brain sees it, NaN if it has none."""
         filters = self._filters
         filters.show_step(step)
         try:
-            filters.data(muscle, data)
-            found = filters.objective(muscle, None if np.isnan(objective) else objective)
+            filters.data(key[0], data, key[1])
+            found = filters.objective(key[0], None if np.isnan(objective) else objective, key[1])
         except Tolerated:
             found = None
         filters.publish()

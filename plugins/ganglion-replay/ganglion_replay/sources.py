@@ -23,6 +23,7 @@ from ganglion_replay.transcript import Transcript, quoted
 __all__ = ["Finder", "Place", "ReadElsewhere", "Recorded", "session_of"]
 
 _STORE = "ganglion.db"  # in a folder of results
+NO_STORE = "recorded episodes are read from a store, and this run has none (--store none)"
 
 ReadElsewhere = Callable[["Finder", str, Mapping[str, Any]], "Recorded"]
 """What finds sessions that are in no store: `(finder, place in the document, source) -> Recorded`.
@@ -42,12 +43,14 @@ class Recorded:
         where: In what it was found, likewise.
         sessions: Yields them in recorded order, each time that it is called; nothing is read before.
         flaws: Filled by the reading with a sentence for each session that is not whole.
+        grouped: The environments of which each has columns of its own, where bodies were of several groups.
     """
 
     told: str
     where: str
     sessions: Callable[[], Iterator[Session]] = field(repr=False)
     flaws: list[str] = field(default_factory=list)
+    grouped: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +105,14 @@ class Finder:
         wish = self._wish(source, agent)
         place, flaws = self.phase(at, source, wish), list[str]()
         told = replay.told(source, wish), f"run {place.run}, phase `{place.name}`"
-        if "environment" in source:  # which is refused before a process is started
-            with store_class(place.uri).reader(place.uri) as reader:
-                given = Transcript(reader, reader, *place.of, wish.agent, source["environment"])
-            if given.environments != [source["environment"]]:
-                text = f"{at}.environment: in run {place.run}, phase `{place.name}` agent `{wish.agent}` was in"
-                raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{source['environment']}` alone")
-        return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws)
+        only = source.get("environment")
+        with store_class(place.uri).reader(place.uri) as reader:
+            given = Transcript(reader, reader, *place.of, wish.agent, only)
+        if only is not None and given.environments != [only]:
+            text = f"{at}.environment: in run {place.run}, phase `{place.name}` agent `{wish.agent}` was in"
+            raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{only}` alone")
+        grouped = given.environments if given.grouped and only is None else ()
+        return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws, grouped)
 
     def is_elsewhere(self, source: Mapping[str, Any]) -> bool:
         """Say whether a source is there before this run: it names no earlier phase of it, nor a table that does."""
@@ -156,18 +160,27 @@ class Finder:
             if isinstance(found, Place):
                 return found
             vain.append((place, found))
+        if not vain:
+            raise DocumentError(f"{at}: {NO_STORE}")
         raise DocumentError(replay.missing(at, source, wish, vain))
 
     @staticmethod
     def _sessions(place: Place, agent: str, source: Mapping[str, Any], flaws: list[str]) -> Iterator[Session]:
+        """Yield sessions by worker and number; of bodies of several groups those of one environment after another."""
         kind = store_class(place.uri)
-        with kind.reader(place.uri) as reader, kind.reader(place.uri) as aside:
-            given = Transcript(reader, aside, *place.of, agent, source.get("environment"))
-            columns = [given.columns[what] for what in ("sensor", "actuator", "reward")]
-            named = ",".join(given.environments), place.index, place.name
-            whose = Source("", place.run, agent, *named, 1, True, columns[0], columns[1], columns[2])
-            for episode in given.episodes(source.get("mode") or place.mode, source.get("worker"), flaws):
-                yield session_of(episode, whose)
+        homes: list[str | None] = [source.get("environment")]
+        while homes:
+            with kind.reader(place.uri) as reader, kind.reader(place.uri) as aside:
+                home = homes.pop(0)
+                given = Transcript(reader, aside, *place.of, agent, home)
+                if home is None and given.grouped:  # each environment has columns of its own
+                    homes += given.environments
+                    continue
+                columns = [given.columns[what] for what in ("sensor", "actuator", "reward")]
+                named = ",".join(given.environments), place.index, place.name
+                whose = Source("", place.run, agent, *named, 1, True, columns[0], columns[1], columns[2])
+                for episode in given.episodes(source.get("mode") or place.mode, source.get("worker"), flaws):
+                    yield session_of(episode, whose)
 
     # -- looking ------------------------------------------------------------------------------------------------------
     def _places(self, wish: Wish) -> Iterator[tuple[str, str, bool]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, overload
@@ -18,7 +19,7 @@ from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import Box, Space, parse_space
 from ganglion_replay.spool import KEYS, PER_STEP, Chunk, Source, read_chunk, read_index
 
-__all__ = ["Pick", "Sessions", "rewards_of", "unlike"]
+__all__ = ["Kin", "Pick", "Sessions", "kin_of", "rewards_of", "unlike"]
 
 Array = NDArray[Any]
 _MODES = tuple(Mode)
@@ -30,6 +31,54 @@ def unlike(space: Space, recorded: Space, strict: bool) -> bool:
         return False
     alike = isinstance(space, Box) and isinstance(recorded, Box)
     return strict or not alike or (space.size, space.dtype) != (recorded.size, recorded.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """Be a group of an agent's bodies: their environments, empty where it has none, and what they see and set."""
+
+    environments: Sequence[str]
+    sensors: Sequence[Information]
+    actuators: Sequence[Information]
+
+    def named(self, source: Source) -> Source:
+        """Return a source whose local ids are those of this group: full ones, where it is in one environment."""
+        if len(self.environments) != 1:
+            return source
+        home = f"{self.environments[0]}."
+        sensors, actuators, rewards = (
+            [[uid if uid.startswith(home) else home + uid, text] for uid, text in pairs]
+            for pairs in (source.sensors, source.actuators, source.rewards)
+        )
+        return replace(source, sensors=sensors, actuators=actuators, rewards=rewards)
+
+    def picks(self, source: Source) -> tuple[Pick, Pick]:
+        """Return which columns of a source this group sees and sets."""
+        mine = self.named(source)
+        sensors = Pick(self.sensors, mine.sensors, source.strict)
+        return sensors, Pick(self.actuators, mine.actuators, source.strict)
+
+    def misfits(self, source: Source) -> list[str]:
+        """Return what of the columns of a source is not what this group sees and sets."""
+        found, mine = [], self.named(source)
+        pairs = zip(("sensor", "actuator"), self.picks(source), (self.sensors, self.actuators), strict=True)
+        for (what, pick, declared), recorded in zip(pairs, (mine.sensors, mine.actuators), strict=True):
+            texts = dict(recorded)
+            for it in declared:
+                if it.uid in pick.missing:
+                    there = f"found {texts[it.uid]}" if it.uid in texts else "found none"
+                    found.append(f"{what} `{it.uid}`: expected {it.space.to_string()}, {there}")
+            found += [f"{what} `{uid}`: found {texts[uid]}, which the agent has not" for uid in pick.spare]
+        return found
+
+
+def kin_of(kin: Sequence[Kin], source: Source, environment: str) -> int:
+    """Return of which group a recorded session is: that of its environment, or of those that it fits best the first."""
+    own = next((i for i, one in enumerate(kin) if environment in one.environments), None)
+    if own is not None or len(kin) == 1:
+        return own or 0
+    misses = [sum(len(pick.missing) + len(pick.spare) for pick in one.picks(source)) for one in kin]
+    return misses.index(min(misses))
 
 
 class Pick:
@@ -69,29 +118,29 @@ class Sessions(Sequence[Session]):
     Args:
         folder: Of the spool.
         sha256: Digest of its index.
-        sensors: What the brain sees.
-        actuators: What its muscles set.
+        kin: What the brain sees and its muscles set, group by group; without bodies of several groups there is one.
 
     Raises:
         StoreError: The index is gone or damaged.
         DocumentError: Something does not fit, and its entry is strict.
     """
 
-    def __init__(
-        self, folder: Path, sha256: str, sensors: Sequence[Information], actuators: Sequence[Information]
-    ) -> None:
+    def __init__(self, folder: Path, sha256: str, kin: Sequence[Kin]) -> None:
         found = read_index(folder, sha256)
         if found is None:
             raise StoreError(f"recorded episodes: there is no index in {folder}")
         self._folder = folder
         self.failure: GanglionError | None = None
         self.sources = found[1]
+        # Of each source: the group of each of its environments, and what a group has of it.
+        self._groups = [[kin_of(kin, one, uid) for uid in one.environment.split(",")] for one in self.sources]
+        self._named = [[one.named(source) for one in kin] for source in self.sources]
         self._picks = [
-            (Pick(sensors, source.sensors, source.strict), Pick(actuators, source.actuators, source.strict))
-            for source in self.sources
+            {group: kin[group].picks(source) for group in dict.fromkeys(groups)}
+            for source, groups in zip(self.sources, self._groups, strict=True)
         ]
         for source, picks in zip(self.sources, self._picks, strict=True):
-            missing = [uid for pick in picks for uid in pick.missing]
+            missing = [uid for pair in picks.values() for pick in pair for uid in pick.missing]
             if source.strict and missing:
                 raise DocumentError(f"{source.at}: `{missing[0]}` was not recorded in run {source.run}")
         # One row per chunk and repetition: (source, chunk); and with which session each begins.
@@ -115,7 +164,17 @@ class Sessions(Sequence[Session]):
     @property
     def missing(self) -> list[str]:
         """Return the full ids that some entry has no columns of."""
-        return list(dict.fromkeys(uid for picks in self._picks for pick in picks for uid in pick.missing))
+        pairs = (pair for picks in self._picks for pair in picks.values())
+        return list(dict.fromkeys(uid for pair in pairs for pick in pair for uid in pick.missing))
+
+    @property
+    def rewards(self) -> dict[int, list[tuple[str, Space]]]:
+        """Return the rewards of each group that there are sessions of, as the first of them has them."""
+        found: dict[int, list[tuple[str, Space]]] = {}
+        for named, groups in zip(self._named, self._groups, strict=True):
+            for group in groups:
+                found.setdefault(group, [(uid, parse_space(text)) for uid, text in named[group].rewards])
+        return found
 
     @overload
     def __getitem__(self, index: int) -> Session: ...
@@ -148,7 +207,8 @@ class Sessions(Sequence[Session]):
         arrays, bounds = self._chunk(chunk)
         key = dict(zip(KEYS, arrays["keys"][place].tolist(), strict=True))
         first, rows = bounds[place]
-        source, (sensors, actuators) = self.sources[number], self._picks[number]
+        group = self._groups[number][max(0, key["place"])]
+        source, (sensors, actuators) = self._named[number][group], self._picks[number][group]
         steps: dict[str, Any] = {name: arrays[name][rows : rows + key["steps"]] for name in PER_STEP}
         return Session(
             run=source.run,
@@ -168,6 +228,7 @@ class Sessions(Sequence[Session]):
             reward_spaces=[parse_space(text) for _, text in source.rewards],
             seed=None if key["seed"] < 0 else key["seed"],
             phase_name=source.phase_name,
+            group=group,
             **steps,
         )
 

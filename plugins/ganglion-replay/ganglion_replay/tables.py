@@ -18,7 +18,7 @@ from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
 from ganglion_replay.sources import Finder, Recorded
 from ganglion_replay.spool import Source, read_index
-from ganglion_replay.spooled import Sessions
+from ganglion_replay.spooled import Kin, Sessions
 
 __all__ = ["Filled", "filled", "filled_of", "find", "misfits"]
 
@@ -39,7 +39,7 @@ def filled_of(phase: PhasePlan) -> dict[str, Filled]:
     """Return the tables of a phase that begin with what was recorded, by uid.
 
     Raises:
-        DocumentError: A source is no map.
+        DocumentError: A source is no map, or what it has would have gone through filters.
     """
     found = {}
     for table in phase.pools:
@@ -51,7 +51,12 @@ def filled_of(phase: PhasePlan) -> dict[str, Filled]:
         capacity = table.plugin.params.get("capacity")
         bounds = capacity if isinstance(capacity, Mapping) else {} if capacity is None else {"sessions": capacity}
         given = {key: value for key, value in source.items() if value is not None}
-        found[table.uid] = Filled(at, given, bounds, list(dict.fromkeys([*table.feed, *table.serve])))
+        agents = list(dict.fromkeys([*table.feed, *table.serve]))
+        filtered = next((one.name for one in phase.agents if one.name in agents and one.filters), None)
+        if filtered is not None:
+            text = f"agent `{filtered}` has filters, and what they would have made of recorded sessions is not known"
+            raise DocumentError(f"{at}: {text}: a table with a `source` needs agents without")
+        found[table.uid] = Filled(at, given, bounds, agents)
     return found
 
 
@@ -126,7 +131,7 @@ def filled(folder: str, sha256: str) -> Iterator[dict[str, Any]]:
     sensors, actuators = (
         [Information(None, parse_space(text), uid) for uid, text in pairs] for pairs in (first.sensors, first.actuators)
     )
-    for number, session in enumerate(Sessions(Path(folder), sha256, sensors, actuators)):
+    for number, session in enumerate(Sessions(Path(folder), sha256, [Kin((), sensors, actuators)])):
         batch = session.transitions()
         if not len(batch):
             continue

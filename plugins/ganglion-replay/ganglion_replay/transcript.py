@@ -45,6 +45,7 @@ class Transcript:
             local where the agent had bodies in several environments.
         environments: Those that the agent was in, in the order of its columns.
         bodies: Environment and number of each of its bodies, in a phase that had some.
+        grouped: Whether these were of several groups, so that each environment has columns of its own.
 
     With `only` it is as if the agent had been in this environment alone, where it had bodies.
     """
@@ -72,6 +73,7 @@ class Transcript:
         mine = [row for row in rows if row["agent"] == agent]
         if only is not None:  # bodies of several groups are declared for each environment
             mine = [row for row in mine if row["environment"] in (None, only)]
+        self.grouped = any(row["environment"] is not None for row in mine)
         self.columns = {kind: [[row["id"], row["space"]] for row in mine if row["kind"] == kind] for kind in _KINDS}
         homes = {row["id"]: row["environment"] for row in rows if row["agent"] is None}
         own = [uid for kind in ("sensor", "actuator") for uid, _ in self.columns[kind]]

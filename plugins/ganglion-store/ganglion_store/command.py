@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     "--open",
     "unsealed",
     is_flag=True,
-    help="Rows of open episodes [last run] that the store has heard of: without up to 200 steps of a worker, but all "
-    "of a paused one that shares its steps with no other.",
+    help="Rows of episodes that have not ended [last run]; up to 200 of the newest steps of a worker may not be in "
+    "the store yet. A paused worker has all of its rows, unless workers share their steps.",
 )
 @click.pass_obj
 def command(

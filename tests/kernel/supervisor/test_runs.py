@@ -16,7 +16,7 @@ from ganglion.supervisor.connection import Connection
 from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.launch.local import Local
 from ganglion.supervisor.life import Event
-from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_launcher, check_plan, variables_of
+from ganglion.supervisor.runs import Home, Member, Run, argv_of, check_launcher, variables_of
 from ganglion.wire.messages import Ended, Failure, RunEvent
 
 DUMMY = PluginPlan("dummy")
@@ -96,16 +96,6 @@ async def test_waits_are_told_at_growing_intervals() -> None:
     assert [ATTACH_WAIT_REPORT_S] == told["environment sim (worker 0)"]
     run.members["r-1/governor"].here.set()
     assert "governor" not in [member.label for member, _ in run.waits_due(1000.0)]
-
-
-def test_without_a_store_nothing_is_learned_from_recordings() -> None:
-    """A run that keeps no rows is refused where its own were to be read, before anything is started."""
-    ada = AgentPlan("ada", DUMMY, DUMMY, DUMMY, [], [], replay=[{}], replay_at=["run.yml:3:4: replay.0"])
-    plan = Plan("r", "r", "1", [dataclasses.replace(PHASE, agents=[ada], mode="train")])
-
-    check_plan("r", plan, "sqlite:///somewhere.db")
-    with pytest.raises(UsageError, match=r"run.yml:3:4: replay.0: recorded episodes .* \(--store none\)"):
-        check_plan("r", plan, None)
 
 
 async def test_participants_tell_waits_and_warnings_only() -> None:

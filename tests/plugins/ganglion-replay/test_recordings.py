@@ -11,7 +11,7 @@ from ganglion.run.agents import ResolvedAgent
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan
 from ganglion.sdk import Box, Discrete, Space
 from ganglion_replay.recordings import Recordings
-from ganglion_replay.spooled import Sessions
+from ganglion_replay.spooled import Kin, Sessions
 
 DUMMY = PluginPlan("dummy")
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
@@ -37,7 +37,7 @@ class Scene:
         self.recordings.prepare(self.phase)
         told = self.recordings.request("a")
         assert told is not None
-        found = Sessions(Path(told.folder), told.sha256, [], [])
+        found = Sessions(Path(told.folder), told.sha256, [Kin((), [], [])])
         return [(session.run, session.phase, session.episode) for session in found]
 
     def fit(self, **spaces: Space) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ganglion.errors import DocumentError, StoreError
 from ganglion.sdk import ActuatorInformation, Box, Discrete, SensorInformation
 from ganglion.wire.messages import BrainPretrain
-from ganglion_replay.spooled import Sessions
+from ganglion_replay.spooled import Kin, Sessions
 
 Spooled = Callable[..., BrainPretrain]
 COUNT, LAMPS = Discrete(9), Box(-1.0, 1.0, (2,), np.float32)
@@ -20,7 +20,7 @@ ACTUATORS = [ActuatorInformation(None, COUNT, "w.a")]
 
 def of(told: BrainPretrain, sensors: Any = SENSORS, actuators: Any = ACTUATORS) -> Sessions:
     """Return the sessions that a brain is told of."""
-    return Sessions(Path(told.folder), told.sha256, sensors, actuators)
+    return Sessions(Path(told.folder), told.sha256, [Kin((), sensors, actuators)])
 
 
 def test_it_is_a_sequence_that_can_be_run_through_again(spooled: Spooled) -> None:

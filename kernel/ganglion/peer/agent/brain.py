@@ -72,7 +72,7 @@ from ganglion.wire.messages import (
     UpdateAsked,
 )
 
-_LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
+_LOOK_EVERY = 16  # requests: between two checks whether the journal is to be compacted
 _WORKER = attrgetter("worker")
 _OURS = (
     "memory",
@@ -122,7 +122,7 @@ class BrainHost(AgentHost):
         self._brain: Brain | None = None
         self._checkpoints: Checkpoints | None = None
         self._answered: int | None = None  # what stands for the answer to the set-up
-        self._requests = 0  # between which the journal could have been begun anew
+        self._requests = 0  # since the last check for compaction
         self._live = False  # whether all that a predecessor did has been done again
 
     # -- a phase ------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class BrainHost(AgentHost):
         if checkpoints is None:
             self._requests += 1
             # A state that a predecessor took lies behind a certain request; its own may lie behind any.
-            if not self._live or self._renewal is None or self._requests % _LOOK_EVERY == 0:
+            if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
                 self._live = not participant.playing
                 self._stand()
             return
@@ -326,7 +326,7 @@ class BrainHost(AgentHost):
         lesson = provider().lesson(pretrain, learner)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
-            brain.pop_statistics()  # of no decision that anybody makes, like a signal
+            brain.pop_statistics()  # of no decision, like a signal
             brain.pop_signal()
             return lesson.reply(self._tolerated_errors.pop())
         self._rehearsed = True
@@ -344,17 +344,22 @@ class BrainHost(AgentHost):
         """Return a recorded decision as a body's muscle would tell of it."""
         if think.reward_ids is not None and think.reward_ids != self._reward_ids:
             self._declare_rewards(think.reward_ids)
-        assert self._rewards is not None
-        layouts = (self._sensor_layout, self._actuator_layout, self._rewards, self._sensor_layout)
-        rows = (think.readings[0], think.applied[0], think.rewards[0], think.next_readings[0])
         if None in think.rewards[0]:
             raise RemoteProtocolError("replay: a reward was not recorded, of which bodies have all")
+        group = self._group_of(think)
+        sensors, actuators = self._parts[group][:2]
+        layouts = (sensors, actuators, self._reward_layouts[group], sensors)
+        rows = (think.readings[0], think.applied[0], think.rewards[0], think.next_readings[0])
         fields = [one.field([one.from_row(row, "replay")]) for one, row in zip(layouts, rows, strict=True)]
         numbers = (np.array([number], "<i8").tobytes() for number in (think.decision, think.episode))
         flags = TERMINATED * think.terminated | TRUNCATED * think.truncated
         names = ("readings", "applied", "rewards", "next_readings", "decisions", "episodes")
         given: dict[str, Any] = dict(zip(names, (*fields, *numbers), strict=True))
         return replace(think, flags=bytes([flags]), data=None, **given)
+
+    def _group_of(self, think: Think) -> int:
+        """Return the group of the one body of a recorded decision."""
+        return 0 if self._of_group is None else int(self._of_group[np.frombuffer(think.rows or b"", ROW_NUMBER)[0]])
 
     def join(self, request: Request, join: BrainJoin) -> Any:
         """Take in a muscle; it gets the newest update, or the initial one."""
@@ -554,6 +559,9 @@ class BrainHost(AgentHost):
                 raise RemoteProtocolError("think.rewards: they were not declared")
         parts: list[list[tuple[Request, Think]]] = [[] for _ in self._stacks]
         for request, think in rows:
+            if self._rehearsed:
+                parts[self._group_of(think)].append((request, think))
+                continue
             groups = by_groups(think, *self._group_layouts) if self._setup.groups else [think]
             for part, mine in zip(parts, groups, strict=True):
                 part += [] if mine is None else [(request, mine)]
@@ -628,7 +636,7 @@ class BrainHost(AgentHost):
         return data, found
 
     def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
-        """Write rows into the memory and return them, as filters show them; those of which one was excused are out."""
+        """Write rows into the memory and return them, as filters show them; without those of tolerated errors."""
         kept: list[int] = []
         data: list[Any] = []
         objectives: list[float] = []
