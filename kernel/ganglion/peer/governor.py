@@ -23,7 +23,7 @@ from ganglion.peer.agent.replay import Recordings, plays, recordings
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
-from ganglion.peer.journal.renewal import GovernorRenewal
+from ganglion.peer.journal.compaction import GovernorCompaction
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.results.records import Cuts, Ordinals, Records, declaration_rows
@@ -82,7 +82,7 @@ class GovernorHost:
         self._numbers: dict[str, int] = {}  # of the last signal to each controller
         self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
         self._started = ""  # when the run began first, as UTC text
-        self._renewal_of_governor: GovernorRenewal | None = None  # of this phase, once its episodes run
+        self._compaction_of_governor: GovernorCompaction | None = None  # of this phase, once its episodes run
         self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
 
@@ -221,10 +221,10 @@ class GovernorHost:
         """Compact the journal within a phase, where that is due."""
         if governor.stage is not Stage.RUNNING or self._unwritten is not None:
             return
-        if self._renewal_of_governor is None:
+        if self._compaction_of_governor is None:
             parts = (governor, self._conditions, self._ordinals, self._records, self._models)
-            self._renewal_of_governor = GovernorRenewal(self.participant, *parts)
-        self._renewal_of_governor.stand(self._numbers, self._said, self._go_on)
+            self._compaction_of_governor = GovernorCompaction(self.participant, *parts)
+        self._compaction_of_governor.stand(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
         """Know which signals a predecessor has sent."""
@@ -309,7 +309,7 @@ class GovernorHost:
             elif isinstance(effect, Event):
                 if effect.name == "phase.started":
                     self._said.clear()  # controllers begin anew
-                    self._renewal_of_governor = None
+                    self._compaction_of_governor = None
                 self._tell(effect)
             elif isinstance(effect, Steer):
                 participant.tell(effect.peer, "", self._kept(effect), Verb.SIGNAL)

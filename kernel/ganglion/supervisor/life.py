@@ -179,7 +179,7 @@ class Verdict(Enum):
 
     WANTED = "wanted"  # nothing, or it is no longer needed
     RESTART = "restart"
-    REWIND = "rewind"  # it does not do the same again: the phase begins anew
+    REWIND = "rewind"  # its results differ: the phase begins again
     NOTE = "note"  # it was asked to leave, and ended otherwise: an incident
     LOST = "lost"  # no successor can replace it
 

@@ -468,7 +468,7 @@ class Run:
             if place.run_as is None:
                 member.journal.parent.mkdir(mode=0o700, exist_ok=True)
             if loss is Loss.EPISODE:
-                member.journal.unlink(missing_ok=True)  # it does not repeat its predecessor, and begins anew
+                member.journal.unlink(missing_ok=True)  # it does not repeat its predecessor
         return member
 
     def process_table(self) -> ProcessTable:

@@ -253,7 +253,7 @@ class MuscleHost(AgentHost):
         sensors, actuators = self._shown[number]
         if given is None:
             return
-        snapshot = None if self._renewal is None else self._snapshot
+        snapshot = None if self._compaction is None else self._snapshot
         if not acting.arrays and acting.muscles[place] is not None:
             hooks("teardown", acting.muscles[place].teardown)
         memory = acting.memories[place] = Memory(self._memory_rows)

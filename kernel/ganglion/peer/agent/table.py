@@ -12,7 +12,7 @@ from ganglion.limits import TABLE_REPORT_S, TABLE_SLACK_S
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, seed_process
 from ganglion.peer.conversation import Gone, Pending, Request
 from ganglion.peer.host import Host
-from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.peer.values import deserialize, serialize
@@ -21,7 +21,7 @@ from ganglion.sdk.pool import INSERT, Pool, columns
 from ganglion.wire.messages import Done, TableAnswer, TableAsk, TableSetup, Watch
 from ganglion.wire.name import label
 
-_LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
+_LOOK_EVERY = 16  # requests: between two checks whether the journal is to be compacted
 
 
 @dataclass(slots=True)
@@ -53,13 +53,13 @@ class TableHost(Host):
         self.participant: Participant  # set before anything is served
         self._pool: Pool | None = None
         self._setup: TableSetup
-        self._requests = 0  # between which the journal could have been begun anew
+        self._requests = 0  # since the last check for compaction
         self._live = False  # whether all that a predecessor did has been done again
 
     def setup(self, request: Request, setup: TableSetup) -> Done:
         """Make the table."""
         self.participant.begin_journal([(request, None)])  # what comes before is not needed
-        self._setup, self._renewal, self._pool = setup, None, None
+        self._setup, self._compaction, self._pool = setup, None, None
         where, loader = f"table {setup.uid}", self._loader
         self._hooks = Hooks.of(loader, "table", setup.plugin, where)
         seed_process(setup.stream)
@@ -205,7 +205,7 @@ class TableHost(Host):
             self.participant.fail(wish.request, failure_of(error))
 
     def tick(self) -> None:
-        """Give up what has waited too long, tell what is shown, and begin the journal anew where that is due."""
+        """Give up what has waited too long, tell what is shown, and compact the journal where that is due."""
         if self._pool is None:
             return
         now_s, span_s = self.participant.clock(), self._setup.span_s
@@ -217,11 +217,11 @@ class TableHost(Host):
             return
         self._requests += 1
         # A state that a predecessor took lies behind a certain request; its own may lie behind any.
-        if not self._live or self._renewal is None or self._requests % _LOOK_EVERY == 0:
+        if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
             self._live = not self.participant.playing
-            if self._renewal is None:
-                self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
-            self._renewal.stand(self._take_state, self._go_on)
+            if self._compaction is None:
+                self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
+            self._compaction.stand(self._take_state, self._go_on)
 
     def _tell(self, now_s: float) -> None:
         """Tell what `ganglion ps` shows: at once that an agent waits or does no longer, all else once a second."""

@@ -1,4 +1,4 @@
-"""The journal of one participant: written while it lives, heard again by its successor, begun anew."""
+"""The journal of one participant: written while it lives, replayed by its successor, compacted."""
 
 from __future__ import annotations
 
