@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from simulation import Disturbance, Outcome, Simulation, kill_one, orders, read, searched, sets, simulate, survives
+from simulation import (
+    Disturbance,
+    Outcome,
+    Simulation,
+    forms,
+    kill_one,
+    orders,
+    read,
+    searched,
+    sets,
+    simulate,
+    survives,
+)
 
 DOCUMENT = """
 uid: two
@@ -225,12 +237,27 @@ def test_filters_of_a_body_are_those_of_an_agent(tmp_path: Path, filters: str) -
     assert decisions(tmp_path / "plain", **given, **VANILLA) == bodies
 
 
-def test_each_body_has_filters_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("filters", ["[delta_obs, merge_steps, delta_action]", "[delta_obs]"])
+def test_each_body_has_filters_of_its_own(tmp_path: Path, filters: str) -> None:
     """Histories are per body: bodies that do not interact are filtered as if each was alone."""
-    given = {"filters": "[delta_obs, merge_steps, delta_action]", "brain": "log", "muscle": "echo"} | BODIES
+    given = {"filters": filters, "brain": "log", "muscle": "echo"} | BODIES
     alone = decisions(tmp_path / "one", **given, bodies="bodies: {num: 1}")
 
     assert alone * 3 == decisions(tmp_path / "three", **given, bodies="bodies: {num: 3}")
+
+
+def test_a_filter_of_all_bodies_shows_what_one_of_each_shows(tmp_path: Path) -> None:
+    """Where all filters take arrays each is one object, which is asked once; beside one that does not, one per body."""
+    whole = "delta_obs, {name: norm, params: {batch_size: 2}}, 'simulation.forms:Witness'"
+    given = {"brain": "log", "muscle": "echo", **BODIES, "bodies": "bodies: {num: 3}"}
+    found, asked = [], []
+    for filters in (whole, f"{whole}, 'simulation.forms:Plain'"):
+        forms.Witness.asked.clear()
+        found.append(decisions(tmp_path / str(len(filters)), filters=f"[{filters}]", **given))
+        asked.append({*forms.Witness.asked})
+
+    assert [{3}, {1}] == asked
+    assert found[0] == found[1]
 
 
 RULES = "{match: {body: 1}, learn: false}, {match: {body: 2}, reward: {scale: 2}}"

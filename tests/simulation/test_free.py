@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from simulation import ROLES, Disturbance, Outcome, Simulation, calm, orders, read, searched, simulate, survives
 
-from ganglion.peer.journal import renewal
+from ganglion.peer.journal import compaction
 from ganglion.peer.worker.free import FreeTicks
 
 DOCUMENT = """
@@ -113,7 +113,7 @@ def does_not_show(results: Path, seed: int, role: str, share: float, **given: An
 def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have journals begun anew wherever they can be; return how many calls were under way where one went on."""
     for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("JOURNAL_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
-        monkeypatch.setattr(renewal, name, value)
+        monkeypatch.setattr(compaction, name, value)
     found: list[int] = []
     restore = FreeTicks.restore
 

@@ -171,8 +171,8 @@ def _no_keys(tree: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "found"),
     [
-        (_unlisted, 1, "does not admit our key"),
-        (_another_server, 1, "does not hold the server key"),
+        (_unlisted, 1, "does not admit the key"),
+        (_another_server, 1, "does not have the expected server key"),
         (_another_key, 1, "it is not for the key of this connection" + TOO_MANY),
         # while a run waits for somebody the token for attaching is known, and is for another key
         (_another_token, 1, "no participant is expected with it|it is not for the key of this connection" + TOO_MANY),
@@ -196,7 +196,7 @@ def test_while_nobody_is_awaited_there_is_no_key_for_attaching(place: Elsewhere)
     """Who comes to attach while no run waits for anybody does not even get through the handshake."""
     status, said = place.run("attach", "environment", "dummy", "--as", "myenv")
 
-    assert (1, True) == (status, "does not admit our key" in said), said
+    assert (1, True) == (status, "does not admit the key" in said), said
 
 
 def test_a_file_that_others_may_read_is_refused(place: Elsewhere) -> None:

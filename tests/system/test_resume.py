@@ -134,6 +134,6 @@ def test_after_a_loss_of_power_the_run_goes_on_from_its_newest_cut(journey: Call
     run.cut(5)
     run.other_boot()
     shutil.rmtree(run.run / "journals")
-    assert "every process goes on at its cut" in run.finish()
+    assert "every process goes on at its checkpoint" in run.finish()
 
     assert whole == run.digest()

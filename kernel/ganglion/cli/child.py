@@ -21,7 +21,7 @@ from ganglion import registry
 from ganglion.document.fault import Fault, placed
 from ganglion.errors import DocumentError, LaunchError, PluginInvalid
 from ganglion.limits import DEADLINE_OTHER_S, DEADLINES_S
-from ganglion.run.agents import groups_of, misfits, resolve, same_declarations, with_groups
+from ganglion.run.agents import misfits, resolve, same_declarations, with_groups_of
 from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, Process, span_s
 from ganglion.supervisor.launch.system import SINGLE_THREAD
 from ganglion.supervisor.life import exit_text
@@ -261,14 +261,10 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
                 unknown.append(environment.uid)
                 continue
             declared[environment.uid] = known[0]
-            tags = [(body.environment, body.group) for body in (*(phase.bodies or ()), *phase.dynamic)]
-            groups = groups_of(tags, environment.uid)
-            if groups and known[0].get("rewards") is not None:
-                try:
-                    rewards = with_groups(environment.uid, known[0]["rewards"], groups)
-                    declared[environment.uid] = {**known[0], "rewards": rewards}
-                except DocumentError as error:
-                    yield at, str(error)
+            try:
+                declared[environment.uid] = with_groups_of(phase, environment.uid, known[0])
+            except DocumentError as error:
+                yield at, str(error)
             other = next((w for w, answer in enumerate(known) if not same_declarations(answer, known[0])), None)
             if other is not None:
                 yield at, f"environment {environment.uid} declares otherwise in worker {other} than in worker 0"
@@ -278,8 +274,7 @@ def _faults(plan: Plan, answers: Mapping[str, dict[str, Any]], pairs: Rows) -> I
             brain = agent.plan.brain
             if brain is not None and not agent.plan.filters:  # filters declare other spaces
                 row = {"agent": agent.plan.name, "brain": brain.name, "params": brain.params, "at": brain.at}
-                parts = [(row, sensors, actuators) for _, sensors, actuators in agent.parts()]
-                pairs += [{**one, "sensors": s, "actuators": a, "groups": len(parts)} for one, s, a in parts]
+                pairs += [{**row, "sensors": seen, "actuators": moved} for _, seen, moved in agent.parts()]
 
 
 # -- in the child -----------------------------------------------------------------------------------------------------
@@ -307,10 +302,6 @@ def _unfit(question: dict[str, Any]) -> Rows:
             for word, kind in (("sensors", SensorInformation), ("actuators", ActuatorInformation))
         ]
         cls = registry.load("brain", pair["brain"], question["folder"], question["allow"])
-        if pair["groups"] > 1 and not cls.takes_groups:
-            text = f"bodies of {pair['groups']} groups of unequal ids or spaces, and brain {pair['brain']} takes one"
-            found.append(registry.fault(pair["at"], f"agent {pair['agent']}: {text}: takes_groups is False"))
-            continue
         try:
             cls.check_spaces(*rows, **pair["params"])
         except Exception as error:  # noqa: BLE001 - authors' code may raise anything; it becomes a fault

@@ -19,7 +19,7 @@ from ganglion.supervisor.connection import Connection, Operator, find_connection
 from ganglion.wire.messages import RunRequest, RunSignal, Signalled
 
 _run = click.argument("run", metavar="RUN")
-_steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="go on for N steps, then stand again")
+_steps = click.option("--steps", type=click.IntRange(min=1), metavar="N", help="continue for N steps, then pause again")
 
 
 def _scope(command: Callable[..., int]) -> Callable[..., int]:
@@ -100,7 +100,7 @@ def _send(settings: Settings, *wishes: RunSignal) -> int:
 
 @click.command("stop")
 @_run
-@click.option("--now", is_flag=True, help="cut the running episodes; they are stored as truncated")
+@click.option("--now", is_flag=True, help="end the running episodes at once; they are stored as truncated")
 @click.option("--reason", default="", metavar="TEXT", help="why; kept with the run")
 @click.pass_obj
 def stop(settings: Settings, run: str, now: bool, reason: str) -> int:
@@ -120,7 +120,7 @@ _TELL_S = 5.0  # between two lines that say so
 @click.command("attach")
 @click.argument("role", type=click.Choice(["environment", "observer"]))
 @click.argument("name")
-@click.option("--as", "uid", metavar="UID", help="The environment of the document whose place to take. [NAME]")
+@click.option("--as", "uid", metavar="UID", help="Uid of the document's environment that the plugin becomes. [NAME]")
 @click.option("--run", metavar="RUN", default="last", help="The run that an observer looks at. [last]")
 @click.option("--wait", is_flag=True, help="Try again until there is a run that waits for it.")
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="A package that NAME may be an import path into.")

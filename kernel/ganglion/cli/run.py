@@ -60,7 +60,7 @@ def _start(process: Process, phase: PhasePlan) -> str:
     agent = next((agent for agent in phase.agents if agent.name == process.uid), None)
     if program is not None:
         line = None if program.command is None else shlex.join(program.command)
-        return f"attach: somebody else starts {process.uid}" if line is None else f"command: {line}"
+        return f"attach: {process.uid} is started from outside" if line is None else f"command: {line}"
     if environment is not None and environment.plugin is not None:
         return f"plugin: {environment.plugin.name}"
     if process.role is Role.BRAIN and agent is not None and agent.brain is not None:

@@ -283,6 +283,8 @@ def _ruled(body: BodyPlan, rule: Node) -> BodyPlan:
         value: Any = None if said is None else said.value
         if said is not None and isinstance(value, kind):
             changed[name] = value if kind is object else float(value)
+            if key == "between":
+                changed["between_at"] = said.at
     reward = rule.get("reward")
     if reward is not None:
         changed["reward"] = _reward(body.reward, reward)
@@ -328,7 +330,7 @@ def _rules(section: Node | None) -> list[Node]:
 def check_policies(
     section: Node | None, plans: Sequence[BodyPlan], agents: Mapping[str, Node], learners: Collection[str], tell: Tell
 ) -> None:
-    """Refuse policies that cannot be: keys of other sources, pools of who does not learn, turns of no teams."""
+    """Refuse policies that cannot be: keys of other sources, pools of agents that do not learn, turns without teams."""
     turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
     first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
     for policy, bodies in policies_of(section, plans):
@@ -410,7 +412,7 @@ def check_rules(section: Node | None, tell: Tell) -> None:
         named = named or reward.get("name") is not None
         for key in ("params", "on_error"):
             if not named and reward.get(key) is not None:
-                tell(reward.keys[key], f"`{key}` of which reward? No rule before has a `name`")
+                tell(reward.keys[key], f"`{key}` needs the `name` of a reward, in this rule or one before it")
         clip = reward.get("clip")
         values: Any = None if clip is None else clip.plain()
         sound = isinstance(values, list) and len(values) == 2 and all(type(v) in (int, float) for v in values)
@@ -430,13 +432,15 @@ def check_mode(params: Node | None, sync: Node | None, tell: Tell) -> None:
     """Refuse that environments go their own ways where updates do not come in order of arrival, and a strange lead."""
     mode, lead = (None if params is None else params.get(key) for key in ("mode", "lead"))
     free = mode is not None and mode.value == FREE
+    if mode is not None and mode.value not in ("barrier", FREE):
+        tell(mode, f"expected barrier or free, found {mode.found()}")
     if mode is not None and free and (sync is None or sync.value != "async"):
-        found = "it is lockstep where nothing is said" if sync is None else f"found {sync.found()}"
+        found = "it is lockstep by default" if sync is None else f"found {sync.found()}"
         tell(sync or mode, f"`mode: free` needs `sync: async` in `phase_config`, {found}")
     if lead is not None and (type(lead.value) is not int or lead.value < 1):
         tell(lead, f"expected a number of ticks of at least 1, found {lead.found()}")
     elif lead is not None and not free:
-        tell(lead, "`lead` needs `mode: free`: in one tick for all nobody is ahead")
+        tell(lead, "`lead` needs `mode: free`: where all share a tick no environment is ahead")
 
 
 def ends(entries: Mapping[str, Node], end: Any, episodes: int | None, playing: Callable[[str], bool]) -> bool:

@@ -156,7 +156,7 @@ def recovery_faults(levels: Sequence[Node | None]) -> list[Fault]:
     given = [level.map["deterministic"] for level in levels if level and "deterministic" in level.map]
     if asked is not None and asked.value == RECOVER and given and given[-1].value is False:
         why = f"`deterministic: false` (line {given[-1].line + 1})"
-        text = f"expected restart or fail beside {why}, found recover: what gives other answers again is not led back"
+        text = f"expected restart or fail beside {why}, found recover: different answers cannot be recovered"
         faults.append(asked.fault(text))
     return faults
 

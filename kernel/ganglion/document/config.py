@@ -39,7 +39,7 @@ class Config(Form):
     launcher: Text = Field("local", description="plugin that starts the processes of runs")
     launchers: dict[PluginName, dict[str, Any]] = Field({}, description="arguments of launchers, by name")
     allow: Names = Field([], description="packages that import paths in documents may name")
-    block: Names = Field([], description="plugins and distributions that nobody may use, by name")
+    block: Names = Field([], description="plugins and distributions that are blocked, by name")
     commands: Literal["allow", "deny"] = Field("allow", description="whether documents may start programs")
     readers: Literal["owner", "group", "all"] = Field(
         "owner", description="who may read results, models and logs of runs"
@@ -48,7 +48,7 @@ class Config(Form):
         PROCESSES_PER_RUN, description="how many processes a run may have"
     )
     journal_begin_bytes: Annotated[int, Field(ge=4096, le=JOURNAL_BYTES), _BYTES] = Field(
-        JOURNAL_BEGIN_BYTES, description="from which length on a process begins its journal anew with its state"
+        JOURNAL_BEGIN_BYTES, description="length from which on the state of a process takes the place of its journal"
     )
 
 

@@ -116,7 +116,7 @@ Mode = Literal["train", "test", "evaluate"]
 
 
 class Form(BaseModel):
-    """Be a map of a document: no key beyond the declared ones."""
+    """A map of a document, with declared keys alone."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
@@ -155,7 +155,7 @@ class Muscle(_Program, Plugin):
         description="program and arguments, one process per worker, in place of a plugin; its loss ends the run, or "
         "with `on_loss: restart` costs the open episode; `{connection}` is replaced by the address of the bus",
     )
-    attach: Flag = Field(False, description="a program that somebody else starts; awaited under the agent's name")
+    attach: Flag = Field(False, description="a program that is started from outside; awaited under the agent's name")
 
 
 class Restarts(Form):
@@ -165,7 +165,7 @@ class Restarts(Form):
     within_s: Span = Field(RESTARTS_WITHIN_S, description="the window, seconds")
     poison: Count = Field(
         LOSSES_AT_ONE_STEP,
-        description="equal losses at one position, but for kills of who is idle, after which the run fails",
+        description="losses at one position after which the run fails; kills of an idle process do not count",
     )
 
 
@@ -181,7 +181,7 @@ class Recovery(Form):
     restarts: Restarts = Field(_ABSENT, description="how often a lost process is replaced")
     checkpoint_s: Span = Field(CHECKPOINT_S, description="least time between two checkpoints, seconds")
     deadlines_s: dict[str, Deadline] = Field(
-        _ABSENT, description="how long a call may take by its last word, seconds; null: for ever"
+        _ABSENT, description="last word of a call -> how long it may take, seconds; null: for ever"
     )
     run_as: User = Field(None, description="user under whose name environments, muscles, brains and controllers run")
 
@@ -194,7 +194,7 @@ class Environment(_Program):
     command: Command = Field(
         _ABSENT, description="program and arguments; `{connection}` is replaced by the address of the bus"
     )
-    attach: Flag = Field(False, description="a process that somebody else starts; awaited under the uid")
+    attach: Flag = Field(False, description="a process that is started from outside; awaited under the uid")
     params: Params = Field({}, description="arguments of the constructor; sent to other programs with the setup")
     on_error: OnError = Field("fail", description="without effect: an environment that raises fails the run")
     per_worker: Maps = Field([], description="worker w gets entry `w mod length` merged over `params`")
@@ -269,7 +269,7 @@ class Entry(Form):
 
     environment: Environment = Field(description="what runs")
     reward: Plugin | None = Field(None, description="replaces the rewards of the environment")
-    state_transformer: Plugin | None = Field(None, description="has the last word on each state")
+    state_transformer: Plugin | None = Field(None, description="changes each state, after the reward")
     remove: Flag = Field(False, description="take an inherited environment out from this phase on")
     recovery: Recovery = Field(_ABSENT, description="deadlines and recovery of this environment")
     topics: Topics = Field(_ABSENT, description="parameters of this environment")
@@ -457,7 +457,7 @@ class Rule(Form):
     match: Match = Field(_ABSENT, description="which bodies; default: all")
     reward: BodyReward = Field(_ABSENT, description="what becomes of their rewards")
     decision: Decision = Field(_ABSENT, description="when they decide")
-    learn: Flag = Field(_ABSENT, description="whether the brain hears of their decisions")
+    learn: Flag = Field(_ABSENT, description="whether the brain learns from their decisions")
     policy: Annotated[Policy, BeforeValidator(_source)] = Field(_ABSENT, description="the model by which they decide")
     role: TextOrNull = Field(_ABSENT, description="a tag")
     team: TextOrNull = Field(_ABSENT, description="a tag")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
+import tempfile
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +19,28 @@ import msgpack
 
 from ganglion import registry
 from ganglion.document.fault import nearest
-from ganglion.errors import PluginInvalid, StoreError
+from ganglion.errors import DocumentError, PluginInvalid, StoreError
 from ganglion.peer.models import store_class
-from ganglion.run.agents import replaying
+from ganglion.run.agents import blind, groups_of_bodies, replaying, with_groups_of
 from ganglion.run.outline import outline
-from ganglion.run.plan import REPLAY, EnvironmentPlan, PhasePlan, Plan, PluginPlan, budgets_end, conditions_of
+from ganglion.run.plan import (
+    REPLAY,
+    AgentPlan,
+    EnvironmentPlan,
+    PhasePlan,
+    Plan,
+    PluginPlan,
+    budgets_end,
+    conditions_of,
+)
 from ganglion.sdk.launcher import CREDENTIALS
 from ganglion.synced import write_synced
 
 STORE = "store"  # key beside those of a plan: the URI of the store, where it may be read
 
+_TRIAL = "ganglion.cli.child"  # what starts an environment once, and says what it declares
+_TRIALS_AT_ONCE = 4
+_TRIAL_S = 45.0  # who needs longer says what is wrong in the run
 _Advice = tuple[str, str, str]  # place, message, severity
 
 
@@ -34,7 +51,10 @@ def inspect(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     plan = {key: value for key, value in tree.items() if key != STORE}
     found = [*_store(tree.get(STORE)), *registry.deep_check(plan), *advise(plan)]
-    return found if any(row["severity"] == "error" for row in found) else [*found, *_sources(plan, tree)]
+    for more in (partial(_sources, plan, tree), partial(_bodies, plan)):
+        if not any(row["severity"] == "error" for row in found):
+            found += more()
+    return found
 
 
 def _store(uri: str | None) -> list[dict[str, Any]]:
@@ -59,6 +79,106 @@ def _sources(tree: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str
         return []
     found = registry.load("replay", REPLAY).faults(plan, given[STORE])
     return [registry.fault(at, text) for at, text in found]
+
+
+# -- what bodies may be -----------------------------------------------------------------------------------------------
+def _bodies(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return faults of bodies that are known when their environments have told what they declare.
+
+    Such an environment is started once for that, in a process of its own. Of one that is no plugin of ours, that plays
+    what is recorded, or that cannot be started, nothing is known: the run says what is wrong.
+    """
+    plan = Plan.from_map(dict(tree))
+    wanted: dict[str, tuple[PhasePlan, EnvironmentPlan]] = {}
+    for phase in plan.phases if any(phase.bodies is not None for phase in plan.phases) else ():
+        known = {environment.uid: environment for environment in phase.environments}
+        uids = {body.environment for body in (*(phase.bodies or ()), *phase.dynamic) if body.between == "zero"}
+        for agent in phase.agents:
+            uids |= _several(phase, agent) if _blind(plan, agent) else set()
+        tried = [known[uid] for uid in uids if known[uid].plugin is not None and not _plays(known[uid])]
+        wanted |= {_trial_of(environment): (phase, environment) for environment in tried}
+    declared = _declared({**tree, "document": ""}, wanted)
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for phase in plan.phases if declared else ():
+        told = {e.uid: one for e in phase.environments if (one := declared.get(_trial_of(e))) is not None}
+        for at, text in _misfits(plan, phase, told):
+            found.setdefault((at, text), registry.fault(at, text))
+    return list(found.values())
+
+
+def _misfits(plan: Plan, phase: PhasePlan, declared: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield place and text of what does not fit what these environments declare."""
+    from ganglion.peer.step.layout import zero_outside  # needs numpy
+    from ganglion.sdk.spaces import space_from_wire
+
+    for uid in declared:
+        with suppress(DocumentError):  # which the start of the phase tells
+            declared[uid] = with_groups_of(phase, uid, declared[uid])
+    for body in (*(phase.bodies or ()), *phase.dynamic):
+        if body.between == "zero" and body.environment in declared:
+            rows = declared[body.environment]["actuators"]
+            spaces = [(row["id"], space_from_wire(row["space"])) for row in rows]
+            text = zero_outside(body.agent, body.environment, None if body.most else body.b, spaces)
+            yield from [] if text is None else [(body.between_at, text)]
+    for agent in phase.agents:
+        uids = {body.environment for body in (*(phase.bodies or ()), *phase.dynamic) if body.agent == agent.name}
+        groups = groups_of_bodies(phase, declared, agent) if uids <= declared.keys() else []
+        if len(groups) > 1:
+            yield from ((at, blind(agent.name, groups, what)) for at, what in _blind(plan, agent))
+
+
+def _several(phase: PhasePlan, agent: AgentPlan) -> set[str]:
+    """Return the environments of an agent's bodies where they may declare different things."""
+    uids = {body.environment for body in (*(phase.bodies or ()), *phase.dynamic) if body.agent == agent.name}
+    forms = {_trial_of(e, uid="") for e in phase.environments if e.uid in uids}
+    named = agent.sensors or agent.actuators or agent.rewards or any(body.group for body in phase.bodies or ())
+    return uids if len(uids) > 1 and (named or len(forms) > 1) else set()
+
+
+def _blind(plan: Plan, agent: AgentPlan) -> list[tuple[str, str]]:
+    """Return the parts of an agent that take bodies of one group alone, each with its place."""
+    from ganglion.peer.step.arrays import takes_arrays
+
+    found: list[tuple[str, str]] = []
+    if agent.brain is not None and not registry.load("brain", agent.brain.name, plan.folder, plan.allow).takes_groups:
+        found.append((agent.brain.at, f"brain {agent.brain.name}"))
+    if agent.muscle is not None:
+        muscle = registry.load("muscle", agent.muscle.name, plan.folder, plan.allow)
+        if takes_arrays(muscle) and not muscle.takes_groups:
+            found.append((agent.muscle.at, f"muscle {agent.muscle.name}"))
+    return found
+
+
+def _trial_of(environment: EnvironmentPlan, uid: str | None = None) -> str:
+    """Return what two environments have in common if one trial is enough for both."""
+    parts = [environment.plugin, environment.reward, environment.transformer]
+    forms = [part and [part.name, part.params] for part in parts]
+    return repr([environment.uid if uid is None else uid, forms, environment.params_of(0)])
+
+
+def _declared(tree: Mapping[str, Any], wanted: Mapping[str, tuple[PhasePlan, EnvironmentPlan]]) -> dict[str, Any]:
+    """Start environments once, a few at a time, and return what they declare."""
+    found: dict[str, Any] = {}
+    orders = list(wanted.items())
+    for begin in range(0, len(orders), _TRIALS_AT_ONCE):
+        with ExitStack() as stack:
+            children = []
+            for key, (phase, environment) in orders[begin : begin + _TRIALS_AT_ONCE]:
+                order = {"plan": tree, "phase": phase.index, "environment": environment.uid, "worker": 0}
+                source, sink = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+                source.write(json.dumps({"trial": order}).encode())
+                source.seek(0)
+                child = subprocess.Popen([sys.executable, "-P", "-m", _TRIAL], stdin=source, stdout=sink)
+                stack.callback(child.kill)
+                children.append((key, child, sink))
+            until_s = time.monotonic() + _TRIAL_S
+            for key, child, sink in children:
+                with suppress(subprocess.TimeoutExpired, ValueError):
+                    if child.wait(max(0.0, until_s - time.monotonic())) == 0:
+                        sink.seek(0)
+                        told = json.loads(sink.read())
+                        found |= {} if "message" in told else {key: told}
+    return found
 
 
 def advise(tree: Mapping[str, Any]) -> list[dict[str, Any]]:

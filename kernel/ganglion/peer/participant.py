@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import sys
 import threading
@@ -14,8 +15,15 @@ from functools import cached_property
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ganglion.errors import DeadlineExceeded, GanglionError, LocalProtocolError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S
+from ganglion.errors import (
+    CallFailed,
+    DeadlineExceeded,
+    GanglionError,
+    LocalProtocolError,
+    PeerLost,
+    RemoteProtocolError,
+)
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S, RETRY_S
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.journal.write import Journal, Recorded
@@ -54,7 +62,7 @@ def pulse(participant: Participant, closed: Event) -> None:
     since_s, looks = None, 0
     while not closed.wait(_PULSE_S):
         busy_s = participant.works_since_s()
-        # Looks are counted, since time passes for who is stopped, too.
+        # Looks are counted, since time passes for a stopped process, too.
         looks = looks + 1 if busy_s is not None and busy_s == since_s else 0
         since_s = busy_s
         patience_s = participant.patience_s
@@ -76,7 +84,7 @@ def abort() -> None:
 
 
 def asks_for_beat(frames: Sequence[bytes]) -> bool:
-    """Say whether a message asks whether we are there; what is no message at all is read by who hears it."""
+    """Say whether a message asks whether we are there; what is no message is left to the receiver."""
     try:
         head = decode_head(frames[1])
     except (IndexError, RemoteProtocolError):
@@ -106,7 +114,7 @@ def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
     """Return the answer to HELLO.
 
     Raises:
-        PeerLost: Who joins `again` finds that the broker has not noticed yet that his former connection has ended.
+        PeerLost: With `again`: the broker has not noticed yet that the former connection has ended.
         RemoteProtocolError: Says why the kernel refuses.
     """
     head = decode_head(frames[1])
@@ -149,6 +157,7 @@ _HEARD = int(Kind.HEARD)
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _ASIDE = 1 << 52  # serials of calls that are on no journal begin here
+_BESIDE_S = 2.0  # without an answer one of them is said again
 
 DEFERRED: Any = object()
 """What a handler returns when it answers later, by `Participant.reply`."""
@@ -162,7 +171,7 @@ Mend = Callable[[int, GanglionError], Pending]
 
 
 class Participant(Recorded):
-    """Be a peer: call others, answer their calls, hear what is told.
+    """One peer: calls others, answers their calls, takes what is told.
 
     Args:
         connect: Makes a link that is joined to nothing yet.
@@ -177,7 +186,7 @@ class Participant(Recorded):
     Attributes:
         incarnation: Of the participant that began the journal: all its successors that hear this journal have the same.
         patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
-            stacks. For those whose answer nobody awaits by a deadline; None: for ever.
+            stacks. For processes whose answers have no deadline; None: for ever.
         hang: Ends this process.
         on_return: Called when the broker may have lost what was on its way: after the journal of a predecessor has
             ended, and after each new connection. What it says goes by `tell` and `ask_aside`.
@@ -231,7 +240,7 @@ class Participant(Recorded):
 
     @cached_property
     def _link(self) -> LinkLike:
-        """Connect, for who has not joined: once it is used."""
+        """Connect a process that has not joined, when it first says something."""
         return self._connect()
 
     def clock(self) -> float:
@@ -283,7 +292,7 @@ class Participant(Recorded):
         return Hello(PROTOCOL_VERSION, role, name, token, "python", "msgpack", incarnation, ["beats_in_call"])
 
     def leave(self, reason: str = "") -> None:
-        """Say BYE and close; waits for the answer for a moment, then goes all the same."""
+        """Say BYE and close; waits for the answer for a short time, then closes all the same."""
         self._closed.set()
         with self._lock:
             try:
@@ -294,7 +303,7 @@ class Participant(Recorded):
                     if frames is not None and decode_head(frames[1]).verb is Verb.BYE:
                         break
             except GanglionError:
-                pass  # the broker is gone before us: there is nobody to say it to
+                pass  # the broker is gone already: there is no peer to say it to
             self._link.close()
 
     # -- serving ------------------------------------------------------------------------------------------------------
@@ -377,10 +386,65 @@ class Participant(Recorded):
         self._send([peer.encode(), encode_head(Head(Verb.CALL, serial, call)), body])
         return serial
 
+    def ask_beside(self, call: str, message: Any, span_s: float | None) -> Any:
+        """Ask the supervisor for something that is on no journal, and wait for the answer; None if it was done before.
+
+        What else comes is heard later. It may be asked twice: then it must be harmless. Who hears a journal has done it
+        before, unless nothing follows on the journal.
+
+        Raises:
+            CallFailed: The supervisor refuses.
+            DeadlineExceeded: It does not answer within `span_s`.
+        """
+        journal = self._journal
+        if journal is not None and journal.playing:
+            if journal.peek() is not None:
+                return None
+            self._go_live(journal)
+        row = CALL_BY_NAME[call]
+        body, serial, until_s = codec_of(row.request).encode(message), None, self._real_clock() + (span_s or math.inf)
+        while True:
+            with self._lock:
+                if serial is None:
+                    self._aside = serial = self._aside + 1
+                    self._send_known([[b"", encode_head(Head(Verb.CALL, serial, call)), body]])
+                frames = self._heard_beside(serial)
+            if frames is not None:
+                if decode_head(frames[1]).verb is Verb.REPLY:
+                    return codec_of(row.reply).decode(frames[2])
+                tree = decode_map(frames[2])
+                if tree.get("kind") != "busy":
+                    raise CallFailed("the kernel", call, tree)
+                self._pause(RETRY_S["call"])
+            if self._real_clock() > until_s:
+                raise DeadlineExceeded(f"the kernel did not answer {call} within {span_s} s")
+            serial = None  # said again, for it may be lost
+
+    def _heard_beside(self, serial: int) -> list[bytes] | None:
+        """Return the answer to a call that is on no journal, None if it stays away; the lock is held."""
+        until_s = self._real_clock() + _BESIDE_S
+        while (left_s := until_s - self._real_clock()) > 0:
+            try:
+                frames = self._link.receive(left_s)
+            except PeerLost:
+                if self._journal is None or self._closed.is_set():
+                    raise
+                self._come_back()
+                return None
+            if frames is None or asks_for_beat(frames):
+                self._send_known([] if frames is None else [_BEAT_HERE])
+                continue
+            head = decode_head(frames[1])
+            if head.serial == serial and head.verb in (Verb.REPLY, Verb.ERROR):
+                return frames
+            if head.serial < _ASIDE:
+                self._arrived.append(frames)
+        return None
+
     def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
         """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
-        Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
+        Raises the first failed answer's error, in order of arrival: answers to the other calls are dropped.
         Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
         is lost, and the error; it returns the call as it was asked anew, or raises.
         """
@@ -418,7 +482,7 @@ class Participant(Recorded):
                 message = CODECS[CALL_BY_NAME[pending.call].reply].decode(answer.body)
                 if answer.blobs:
                     message = lower(message, answer.blobs)
-            except RemoteProtocolError as error:  # who answered is to blame, not who asked
+            except RemoteProtocolError as error:  # the callee is to blame, not the caller
                 raise wrong_answer(pending.peer, pending.call, error) from error
             found.append((message, answer.blobs) if blobs else message)
         return found
@@ -457,7 +521,7 @@ class Participant(Recorded):
         self._send(self._conversation.tell(peer, name, body, verb, blobs))
 
     def _tell_wait(self, since_s: float, serials: set[int]) -> None:
-        """Say for whom we wait: after two seconds without anything, then after twice as long each time."""
+        """Report waits: after two seconds without an answer, then after twice as long each time."""
         now_s = self.clock()
         if self._reports.due(since_s, now_s):
             for pending in self._conversation.waits():
@@ -465,15 +529,15 @@ class Participant(Recorded):
                     self.tell_waiting(pending.describe(now_s))
 
     def tell_waiting(self, text: str) -> None:
-        """Tell those who look on for what we wait."""
+        """Tell observers what this process waits for."""
         self.tell_event("waiting", {"text": text, "name": self.name})
 
     def warn(self, text: str) -> None:
-        """Tell those who look on what is not as it should be."""
+        """Tell observers of a warning."""
         self.tell_event("warning", {"text": text})
 
     def tell_event(self, name: str, fields: dict[str, Any], subject: str = "waits") -> None:
-        """Tell those who look on at our run, if we have one; what is told under `waits` may be lost."""
+        """Tell observers of the run, if there is one; what is told under `waits` may be lost."""
         if self.welcome is not None and self.welcome.run:
             news = RunEvent(name, fields, time.time(), subject)
             self.tell(topic(self.welcome.run, subject), "event", news)
@@ -518,7 +582,7 @@ class Participant(Recorded):
 
         try:
             self._insist(rejoin)
-        except GanglionError as error:  # refused: somebody else has our name
+        except GanglionError as error:  # refused: another process has the name
             self._lost = error if isinstance(error, PeerLost) else PeerLost("broker", str(error))
             if self._journal is not None:
                 self._journal.end()
@@ -672,11 +736,11 @@ class Participant(Recorded):
         return self._expire() if frames is None else incoming
 
     def _expire(self) -> list[Incoming]:
-        """Return the calls whose deadline has passed; with a journal, who is late is accused first."""
+        """Return the calls whose deadline has passed; with a journal, a late peer is reported first."""
         conversation, journal, now_s = self._conversation, self._journal, self.clock()
         late = conversation.late(now_s)
         if journal is not None and late:
-            late = self._late_reports.accuse(late, now_s)
+            late = self._late_reports.report(late, now_s)
             if late:
                 journal.note((Kind.LATE, now_s, [pending.serial for pending in late]))
         return list(conversation.give_up(late, now_s))

@@ -63,7 +63,7 @@ def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]
 def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> list[tuple[str, str]]:
     """Return what `resolve` would refuse, as (place in the document, message).
 
-    `unknown` are environments of which nobody knows yet what they declare: ids that could be theirs pass.
+    `unknown` are environments whose declarations are not known yet: ids that could be theirs pass.
     """
     search = _Search(phase, declarations, unknown)
     for agent in phase.agents:
@@ -72,6 +72,17 @@ def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[st
         elif not unknown:
             search.agent_of_bodies(agent)
     return search.faults
+
+
+def groups_of_bodies(phase: PhasePlan, declarations: Declarations, agent: AgentPlan) -> list[list[str]]:
+    """Return the environments of an agent's bodies, those together whose bodies have equal local ids and spaces."""
+    return [uids for uids, _, _ in _Search(phase, declarations).agent_of_bodies(agent).parts()]
+
+
+def blind(agent: str, groups: Sequence[Sequence[str]], what: str) -> str:
+    """Return what is said of an agent with bodies of several groups whose brain or muscle takes one."""
+    text = f"its bodies are of {len(groups)} groups of unequal ids or spaces ({'; '.join(map(', '.join, groups))})"
+    return f"agent {agent}: {text}, and {what} takes one: takes_groups is False"
 
 
 def full_ids(uid: str, declarations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -98,6 +109,14 @@ def with_groups(uid: str, rewards: Sequence[Mapping[str, Any]], groups: Sequence
 def groups_of(bodies: Iterable[tuple[str, str | None]], uid: str) -> list[str]:
     """Return the groups of bodies in an environment, in the order of their first ones; bodies are (uid, group)."""
     return list(dict.fromkeys(group for environment, group in bodies if environment == uid and group))
+
+
+def with_groups_of(phase: PhasePlan, uid: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an environment declares with what it shares out among groups in a phase; raises as `with_groups`."""
+    groups = groups_of([(body.environment, body.group) for body in (*(phase.bodies or ()), *phase.dynamic)], uid)
+    if not groups or declared.get("rewards") is None:
+        return dict(declared)
+    return {**declared, "rewards": with_groups(uid, declared["rewards"], groups)}
 
 
 def same_declarations(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -226,7 +245,7 @@ class _Search:
     def _check_masks(
         self, agent: AgentPlan, seen: Sequence[tuple[str, dict[str, Any]]], moved: Sequence[tuple[str, dict[str, Any]]]
     ) -> None:
-        """Refuse who may set what is masked and does not see the mask: it could not know what is allowed."""
+        """Refuse an agent that sets what is masked without seeing the mask: it could not know what is allowed."""
         sees, moves = ({row["id"] for _, row in picked} for picked in (seen, moved))
         for uid, row in self._sensors.values():
             of = f"{uid}.{row['space'].get('of')}"
@@ -255,7 +274,7 @@ class _Search:
             if uid not in found:
                 text = f"agent {agent.name}: rewards: {full!r} is of no environment in which the agent has a body"
                 self.faults.append((at, text))
-            elif full == uid:  # but for those of groups in which it has nobody
+            elif full == uid:  # but for those of groups in which it has no body
                 mine, all_ = (
                     {body.group for body in self._bodies if body.environment == uid and name in (None, body.agent)}
                     for name in (agent.name, None)

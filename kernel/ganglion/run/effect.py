@@ -60,7 +60,7 @@ def read_cut(text: str | bytes, where: str) -> dict[str, Any]:
         if tree.pop("format") != _FORMAT:
             raise ValueError("its format is not read")
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise StoreError(f"cut {where}: the file is damaged: {error}") from error
+        raise StoreError(f"checkpoint {where}: the file is damaged: {error}") from error
     found: dict[str, Any] = tree
     return found
 
@@ -147,7 +147,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Tell those who look on."""
+    """Tell observers."""
 
     name: str
     fields: dict[str, Any] = field(default_factory=dict)

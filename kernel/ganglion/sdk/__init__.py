@@ -42,7 +42,7 @@ _HOMES = {
     "ganglion.sdk.controller": "Controller EpisodeEnded Setpoints StepResult",
     "ganglion.sdk.environment": "Environment EnvironmentBaseline EnvironmentState Body ResetRequest Reward "
     "StateTransformer StepBatch",
-    "ganglion.sdk.filter": "Filter",
+    "ganglion.sdk.filter": "Filter FilterBatch",
     "ganglion.sdk.flow": "Mode Signal SimTime",
     "ganglion.sdk.functional": "FunctionalEnvironment FunctionalStep",
     "ganglion.sdk.information": "ActuatorInformation Group Information RewardInformation "

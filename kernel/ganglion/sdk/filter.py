@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ganglion.sdk.information import ActuatorInformation, SensorInformation
@@ -17,6 +19,21 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Sensors = list[SensorInformation]
 Actuators = list[ActuatorInformation]
+
+
+@dataclass(slots=True)
+class FilterBatch:
+    """Give a filter what passes of several bodies at once; axis 0 is the body.
+
+    Args:
+        values: Id -> `[bodies, *shape]` of the dtype of its space, of a Tuple or Dict its vector; read-only.
+        rows: The number of each body below `count`, (bodies,) int64: where a filter keeps what it remembers of it.
+        count: How many numbers there are.
+    """
+
+    values: Mapping[str, Array]
+    rows: Array
+    count: int
 
 
 class Filter(Part):
@@ -36,10 +53,18 @@ class Filter(Part):
     only with them a brain can go on from a checkpoint.
 
     Attributes:
+        batched: Whether the muscle's half has array forms, `pre_process_batch`, `post_process_batch`, `reset_batch`. If
+            those of all filters of an agent have, each is one object for all bodies of a group and is asked once for
+            all that decide; else each body has objects of its own, and array forms get one body at a time.
+        given: Sensors and actuators as `declare` was given them; set by the bus behind it.
+        shown: Sensors and actuators as `declare` returned them; likewise.
         muscle: The muscle, in its process; None in the brain's.
         brain: The brain, in its process; None in the muscles'.
     """
 
+    batched: ClassVar[bool] = False
+    given: tuple[Sensors, Actuators] = ([], [])
+    shown: tuple[Sensors, Actuators] = ([], [])
     muscle: Muscle | None = None
     brain: Brain | None = None
 
@@ -59,11 +84,28 @@ class Filter(Part):
         All sensors that were declared, in any order. Actuators of another space than the declared one, as those that
         are only handed on, are replaced by empty ones of the declared space.
         """
-        return sensors, actuators
+        if not self.batched:
+            return sensors, actuators
+        found = self.pre_process_batch(_alone(sensors))
+        return [_with(SensorInformation, it, found) for it in self.shown[0]], actuators
 
     def muscle_post_process(self, setpoints: Actuators, data: Any) -> tuple[Actuators, Any]:
         """Return the setpoints as they are to be applied, and the data for the brain; after each decision."""
-        return setpoints, data
+        if not self.batched:
+            return setpoints, data
+        found, (data,) = self.post_process_batch(_alone(setpoints), [data])
+        return [_with(ActuatorInformation, it, found) for it in self.given[1]], data
+
+    def pre_process_batch(self, batch: FilterBatch) -> Mapping[str, Array]:
+        """Return the readings of these bodies as muscles are to see them, by id, `[bodies, *shape]`."""
+        return batch.values
+
+    def post_process_batch(self, batch: FilterBatch, data: list[Any]) -> tuple[Mapping[str, Array], list[Any]]:
+        """Return the setpoints of these bodies as they are to be applied, and the data of each for the brain."""
+        return batch.values, data
+
+    def reset_batch(self, rows: Array) -> None:
+        """Begin the next episode of the bodies with these numbers."""
 
     def brain_pre_process(self, muscle_id: str, data: Any) -> Any:
         """Return the data of a muscle as the brain is to see it; before `thinking`, its row is in the memory."""
@@ -79,6 +121,8 @@ class Filter(Part):
 
     def reset(self) -> None:
         """Begin the next episode; called before each, in the muscle's process."""
+        if self.batched:
+            self.reset_batch(np.zeros(1, np.int64))
 
     def publish(self) -> Mapping[str, Array] | None:
         """Return arrays for the muscles' halves, None for nothing new; brain's half, after `thinking`.
@@ -92,3 +136,18 @@ class Filter(Part):
 
         Also what was stored with a model, in both halves: after `setup` and `declare`.
         """
+
+
+def _alone(informations: Sensors | Actuators) -> FilterBatch:
+    """Return what passes of one body as a batch."""
+    values = {}
+    for it in informations:
+        shape = () if it.space.scalar else getattr(it.space, "shape", (it.space.size,))
+        values[it.uid] = it.space.to_vector(it.value).reshape(1, *shape)
+    return FilterBatch(values, np.zeros(1, np.int64), 1)
+
+
+def _with(kind: Any, like: Any, found: Mapping[str, Array]) -> Any:
+    """Return an information as it was declared, with the value of the one body."""
+    value = like.space.from_vector(np.asarray(found[like.uid])[0].reshape(-1))
+    return kind(value, like.space, like.uid, like.value_ids)

@@ -32,6 +32,7 @@ class LaunchSpec:
         user: The name of the user as which it runs, None for that of the supervisor; see `changes_users`.
         mask: The mask of the files that it makes; None is that of the supervisor.
         near: Variables that take the place of others where the process comes to live on the supervisor's machine.
+        node: Variables that are paths below a folder of the process's node; see `keeps_files`.
     """
 
     name: str
@@ -44,6 +45,11 @@ class LaunchSpec:
     user: str | None = None
     mask: int | None = None
     near: Mapping[str, str] = field(default_factory=dict)
+    node: Mapping[str, str] = field(default_factory=dict)
+
+    def on_node(self, folder: str) -> dict[str, str]:
+        """Return the variables with what is below a private folder of the node, which is made by the process."""
+        return {**self.variables, **{name: f"{folder}/{place}" for name, place in self.node.items()}}
 
     @property
     def command(self) -> list[str]:
@@ -51,7 +57,7 @@ class LaunchSpec:
         return [sys.executable, "-P", "-m", self.module] if self.argv is None else list(self.argv)
 
     def kept(self, lifeline: int) -> list[str]:
-        """Return the command under a keeper that ends its whole tree with it, or with who holds a pipe's other end.
+        """Return the command under a reaper, which ends its whole tree with it, or when a pipe's other end is closed.
 
         `lifeline` is the number of the read end of that pipe, to be inherited.
         """
@@ -59,7 +65,7 @@ class LaunchSpec:
 
 
 class LaunchWatch(Protocol):
-    """Be told by a launcher, in the running loop, what becomes of a process."""
+    """Take from a launcher, in the running loop, what becomes of a process."""
 
     def printed(self, data: bytes) -> None:
         """Take what the process has printed, standard output and errors alike; the supervisor bounds and keeps it."""
@@ -73,7 +79,7 @@ class LaunchWatch(Protocol):
 
 
 class Launched(ABC):
-    """Be a process that was started.
+    """A process that was started.
 
     `host` is where it lives, empty for this machine. `pid` is its number there, None if that is not known.
     """
@@ -102,7 +108,7 @@ class Launcher(ABC):
     """Place the processes of a run; messages go over the bus, not through here.
 
     What it starts connects out to the endpoint in its variables. It leaves nothing behind: after `close`, and two
-    seconds after an end of the supervisor that nobody foresaw, no process of it lives. A process that is stopped
+    seconds after an unforeseen end of the supervisor, no process of it lives. A process that is stopped
     (SIGSTOP) for longer than a second is killed by a launcher that can see that.
 
     `shares_files` says that its processes see the folder of the run, and the document's, under the paths of this
@@ -114,7 +120,8 @@ class Launcher(ABC):
     under `launchers`, by keyword.
     """
 
-    shares_files: ClassVar[bool] = False
+    shares_files: bool = False
+    keeps_files: bool = False
     changes_users: ClassVar[bool] = False
     processors: frozenset[int] = frozenset()
     address: str = ""
@@ -143,7 +150,7 @@ class Launcher(ABC):
         """End what still lives, let go of everything; return in words what should not have been there any more."""
 
     def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
-        """Stop processes for a moment, all at once; the context says whether all of them stand.
+        """Stop processes for a short time, all at once; the context says whether all of them are stopped.
 
         Without that there are no checkpoints between the begins of phases.
         """

@@ -77,7 +77,8 @@ class Muscle(Part, Statistics, ABC):
 
     Attributes:
         uid: The agent's name and the worker, `scout/0`; `name` is the agent's name.
-        memory: This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective.
+        memory: This worker's rows of this phase: readings before filters, applied setpoints, rewards, objective. That
+            of one of several bodies keeps its newest, of all together 65,536; `size_limit` may be set otherwise.
         sensors: The declarations after filters, in document order, without values.
         actuators: Likewise; each carries its no-op.
         static_world_models: What the environments told about themselves, by uid.

@@ -151,7 +151,7 @@ def read_connection(path: Path) -> Connection:
         if not isinstance(found[key], kinds) or isinstance(found[key], bool):
             raise UsageError(f"{path}: expected a connection file: {key} is of type {type(found[key]).__name__}")
     if found["pid"] not in _PIDS:
-        raise UsageError(f"{path}: expected a connection file: its pid is none of a process")
+        raise UsageError(f"{path}: expected a connection file: its pid is not that of a process")
     return Connection(**found)
 
 

@@ -63,6 +63,7 @@ Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
 
 _ANSWERS_KEPT = ANSWERS_PER_CALLER * PEERS
+_DONE_AGAIN = frozenset({"kernel.model", "kernel.keep"})  # too large to be kept, and harmless
 _ABSENT_S = 0.05  # between two tries to reach a peer that will return
 _NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
@@ -111,7 +112,7 @@ class Bus:
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self.heard_s = self._loop.time()
         self.closed = False
-        self._reason = "we have left"
+        self._reason = "the supervisor has left the bus"
 
     async def join(self, endpoint: str, token: str, topics: Sequence[str] = (), watched: Sequence[str] = ()) -> None:
         """Connect, join, read topics, watch peers, repeat open calls; it may be called again if that fails."""
@@ -271,7 +272,7 @@ class Bus:
         self._listener.peer_lost(lost)
 
     def lose(self, reason: str) -> None:
-        """Take note that the broker is gone, whatever the connection says."""
+        """Record that the broker is gone, whatever the connection says."""
         if self.closed or self._link is None:
             return
         link, self._link = self._link, None
@@ -311,7 +312,9 @@ class Bus:
             verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
         frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
         key = (peer, head.serial, head.call)
-        if key in self._answers:
+        if head.call in _DONE_AGAIN:
+            self._answers.pop(key, None)
+        elif key in self._answers:
             self._answers[key] = frames
         while len(self._answers) > _ANSWERS_KEPT:
             self._answers.popitem(last=False)
@@ -327,7 +330,7 @@ class Hub:
     """Keep a broker running at endpoints that stay ours while there is none.
 
     The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
-    no other process can listen there. A broker knows who may join, and which incarnations have been succeeded, before
+    no other process can listen there. A broker knows what may join, and which incarnations have been succeeded, before
     it receives anything. `bus` joins each broker in turn.
     """
 
@@ -412,7 +415,7 @@ class Hub:
 
     async def _clear_away(self) -> None:
         """End a broker that came up and could not be joined."""
-        self.bus.lose("another one is coming")
+        self.bus.lose("a new broker is being started")
         self._cut_lifeline()
         if self.process is not None:
             self.process.signal(signal.SIGKILL)
@@ -432,6 +435,8 @@ class Hub:
     def _ended(self, process: Process) -> None:
         if self._closing.is_set() or process is not self.process or self._coming is not None:
             return  # the task that waits for one that is coming up notices it
+        if self._loop.time() - self.since_s > RESTARTS_WITHIN_S:
+            self._restarts = Restarts()  # earlier losses have nothing to do with this one
         how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
         if delay_s is None:
             self._give_up(how, words)
@@ -445,11 +450,8 @@ class Hub:
 
     def _delay_s(self) -> float | None:
         """Return after how long the next broker is started; None if there is to be none."""
-        now_s = self._loop.time()
-        if now_s - self.since_s > RESTARTS_WITHIN_S:
-            self._restarts = Restarts()  # earlier losses have nothing to do with this one
         wanted = not self._closing.is_set() and self._owner.wants_broker()
-        return self._restarts.next_s(NAME, now_s) if wanted else None
+        return self._restarts.next_s(NAME, self._loop.time()) if wanted else None
 
     def _give_up(self, how: str, words: list[str]) -> None:
         self._owner.broker_lost(how, words, False)
@@ -459,7 +461,7 @@ class Hub:
     async def _come_up(self, delay_s: float | None, first: bool = False) -> dict[str, list[str]]:
         """Start brokers until one is joined, or none is wanted any more, or too many were lost; return its answer.
 
-        With `first` somebody waits for it: LaunchError if there is none.
+        With `first` a caller waits for it: LaunchError if there is none.
         """
         lost_s, how = self._loop.time(), ""
         while delay_s is not None and not await within(self._closing, delay_s):
@@ -479,5 +481,5 @@ class Hub:
         if first:
             raise LaunchError(f"the broker does not come up: {how}")
         if not self._closing.is_set():
-            self._give_up(f"is gone, and another one does not come up: {how}", [])
+            self._give_up(f"is gone, and a new one does not come up: {how}", [])
         return {}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BROKER, _WARM = "broker", "warm parent"
 _REPLAY_FACTOR = 2.0  # a successor may take so many times as long to replay a journal as its predecessor to write it
+_REPLAY_MOST_S = 600.0  # of a journal that we do not see
 REJOIN_S = 5.0  # for our own processes to find another broker; a process that hangs is given two
 ASKED_ROLES = (
     Role.ENVIRONMENT,
@@ -54,7 +55,7 @@ class Restarter:
         return to_come or any(_outlives_broker(run) for run in self._live())
 
     def admissions(self) -> list[Admit]:
-        """Return who may join: operators, observers, members of runs; one that was asked to leave does not return."""
+        """Return what may join: operators, observers, members of runs; one that was asked to leave does not return."""
         access = self._supervisor.access
         members = [member for run in self._live() for member in run.members.values()]
         places = [(member, access.admission(member)) for member in members]
@@ -66,7 +67,9 @@ class Restarter:
         return topics, [name for run in self._live() for name in run.members]
 
     def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
-        """Fail the runs that do not outlive their broker; the others wait for the next one."""
+        """Fail the runs that do not outlive their broker; the others wait for the next one, if one `returns`."""
+        if not returns and not self._supervisor.broker_gone.done():
+            self._supervisor.broker_gone.set_result(how)
         for run in self._supervisor.runs.values():
             if run.outcome is not None or run.queued:
                 continue
@@ -94,7 +97,7 @@ class Restarter:
         self._without_broker.clear()
 
     def missed(self, run: Run, member: Member) -> None:
-        """Take note that a member has had its time to join another broker; one that has not is lost."""
+        """Record that the time to join another broker is over; a member that has not joined is lost."""
         if member.joined or run.members.get(member.name) is not member:
             return
         member.lost_reason = "it did not come back when the broker was replaced"
@@ -171,13 +174,15 @@ class Restarter:
         run.recent_losses.append(f"{datetime.now(UTC):%H:%M:%S} {member.label} {member.end_text}")
         if verdict is Verdict.REWIND:
             self._lose(run, member)
-            reason = _reason_given(member) or ": it does not do the same again"
+            reason = _reason_given(member) or ": its successor did something else than it"
             self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
         # A process that is killed from outside while it is idle does not count as poison, wherever it stands.
         innocent = not member.returns or (member.off.is_set() and member.idle and _may_be_innocent(member))
-        place = (journal_place(member.journal), member.child.way)
+        # Where a journal is that we do not see nobody knows whether it died at the same place.
+        where = (0, member.incarnation) if member.far else journal_place(member.journal)
+        place = (where, member.child.way)
         times = 0 if innocent else run.restarts.died(member.name, place)
         if times >= recovery.restarts_poison:
             self._supervisor.spawn(self._poison(run, member, times))
@@ -203,7 +208,10 @@ class Restarter:
             return
         member = run.members[former.name] = supervisor.member(run, former.place)
         member.lost_s, member.lost_way = former.lost_s, former.child.way
+        member.hears = member.far and member.returns and (former.hears or former.here.is_set())
         replay_s = journal_age_s(member.journal) if member.returns else 0.0
+        if member.hears:
+            replay_s = min(time.monotonic() - run.started_s, _REPLAY_MOST_S)
         member.due_s = asyncio.get_running_loop().time() + (DEADLINES_S["join"] or 0.0) + _REPLAY_FACTOR * replay_s
         while not run.over.is_set():
             try:
@@ -216,7 +224,7 @@ class Restarter:
             await asyncio.sleep(RETRY_S["broker"])
 
     def left(self, run: Run, member: Member) -> None:
-        """Take note that a process which somebody else starts has left; the governor may wait for it again."""
+        """Record that a process that is started from outside has left; the governor may wait for it again."""
         if run.begun and not awaited(run.plan.phases[run.phase], member.place):
             self._lose(run, member)
             return
@@ -225,7 +233,7 @@ class Restarter:
         self._report(run, member, "lost", member.end_text)
 
     def joined(self, run: Run, member: Member) -> None:
-        """Take note that a member has joined; tell the run if it is a successor."""
+        """Record that a member has joined; tell the run if it is a successor."""
         if member.lost_s is None:
             return
         took_s, member.lost_s = time.monotonic() - member.lost_s, None
@@ -301,7 +309,7 @@ class Restarter:
             try:
                 if told:
                     await bus.ask(run.governor.name, "governor.incident", incident)
-                if told and incident.failure is not None:  # the governor knows why: nobody needs to wait any more
+                if told and incident.failure is not None:  # the governor knows why: waits can end
                     await bus.ask(KERNEL, "kernel.withdraw", Withdraw([f"{run.id}/{incident.name}"]))
             except GanglionError:
                 told = not bus.closed

@@ -97,13 +97,13 @@ def recovery_plan(folder: Path, run: str, status: str | None, journaled: bool, s
     """
     checkpoint, wrong = Checkpoints(folder).newest()
     if checkpoint is not None and checkpoint.facts.get("run") != run:
-        wrong = [*wrong, f"cut {checkpoint.folder}: it is of another run"]
+        wrong = [*wrong, f"checkpoint {checkpoint.folder}: it is of another run"]
         checkpoint = None
     stopped = stopping or status == "interrupted"
     if status is None and journaled and not stopped:
         return RecoveryPlan("every process goes on where it was", wrong=wrong)
     if checkpoint is not None and status in (None, "interrupted"):
-        what = "where it was interrupted" if checkpoint.facts.get("stop") else f"at its cut {checkpoint.number}"
+        what = "where it was interrupted" if checkpoint.facts.get("stop") else f"at its checkpoint {checkpoint.number}"
         return RecoveryPlan(f"every process goes on {what}", checkpoint=checkpoint, wrong=wrong, stopped=stopped)
     cut, damaged = newest_cut(folder, run)
     words = f"it goes on with the begin of phase {cut['phase']}"
@@ -122,7 +122,7 @@ def newest_cut(folder: Path, run: str) -> tuple[Mapping[str, Any], list[str]]:
         found = list(_faults(folder, run, cut))
         if not found:
             return cut, wrong
-        wrong += [f"cut {path}: {text}" for text in found]
+        wrong += [f"checkpoint {path}: {text}" for text in found]
     return _FIRST, wrong
 
 
@@ -178,7 +178,7 @@ class Checkpoints:
                     return Checkpoint(path, {}, self._link(journals, path))
         except OSError as error:
             shutil.rmtree(path, ignore_errors=True)
-            raise StoreError(f"cut {path}: cannot be written: {error}") from error
+            raise StoreError(f"checkpoint {path}: cannot be written: {error}") from error
         shutil.rmtree(path, ignore_errors=True)
         return None
 
@@ -202,7 +202,7 @@ class Checkpoints:
             sync(self._cuts)
         except OSError as error:
             shutil.rmtree(checkpoint.folder, ignore_errors=True)
-            raise StoreError(f"cut {checkpoint.folder}: cannot be written: {error}") from error
+            raise StoreError(f"checkpoint {checkpoint.folder}: cannot be written: {error}") from error
         for path in self._folders()[:-_KEPT]:
             shutil.rmtree(path, ignore_errors=True)
 
@@ -232,7 +232,7 @@ class Checkpoints:
                     text = f"expected at least {length} bytes, found {found}"
                     raise StoreError(f"cut {path / Path(name).name}: the file is damaged: {text}")
         except (OSError, KeyError, AttributeError, TypeError, ValueError) as error:
-            raise StoreError(f"cut {path}: cannot be read: {type(error).__name__}: {error}") from error
+            raise StoreError(f"checkpoint {path}: cannot be read: {type(error).__name__}: {error}") from error
         return Checkpoint(path, facts, journals)
 
     def _folders(self) -> list[Path]:
@@ -250,7 +250,7 @@ class Checkpoints:
             for parent in {(self._folder / name).parent for name in fresh}:
                 _link_large({checkpoint.folder / LARGE_FOLDER}, parent / LARGE_FOLDER)
         except OSError as error:
-            raise StoreError(f"cut {checkpoint.folder}: the journals cannot be put back: {error}") from error
+            raise StoreError(f"checkpoint {checkpoint.folder}: the journals cannot be put back: {error}") from error
 
     def _beside(self, checkpoint: Checkpoint, name: str) -> Path:
         source, path = checkpoint.folder / Path(name).name, self._folder / f"{name}.back"
@@ -447,8 +447,8 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
         resumed = {} if recovery is None else {"resumed": recovery.words}
         supervisor.tell(run, event.RUN_STARTED, {**told, "participants": participants(places), **resumed})
     await supervisor.ensure(run, places)
-    keeper = run.keeper.name if run.keeper else None
-    first = [run.governor.name, *([keeper] if keeper else [])]
+    store = run.store_place.name if run.store_place else None
+    first = [run.governor.name, *([store] if store else [])]
     journals = [journal for name in first if (journal := run.members[name].journal) is not None]
     longest = max((journal.stat().st_size for journal in journals if journal.exists()), default=0)
     await supervisor.wait_joined(run, first, (DEADLINES_S["join"] or 0.0) + longest / _REPLAY_BYTES_PER_S)
@@ -456,10 +456,10 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     if recovery is None or recovery.cut is not None:
         tree = await asyncio.to_thread(run.plan.to_map)
         cut = None if recovery is None or recovery.cut is None else dict(recovery.cut)
-        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, keeper, None, cut))
+        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, store, None, cut))
     unstopped = run.interrupts and not run.begun
     run.begun = True
-    if recovery is not None and recovery.cut is None and not run.rewound:  # the governor is in the midst of a phase
+    if recovery is not None and recovery.cut is None and not run.rewound:  # the governor is within a phase
         supervisor.tell(run, event.PHASE_STARTED, {**run.plan.phases[run.phase].started(), "resumed": True})
     await supervisor.note(run)
     if run.unheard:

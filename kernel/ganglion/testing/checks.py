@@ -411,7 +411,7 @@ def check_brain(
 def _check_replaced(
     cls: type[Any], trial: _Trial, agent_of: Callable[[], StagedAgent], trace: list[bytes], sentence: str
 ) -> None:
-    """Replace the brain in the midst of what has been played before by one that goes on from its checkpoint."""
+    """Replace the brain within what has been played before by one that goes on from its checkpoint."""
     with clause(cls, sentence):
         agent = agent_of()
         other = trial.learn(agent, agent.replace_brain)
@@ -564,7 +564,7 @@ _RESETS = (
 _PAIR = "`save_state` and `load_state` are there together, or not at all"
 _SAVES = "`save_state` returns names and arrays, or other plain values, and changes nothing"
 _LOADS = (
-    "`load_state` puts one that was started where the other one stood: what `save_state` returns is all that it needs"
+    "`load_state` gives a started environment the state of another: what `save_state` returns is all that it needs"
     " to go on, bit for bit"
 )
 
@@ -651,7 +651,7 @@ class _Course:
         self._actuators = Layout.of(declared.actuators)
         for episode in range(self._episodes):
             if episode:
-                with clause(cls, "`reset` opens the next episode, with the same declarations, wherever the last stood"):
+                with clause(cls, "`reset` opens the next episode, with the same declarations, at any step of the last"):
                     self._trace.append(encoded(self._open()))
             # The second episode is left in its middle.
             self._episode(max(1, self._steps // 2) if episode == 1 else self._steps, max(1, episode * self._steps // 5))

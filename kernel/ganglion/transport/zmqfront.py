@@ -189,7 +189,7 @@ class ZmqFront:
         router.setsockopt(zmq.CURVE_SERVER, 1)
         router.setsockopt(zmq.CURVE_SECRETKEY, secret_key.encode())
         router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
-        router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without it, a dead judge would admit everybody
+        router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without it, a dead judge would admit every key
 
     def listen(self, text: str) -> str:
         """Listen at a tcp endpoint and return it as bound; LaunchError says why it cannot be."""
@@ -209,7 +209,7 @@ class ZmqFront:
             self.router.bind(text)
         except zmq.ZMQError as error:
             if error.errno == zmq.EADDRINUSE:
-                raise LaunchError(f"{text} is in use: somebody listens there already") from error
+                raise LaunchError(f"{text} is in use: another process listens there already") from error
             raise LaunchError(f"{text} cannot be bound: {error.strerror or error}") from error
 
     def close(self) -> None:

@@ -76,7 +76,7 @@ class ZmqBlockingLink:
 
     @classmethod
     def connect(cls, endpoint: str, keys: ClientKeys, timeout_s: float = 5.0) -> ZmqBlockingLink:
-        """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
+        """Connect and shake hands; PeerLost if no broker listens there, DeadlineExceeded after `timeout_s`."""
         link = cls(endpoint, keys)
         deadline_s = time.monotonic() + timeout_s
         with connecting(endpoint, timeout_s, link.close):
@@ -143,7 +143,7 @@ class ZmqBlockingLink:
 
 _ENDS: dict[int, str] = {
     zmq.Event.DISCONNECTED: "it closed the connection",
-    zmq.Event.CLOSED: "nobody listens there",
-    zmq.Event.HANDSHAKE_FAILED_AUTH: "the kernel does not admit our key, or not any more",
+    zmq.Event.CLOSED: "no process listens there",
+    zmq.Event.HANDSHAKE_FAILED_AUTH: "the kernel does not admit the key of this process, or no longer",
 }
-_OTHER_END = "the handshake failed: who listens there does not hold the server key that we were given"
+_OTHER_END = "the handshake failed: the process that listens there does not have the expected server key"

@@ -1,4 +1,4 @@
-"""Messages: the table of calls, who may ask whom for what; the fields of requests and replies, by callee.
+"""Messages: the table of calls, which role may ask which for what; the fields of requests and replies, by callee.
 
 The annotations of messages are objects, not text (no `from __future__ import annotations`): the codec builds its checks
 from them when a class is first used. New fields go last and have a default; receivers skip what they do not know.
@@ -31,7 +31,7 @@ class Message:
 
 
 class Call(NamedTuple):
-    """Be one row of the table of calls."""
+    """One row of the table of calls."""
 
     name: str
     callers: tuple[Role, ...]
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Be one row of the table of one-way messages."""
+    """One row of the table of one-way messages."""
 
     name: str
     verb: Verb
@@ -182,6 +182,38 @@ class Overdue(Message):
     peer: str
     call: str
     waited_s: float
+
+
+class ModelAsked(Message):
+    """Ask for the models in a folder of the supervisor's machine, or for a piece of the one of that `name`.
+
+    It is for who lives on a machine that does not see the folder.
+    """
+
+    folder: str
+    name: str = ""
+    offset: int = 0
+
+
+class ModelPiece(Message):
+    """Answer with the files of a folder, as lists [name, SHA-256, bytes], or with what one has from the offset on."""
+
+    files: list[list[Any]]
+    data: bytes = b""
+
+
+class ModelKept(Message):
+    """Keep a piece of a brain's own model in the folder that `brain.setup` or `brain.store` named.
+
+    The last piece completes the file, which is there whole or not at all; a piece may be said again.
+    """
+
+    folder: str
+    name: str
+    sha256: str
+    size_bytes: int
+    offset: int
+    data: bytes
 
 
 class Withdraw(Message):
@@ -554,7 +586,7 @@ class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
     `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null; a program
-    is always given all, with the no-ops of those that nobody sets. With several bodies `rows` names those that take
+    is always given all, with the no-ops of those that no agent sets. With several bodies `rows` names those that take
     part, as row numbers of two bytes, ascending; null means all.
     """
 
@@ -578,7 +610,7 @@ class EnvironmentUpdated(Message):
     part in the step; of one that has ended in this episode before it falls due late, see `muscle.act`.
 
     `applied` is what was applied in place of the setpoints of the update, null where that is these; `policies` has a
-    list [policy, version] for each body then: who chose it, null and -1 where that is not known.
+    list [policy, version] for each body then: which policy chose it, null and -1 where that is not known.
     """
 
     readings: list[Any]
@@ -688,7 +720,7 @@ class Act(Message):
     of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
     alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
     was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
-    decide for the first time: who had the row before is gone, its end was told in this message or before. `late` are
+    decide for the first time: the body of that row before is gone, as this message or one before told. `late` are
     lists [row, b, episode, decision, reward, credit] of what fell due to bodies after their ends, once their episode is
     over, or their row is given away: for the brain, beside the last decision of each, which stays as it is. `decided`
     are the ticks in which the open decisions of the entries were made, as integers of eight bytes.
@@ -972,7 +1004,7 @@ class TableSetup(_InPhase):
 class TableAsk(Message):
     """Ask a table for something: `what` is `insert`, or a word that its class knows.
 
-    `at` is when this is in the phase: lists that are compared; null is as of who came last.
+    `at` is when this is in the phase: lists that are compared; null is as of the list before.
     """
 
     agent: str
@@ -1055,6 +1087,8 @@ CALLS: tuple[Call, ...] = (
     Call("kernel.need", (Role.GOVERNOR,), None, Need, Done),
     Call("kernel.ended", (Role.GOVERNOR,), None, Ended, Done),
     Call("kernel.overdue", (Role.GOVERNOR, Role.CONTROLLER, Role.MUSCLE, Role.BRAIN), None, Overdue, Done),
+    Call("kernel.model", (Role.MUSCLE, Role.BRAIN), None, ModelAsked, ModelPiece),
+    Call("kernel.keep", (Role.BRAIN,), None, ModelKept, Done),
     Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
     Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),

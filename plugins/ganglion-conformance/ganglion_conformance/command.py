@@ -51,13 +51,13 @@ def muscle() -> None:
 def _test(role: str) -> click.Command:
     params = [
         click.Argument(["name"], required=False),
-        click.Option(["--attach"], metavar="UID", help="Wait for a program that somebody else starts."),
+        click.Option(["--attach"], metavar="UID", help="Wait for a program that is started from outside."),
         click.Option(["--only"], multiple=True, metavar="CASE", help="A case, or a group of them; repeatable."),
         click.Option(["--curve/--no-curve"], default=True, help="Whether to ask for CURVE. [ask]"),
-        click.Option(["--steps"], type=click.IntRange(1), help="Of the long run. [10000]"),
+        click.Option(["--steps"], type=click.IntRange(1), help="Steps of the long run. [10000]"),
         click.Option(["--params"], metavar="JSON", help="Parameters, a map."),
-        click.Option(["--deadline"], type=float, metavar="S", help="For an answer. [10]"),
-        click.Option(["--allow"], multiple=True, metavar="PACKAGE", help="That NAME may be an import path into."),
+        click.Option(["--deadline"], type=float, metavar="S", help="Seconds to wait for an answer. [10]"),
+        click.Option(["--allow"], multiple=True, metavar="PACKAGE", help="A package that import paths may name."),
     ]
     text = (
         f"Play the bus against one {role} and judge every clause of PROTOCOL.md: the plugin NAME, a program "

@@ -96,7 +96,7 @@ def second(bench: Bench) -> None:
 
 @case("secure.token", "CURVE and token", alone=True)
 def token(bench: Bench) -> None:
-    """A peer whose token admits nobody stays outside, ends with a status that is not zero, and says the reason."""
+    """A peer whose token admits no peer stays outside, ends with a status that is not zero, and says the reason."""
     _refused(bench, "token")
 
 

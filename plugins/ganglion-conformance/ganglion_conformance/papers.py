@@ -43,9 +43,9 @@ _VERBS = {
     Verb.CALL: "asks one peer for something; is answered exactly once",
     Verb.REPLY: "the answer to a CALL, with its serial",
     Verb.ERROR: "the failure of a CALL, with its serial; with serial 0, or instead of WELCOME: this connection ends",
-    Verb.TELL: "says something to a peer or a topic; nobody answers",
-    Verb.SIGNAL: "flow control; nobody answers",
-    Verb.BEAT: "asks whether somebody is there; with the third element `here` it is the answer",
+    Verb.TELL: "says something to a peer or a topic; has no answer",
+    Verb.SIGNAL: "flow control; has no answer",
+    Verb.BEAT: "asks whether the other side is there; with the third element `here` it is the answer",
     Verb.LOST: "a peer that you watch, or whose answer you await, is gone",
     Verb.BYE: "leaves in order, or bids to leave",
 }
@@ -63,12 +63,12 @@ _ROLES = {
 }
 ERRORS = {
     "version": "HELLO names a version of the protocol that the kernel does not speak",
-    "token": "the token admits nobody",
+    "token": "the token admits no peer",
     "role": "the token is for another role",
     "name": "the token is not for this name, or the name is taken",
     "incarnation": "a newer process has this name already",
     "busy": "too many open calls, too much waits for the destination, or it is absent; again after `retry_after_ms`",
-    "unreachable": "nobody of this name has joined",
+    "unreachable": "no peer of this name has joined",
     "forbidden": "your role may not say this to that peer",
     "unknown_call": "the callee does not know this call",
     "internal": "the callee itself has a defect; the traceback is its own",

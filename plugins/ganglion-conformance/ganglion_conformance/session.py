@@ -202,7 +202,7 @@ class Session:
         """Answer what the peer asks of somebody else."""
         to = frames[0].decode()
         if self.calls is None:
-            failure = {"kind": "forbidden", "message": f"nobody is there who could be asked {head.call}"}
+            failure = {"kind": "forbidden", "message": f"no peer is there that could be asked {head.call}"}
             self.say(to, Head(Verb.ERROR, head.serial), failure)
             return
         body, blobs = self.calls(head.call, self._fields(frames, head.call))

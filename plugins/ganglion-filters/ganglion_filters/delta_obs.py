@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ganglion.sdk import ActuatorInformation, AuthorError, Box, Filter, SensorInformation
-from ganglion_filters.column import Floats, box_like, flat, shaped
+from ganglion.sdk import ActuatorInformation, AuthorError, Box, Filter, FilterBatch, SensorInformation
+from ganglion_filters.column import Floats, box_like
 
 __all__ = ["DeltaObs"]
 
@@ -23,6 +24,8 @@ class DeltaObs(Filter):
         replace: Whether it takes the place of the sensor, the default; else it is added behind all sensors.
     """
 
+    batched: ClassVar[bool] = True
+
     def __init__(self, delta_sensor_uids: Sequence[str] | None = None, replace: bool = True) -> None:
         if isinstance(delta_sensor_uids, str):
             raise ValueError(f"delta_sensor_uids: expected a list of ids, found {delta_sensor_uids!r}")
@@ -30,6 +33,7 @@ class DeltaObs(Filter):
         self.replace = bool(replace)
         self._boxes: dict[str, Box] = {}
         self._before: dict[str, Floats] = {}
+        self._began = np.zeros(0, bool)  # whose episode has had a decision
 
     def declare(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
         """Return the sensors with their changes; a box from low - high to high - low for each."""
@@ -48,27 +52,27 @@ class DeltaObs(Filter):
             for it in sensors
             if it.uid in self._boxes
         }
-        return self._placed(sensors, deltas), actuators
+        shown = [deltas.get(it.uid, it) for it in sensors] if self.replace else [*sensors, *deltas.values()]
+        return shown, actuators
 
-    def muscle_pre_process(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
+    def pre_process_batch(self, batch: FilterBatch) -> Mapping[str, Any]:
         """Return the readings with their changes."""
-        deltas, now = {}, {}
-        for it in sensors:
-            box = self._boxes.get(it.uid)
-            if box is not None:
-                now[it.uid] = columns = flat(it)
-                before = self._before.get(it.uid, columns)
-                # What is equal has not changed: infinity less infinity would be no number.
-                change = np.subtract(columns, before, out=np.zeros(columns.size), where=columns != before)
-                deltas[it.uid] = shaped(change, box, it, f"DELTA-{it.uid}")
-        self._before = now
-        return self._placed(sensors, deltas), actuators
+        if len(self._began) != batch.count:
+            self._began = np.zeros(batch.count, bool)
+            self._before = {uid: np.zeros((batch.count, box.size)) for uid, box in self._boxes.items()}
+        rows, found = batch.rows, dict(batch.values)
+        for uid, box in self._boxes.items():
+            values = found.pop(uid) if self.replace else found[uid]
+            columns = values.reshape(len(rows), -1).astype(np.float64)
+            before, self._before[uid][rows] = self._before[uid][rows], columns
+            # What is equal has not changed: infinity less infinity would be no number.
+            moved = self._began[rows, None] & (columns != before)
+            change = np.subtract(columns, before, out=np.zeros(columns.shape), where=moved)
+            found[f"DELTA-{uid}"] = change.reshape(len(rows), *box.shape)
+        self._began[rows] = True
+        return found
 
-    def _placed(self, sensors: Sensors, deltas: dict[str, SensorInformation]) -> Sensors:
-        if self.replace:
-            return [deltas.get(it.uid, it) for it in sensors]
-        return [*sensors, *deltas.values()]
-
-    def reset(self) -> None:
+    def reset_batch(self, rows: Any) -> None:
         """Forget the episode before."""
-        self._before = {}
+        if len(self._began):
+            self._began[rows] = False

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.sdk import ActuatorInformation, AuthorError, Box, Filter, Mask, SensorInformation
-from ganglion_filters.column import Floats, box_like, flat, shaped
+from ganglion.sdk import ActuatorInformation, AuthorError, Box, Filter, FilterBatch, Mask, SensorInformation
+from ganglion_filters.column import Floats, box_like
 from ganglion_filters.moments import Moments
 
 __all__ = ["Norm"]
@@ -39,6 +39,8 @@ class Norm(Filter):
         norm_objective_after: Rows before the first whose objective is, >= 0; default 10000.
     """
 
+    batched: ClassVar[bool] = True
+
     def __init__(
         self,
         normalise_objective: bool = True,
@@ -60,7 +62,7 @@ class Norm(Filter):
         self.clip_obs, self.clip_reward, self.epsilon = float(clip_obs), float(clip_reward), float(epsilon)
         self.batch_size, self.norm_objective_after = batch_size, norm_objective_after
         self._boxes: dict[str, Box] = {}
-        self._raw: Floats = np.zeros(0)
+        self._raw: Floats = np.zeros((0, 0))  # of each body
         self._rows = 0
         self._fresh = False
 
@@ -79,21 +81,25 @@ class Norm(Filter):
         return found, actuators
 
     # -- the muscle's half --------------------------------------------------------------------------------------------
-    def muscle_pre_process(self, sensors: Sensors, actuators: Actuators) -> tuple[Sensors, Actuators]:
+    def pre_process_batch(self, batch: FilterBatch) -> Mapping[str, Array]:
         """Return the normalised readings."""
-        columns = [flat(it) for it in sensors if it.uid in self._boxes]
-        self._raw = np.concatenate(columns) if columns else np.zeros(0)
-        normal = _normal(self._raw, self._readings, self.epsilon, self.clip_obs)
-        found, begin = [], 0
-        for it in sensors:
-            box = self._boxes.get(it.uid)
-            found.append(it if box is None else shaped(normal[begin : begin + box.size], box, it))
-            begin += 0 if box is None else box.size
-        return found, actuators
+        count, found = len(batch.rows), dict(batch.values)
+        columns = [found[uid].reshape(count, -1).astype(np.float64) for uid in self._boxes]
+        raw = np.concatenate(columns, axis=1) if columns else np.zeros((count, 0))
+        if len(self._raw) != batch.count:
+            self._raw = np.zeros((batch.count, raw.shape[1]))
+        self._raw[batch.rows] = raw
+        normal = _normal(raw, self._readings, self.epsilon, self.clip_obs)
+        begin = 0
+        for uid, box in self._boxes.items():
+            found[uid] = normal[:, begin : begin + box.size].reshape(count, *box.shape)
+            begin += box.size
+        return found
 
-    def muscle_post_process(self, setpoints: Actuators, data: Any) -> tuple[Actuators, Any]:
+    def post_process_batch(self, batch: FilterBatch, data: list[Any]) -> tuple[Mapping[str, Array], list[Any]]:
         """Send the readings as they were along with the data."""
-        return setpoints, {"data": data, "readings": self._raw}
+        raw = self._raw[batch.rows]
+        return batch.values, [{"data": own, "readings": row} for own, row in zip(data, raw, strict=True)]
 
     # -- the brain's half ---------------------------------------------------------------------------------------------
     def brain_pre_process(self, muscle_id: str, data: Any) -> Any:

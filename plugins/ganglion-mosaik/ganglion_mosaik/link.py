@@ -88,7 +88,7 @@ class Object:
         found = getattr(self._simulator, hook)(*arguments, **named)
         if inspect.isgenerator(found) or inspect.iscoroutine(found):
             found.close()
-            raise TypeError(f"{self.whose}: {hook} asks mosaik for something, and here is no scenario to ask")
+            raise TypeError(f"{self.whose}: {hook} asks mosaik for something, and there is no scenario")
         return found
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ def observe(settings: Settings, /, name: str, words: tuple[str, ...], attached: 
                         feed.take(event)
         else:
             if attached:
-                click.echo(f"observer {name} looks on")
+                click.echo(f"observer {name} is connected")
                 sys.stdout.flush()
             elif sys.stdin.isatty():
                 raise UsageError(
@@ -83,7 +83,7 @@ def metrics(settings: Settings, /, port: int, attached: bool) -> None:
     try:
         server, thread = library.start_http_server(port, "127.0.0.1", registry)
     except OSError as error:
-        raise UsageError(f"--port: 127.0.0.1:{port} cannot be had: {error.strerror}; 0 takes any") from error
+        raise UsageError(f"--port: 127.0.0.1:{port} is not free: {error.strerror}; 0 takes any") from error
     click.echo(f"metrics are at http://127.0.0.1:{server.server_port}/metrics")
     sys.stdout.flush()
     try:

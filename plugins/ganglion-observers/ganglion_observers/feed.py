@@ -79,7 +79,7 @@ class Feed:
 
     def _fail(self, run: str, error: Exception) -> None:
         self.failed += 1
-        self._tell(f"run {run}: the observer has failed and hears no more: {type(error).__name__}: {error}")
+        self._tell(f"run {run}: the observer has failed and gets no more events: {type(error).__name__}: {error}")
 
 
 def events_told(lines: Iterable[bytes], tell: Callable[[str], None]) -> Iterator[Event]:

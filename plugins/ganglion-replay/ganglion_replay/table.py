@@ -304,7 +304,7 @@ class PoolTable(Pool):
         for name, kind in kinds.items():
             if kind != self._kinds.get(name):
                 expected, found = (f"{dtype} {shape}" for shape, dtype in (self._kinds[name], kind))
-                text = f"expected {expected}, as of who came first, found {found} of {agent}"
+                text = f"expected {expected}, as of the first agent, found {found} of {agent}"
                 raise PoolMismatch(f"table {self.name}: {name}: {text}")
 
     def _make(self, kinds: Mapping[str, Any]) -> None:

@@ -274,7 +274,7 @@ class _Reader(Reader):
         repeated_ = self.root.map.get("repetitions")
         if form.get("pruner") and repeated_ is not None and repeated_.plain() > 1:
             self.faults.append(
-                node.keys["pruner"].fault("a run is cut by its own way: expected no `repetitions` beside")
+                node.keys["pruner"].fault("each run is cut on its own: expected no `repetitions` beside")
             )
 
     def _samples(self) -> int:

@@ -24,7 +24,7 @@ from ganglion.sdk import (
 
 __all__ = ["Race"]
 
-_TOGETHER = "bodies begin and end a race together: `episode_end: each` is none of its rules"
+_TOGETHER = "bodies begin and end a race together: `episode_end: each` is not supported"
 
 OBSERVATION = Box(0.0, 1.0, (2,), np.float32)
 MOVE = Discrete(3)

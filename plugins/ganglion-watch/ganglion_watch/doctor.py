@@ -58,7 +58,7 @@ def _examined(settings: Settings) -> Iterator[tuple[str, ...]]:
         try:
             found = check(settings)
         except (OSError, ImportError, GanglionError) as error:
-            state, text, *cure = _RAISED.get(check, ("fail", "cannot be told"))
+            state, text, *cure = _RAISED.get(check, ("fail", "not known"))
             found = [(state, f"{text}: {error}", *cure)]
         for row in [("ok", found)] if isinstance(found, str) else found:
             yield check.__name__.removeprefix("_"), *row

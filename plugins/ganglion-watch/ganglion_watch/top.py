@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 @click.command("top")
 @click.argument("run", required=False, default="", metavar="[RUN]")
-@click.option("--interval", type=click.FloatRange(0.1, 60.0), default=1.0, metavar="S", help="between two looks [1]")
+@click.option("--interval", type=click.FloatRange(0.1, 60.0), default=1.0, metavar="S", help="between two updates [1]")
 @click.pass_obj
 def command(settings: Settings, run: str, interval: float) -> int:
     """Show all live runs, or RUN, and their processes, again and again; on a pipe once.

@@ -90,7 +90,7 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.bind((host.strip("[]"), port))
     except OSError as error:
         listening.close()
-        raise UsageError(f"--port: {host}:{port} cannot be had: {error.strerror}; --port 0 takes any") from error
+        raise UsageError(f"--port: {host}:{port} is not free: {error.strerror}; --port 0 takes any") from error
     return listening
 
 

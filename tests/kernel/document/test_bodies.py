@@ -185,7 +185,7 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
         (HEAD.replace("{steps: 90}", "{steps: 90, episodes: 2}") + AEB, "expected one of `steps` and `episodes`"),
         (HEAD + "      bodies: {num: 2, rules: [{match: {agent: bobb}}]}\n" + AEB, "this rule meets no body"),
         (HEAD + "      bodies: {num: 2, rules: [{reward: {clip: [2, 1]}}]}\n" + AEB, "expected [low, high]"),
-        (HEAD + "      bodies: {rules: [{reward: {params: {a: 1}}}]}\n" + AEB, "`params` of which reward?"),
+        (HEAD + "      bodies: {rules: [{reward: {params: {a: 1}}}]}\n" + AEB, "`params` needs the `name` of a reward"),
         (HEAD + "      bodies: {rules: [5, {match: 4}]}\n" + AEB, "bodies.rules.0: expected a map, found the number 5"),
         (
             HEAD + "      bodies: {rules: [{reward: {nme: x}}]}\n" + AEB,
@@ -216,6 +216,11 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
             "10:28: schedule.train.phase_config.sync: `mode: free` needs `sync: async` in `phase_config`, found",
         ),
         (HEAD + "      simulation: {name: aeb, params: {lead: 2}}\n", "`lead` needs `mode: free`"),
+        (
+            HEAD + "      simulation: {name: aeb, params: {mode: barier}}\n",
+            "10:46: schedule.train.simulation.params.mode: ",
+        ),
+        (HEAD.replace("period: 2", "period: 0") + AEB, "7:70: schedule.train.environments.lake.clock.period: expected"),
         (
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",

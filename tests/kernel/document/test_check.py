@@ -96,9 +96,9 @@ CASES = [
     (phase(more="simulation: {conditions: [x]}"), ["9:33: schedule.one.simulation.conditions.0: there is no condition `x`"]),
     # bounds, recovery
     (phase(more="recovery: {on_loss: recover, deterministic: false}"),
-     ["9:27: schedule.one.recovery.on_loss: expected restart or fail beside `deterministic: false` (line 9), found recover: what gives other answers again is not led back"]),
+     ["9:27: schedule.one.recovery.on_loss: expected restart or fail beside `deterministic: false` (line 9), found recover: different answers cannot be recovered"]),
     (phase(more="recovery: {deterministic: false}") + phase(name="two", more="recovery: {on_loss: recover}"),
-     ["13:27: schedule.two.recovery.on_loss: expected restart or fail beside `deterministic: false` (line 9), found recover: what gives other answers again is not led back"]),
+     ["13:27: schedule.two.recovery.on_loss: expected restart or fail beside `deterministic: false` (line 9), found recover: different answers cannot be recovered"]),
     (phase(more="recovery: {on_loss: recover}") + phase(name="two", more="recovery: {on_loss: ~, deterministic: false}"),
      ["13:27: schedule.two.recovery.on_loss: expected one of recover, restart, fail, found nothing"]),
     (phase(more="phase_config: {worker: 100, episodes: 1}"),

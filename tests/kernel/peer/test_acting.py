@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ganglion.errors import AuthorError, RemoteProtocolError
+from ganglion.limits import BODIES_MEMORY_ROWS
 from ganglion.peer.agent.muscle import MuscleHost
 from ganglion.peer.author import failure_of
 from ganglion.peer.step.layout import Layout
@@ -458,6 +459,7 @@ def test_objects_are_one_per_body(objects: Stage) -> None:
     assert [1, "reset", 4, 6] == [it if it == "reset" else it[0] for it in lake.log]
     assert [(2, 0), (5, 1), (7, 2)] == [it[:2] for it in moor.log]
     assert (4, []) == (len(FakeObject.made), quiet.log)
+    assert {BODIES_MEMORY_ROWS // 4} == {one.memory.size_limit for one in FakeObject.made}
     assert lake.log[0][2] != moor.log[0][2]
     assert [[{"number": 1}, {"number": 2}], [{"number": 4}, {"number": 5}]] == list(map(data_of, objects.thought()))
 

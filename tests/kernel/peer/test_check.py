@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 
 from ganglion.peer.check import advise, inspect, main
-from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
+from ganglion.run.plan import AgentPlan, BodyPlan, EnvironmentPlan, PhasePlan, Plan, PluginPlan, ProgramPlan
+from ganglion.sdk import Box
 
 HEAD = "from ganglion.sdk import Environment, TerminationCondition\n"
 CONDITION = HEAD + "class Told(TerminationCondition):\n    def {hook}:\n        {body}\n"
@@ -206,3 +209,56 @@ def test_faults_come_back_with_their_place(tmp_path: Path) -> None:
     assert ("x.yml", 3, 5) == (fault["file"], fault["line"], fault["column"])
     assert "no_such_thing" in fault["message"]
     assert [] == _checked(tmp_path, _plan(tmp_path, PluginPlan("vanilla")))
+
+
+WORLDS = (
+    "from ganglion.sdk import *\n"
+    "class World(Environment):\n"
+    "    def __init__(self, low): self.low = low\n"
+    "    def start_environment(self):\n"
+    "        seen, moved = Box(0, 1), Box(self.low, 5)\n"
+    "        actuators = [ActuatorInformation(self.low, moved, 'force')]\n"
+    "        return EnvironmentBaseline([SensorInformation(0.0, seen, 'height')], actuators)\n"
+    "    def update(self, actuators): raise NotImplementedError\n"
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("lows", "between", "expected"),
+    [
+        (
+            [0, 1],
+            "zero",
+            [
+                "6:3: body ada/e1/0: decision.between: zero is outside of {} of e1.force",
+                "4:4: agent ada: its bodies are of 2 groups of unequal ids or spaces (e0; e1), and brain dqn takes one",
+            ],
+        ),
+        ([0, 0], "zero", []),
+        (["none", 1], "repeat", []),
+    ],
+    ids=["neither fits", "fits", "an environment that does not start"],
+)
+def test_bodies_are_compared_with_what_environments_declare(
+    tmp_path: Path, lows: list[Any], between: str, expected: list[str]
+) -> None:
+    """Zero outside of a space, and bodies of several groups of a learner that takes one, are told before any start."""
+    name = f"{_module(tmp_path, WORLDS)}:World"
+    tree = _plan(
+        tmp_path,
+        PluginPlan("max_steps", {"steps": 3}, at="x.yml:5:3: c"),
+        [EnvironmentPlan(f"e{i}", PluginPlan(name), params={"low": low}, budget_steps=3) for i, low in enumerate(lows)],
+    )
+    [phase] = tree["phases"]
+    phase["controller"] |= {"name": "aeb", "at": "x.yml:9:3: name"}
+    bodies = [BodyPlan("ada", f"e{i}", 0, between=between, between_at="x.yml:6:3: between") for i in range(len(lows))]
+    phase["bodies"] = [asdict(body) for body in bodies]
+    [agent] = phase["agents"]
+    agent |= {"brain": asdict(PluginPlan("dqn", at="x.yml:4:4: brain")), "muscle": asdict(PluginPlan("echo"))}
+    agent |= {"objective": asdict(PluginPlan("aggregate_rewards"))}
+    space = Box(1, 5, dtype=np.float64)
+    found = [f"{row['line']}:{row['column']}: {row['message']}" for row in inspect(tree) if row["severity"] == "error"]
+
+    assert len(expected) == len(found)
+    assert all(text.startswith(start.format(space)) for start, text in zip(expected, found, strict=True)), found

@@ -76,7 +76,7 @@ def stage(hosted: Any, loader: Any, tmp_path: Path) -> Stage:
 
 def test_what_is_no_cut_is_refused(stage: Stage) -> None:
     """A start with something else as `resume` begins nothing."""
-    with pytest.raises(RemoteProtocolError, match="expected a cut as `resume`"):
+    with pytest.raises(RemoteProtocolError, match="expected a checkpoint as `resume`"):
         stage.start(resume={"phase": "first"})
 
 

@@ -454,5 +454,5 @@ def test_what_cannot_be_taken_is_blamed_on_the_program(answer: Acted, text: str)
 
 def test_wish_without_a_brain_is_refused() -> None:
     """Signals are wishes of a brain, which its muscle hands on: without one there is none."""
-    with pytest.raises(CallFailed, match="there is no brain that could wish for it"):
+    with pytest.raises(CallFailed, match="there is no brain that could signal"):
         heard([_actor(brain=None)], [Acted(signal={"signal": "RESET"})])

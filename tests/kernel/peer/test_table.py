@@ -118,7 +118,7 @@ def test_an_earlier_round_is_an_error(table: Callable[..., Table]) -> None:
 def test_lockstep_refuses_what_nobody_could_end(table: Callable[..., Table]) -> None:
     """At once, with the table, the reason, the cause and who wrote last."""
     shelf = table()
-    with pytest.raises(GanglionError, match=r"agent bob cannot draw: it is empty; in lockstep nobody .*; nobody has"):
+    with pytest.raises(GanglionError, match=r"agent bob cannot draw: it is empty; in lockstep no .*; no agent"):
         shelf.draw()
     shelf.insert(1, 2, 3)
     with pytest.raises(GanglionError, match=r"agent ada cannot insert: it is full; .*; agent ada wrote last, 0.0 s"):
@@ -153,7 +153,7 @@ def test_a_wait_ends_by_its_deadline(table: Callable[..., Table]) -> None:
     shelf.on.clock.now_s += 1.0
     shelf.host.tick()
     expected = (
-        "table recent: agent bob cannot draw: it is empty; waited 5.0 s in vain: nobody has changed that; "
+        "table recent: agent bob cannot draw: it is empty; waited 5.0 s in vain: no agent has changed that; "
         "agent ada wrote last, 5.0 s ago, of 1 decisions"
     )
     assert expected == shelf.answer(waits)
@@ -168,7 +168,7 @@ def test_a_writer_that_does_not_return_ends_waits(table: Callable[..., Table]) -
     assert "nothing" == shelf.answer(waits)
     shelf.on.link.tell("", "", Lost(ADA, 1, "exit 9"), Verb.LOST)
     shelf.on.participant.pump(0.1)
-    expected = "waited 0.0 s in vain: brain ada is gone: exit 9; nobody has written"
+    expected = "waited 0.0 s in vain: brain ada is gone: exit 9; no agent has inserted"
     assert f"table recent: agent bob cannot draw: it is empty; {expected}" == shelf.answer(waits)
     with pytest.raises(GanglionError, match="brain ada is gone: exit 9"):
         shelf.draw()

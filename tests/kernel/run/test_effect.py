@@ -29,7 +29,7 @@ def test_every_damaged_byte_is_found() -> None:
     for place, letter in enumerate(text):
         if letter.isalnum() or letter == "/":
             broken = text[:place] + chr(ord(letter) ^ 1) + text[place + 1 :]
-            with pytest.raises(StoreError, match=r"cut x\.json: the file is damaged"):
+            with pytest.raises(StoreError, match=r"checkpoint x\.json: the file is damaged"):
                 read_cut(broken, "x.json")
 
 

@@ -32,7 +32,7 @@ def test_nobody_else_listens_there(tmp_path: Path, where: str) -> None:
     """An endpoint that is held cannot be bound by anybody else, with or without a broker that accepts."""
     texts = {"ipc": f"ipc://{tmp_path}/bus", "tcp6": "tcp://[::1]:0", "localhost": "tcp://localhost:0"}
     bound = bind_local(texts.get(where, "tcp://127.0.0.1:0"))
-    with pytest.raises(LaunchError, match="is in use: somebody listens there already"):
+    with pytest.raises(LaunchError, match="is in use: another process listens there already"):
         bind_local(bound.endpoint)
     bound.close()
     bind_local(bound.endpoint).close()

@@ -19,7 +19,8 @@ class Chain:
         for one in self.filters:
             one.setup()
         for one in self.filters:
-            sensors, actuators = one.declare(sensors, actuators)
+            one.given = sensors, actuators
+            one.shown = sensors, actuators = one.declare(sensors, actuators)
         self.sensors, self.actuators = sensors, actuators
         self.reset()
 

@@ -34,7 +34,7 @@ def test_a_run_with_an_observer_is_the_same_run(tmp_path: Path) -> None:
     stored = sorted((row["worker"], row["episode"], row["return"]) for row in table(tmp_path, "returns", "one-2"))
 
     assert (0, 0, 0) == (alone.returncode, observed.returncode, same.returncode)
-    assert "observer csv looks on\n" == observed.stderr
+    assert "observer csv is connected\n" == observed.stderr
     assert stored == told
     assert not (tmp_path / "results" / "one-1" / "csv").exists()
 

@@ -184,7 +184,7 @@ def test_an_observer_that_fails_is_told_once(tmp_path: Path) -> None:
     observer = Faulty()
     told = feed(observer, tmp_path, [EVENTS[0], {"event": "missed", "count": 3}, *EVENTS[1:]])
 
-    assert ["run demo-1: the observer has failed and hears no more: ValueError: disk full"] == told
+    assert ["run demo-1: the observer has failed and gets no more events: ValueError: disk full"] == told
     assert [(2, 4)] == observer.gaps
 
 

@@ -199,7 +199,7 @@ def test_rows_of_another_form_are_refused() -> None:
     """With the column, and what came first; the table is as it was."""
     pool = table()
     pool.insert("ada", rows(0, 2))
-    with pytest.raises(Exception, match=r"actions: expected <f8 \[1\], as of who came first, found <f8 \[2\] of bob"):
+    with pytest.raises(Exception, match=r"actions: expected <f8 \[1\], as of the first agent, found <f8 \[2\] of bob"):
         pool.insert("bob", {**rows(0, 1), "actions": np.zeros((1, 2))})
 
     assert 2 == len(pool)

@@ -38,7 +38,7 @@ factors:
         ),
         (
             f"{FACTORS}repetitions: 2\nsearch: {{objective: return.ada, trials: 3, pruner: median}}",
-            "a run is cut by its own way",
+            "each run is cut on its own",
         ),
         (f"{FACTORS}search: {{objective: return.ada, trials: 3, sampler: tpa}}", "tpa"),
     ],

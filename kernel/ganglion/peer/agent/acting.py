@@ -74,7 +74,7 @@ class Acting:
         self.first, self._comes, self._group = len(bodies), comes, group  # the first row of bodies that may be spawned
         bodies += [[row[0], -1, row[1]] for row in spare]
         self.count = n = len(bodies)
-        self.arrays = len(self.muscles) == 1 and (takes_arrays(muscles[0]) if spare else bool(muscles[0].batched))
+        self.arrays = len(self.muscles) == 1 and (takes_arrays(type(muscles[0])) if spare else bool(muscles[0].batched))
         if not self.arrays:
             self.muscles += [None] * len(spare)
         if memories:
@@ -93,7 +93,7 @@ class Acting:
         self._shown, self._own, self._rests = self._seen, self._set, self._noops
         self._blind = np.zeros(n, bool)
         self._sent: list[Any] = []  # what filters add for the brain
-        self._ahead, self._ahead_blind = np.zeros(n, bool), np.zeros(n, bool)  # who has looked at its next readings
+        self._ahead, self._ahead_blind = (np.zeros(n, bool), np.zeros(n, bool))  # whether it saw what follows
         if filters is not None:
             self._shown, self._own, self._next = self._views.zeros(n), self._moves.zeros(n), self._views.zeros(n)
             self._rests, self._sent = _row(self._moves, [it.value for it in self._declared]), [None] * n
@@ -410,23 +410,21 @@ class Acting:
         if not len(looked):
             return blocks_of(found)
         blocks, excused = self._proposals(looked, fresh[seeing])
-        matrices = self._moves.matrices(blocks, len(looked))
-        rows, at = self._moves.bodies(blocks, "setpoints", len(looked)), np.flatnonzero(seeing).tolist()
-        for i, place in enumerate(looked.tolist()):
-            if excused is not None and excused[i]:
-                continue
+        own = np.ones(len(looked), bool) if excused is None else ~np.array(excused)  # others do as before
+        mine, at = looked[own], np.flatnonzero(seeing)[own]
+        moved = [run[own] for run in self._moves.matrices(blocks, len(looked))]
+        applied, data, passed = filters.apply(mine.tolist(), moved, [self._data_of(place) for place in mine.tolist()])
+        for i, place in enumerate(mine.tolist()):
             try:
-                values, data = filters.apply(place, rows[i], self._data_of(place))
-                applied = _row(self._actuators, values)
-                told = None if data is None else self._hooks.tolerate("filters", serialize, data, None, "data")
+                if passed[i] and data[i] is not None:
+                    self._sent[place] = self._hooks.tolerate("filters", serialize, data[i], None, "data")
             except Tolerated:
-                self._keep_each(places[[at[i]]], [None])
-                continue
-            self._sent[place] = told
-            for kept, run in zip(self._own, matrices, strict=True):
-                kept[place] = run[i]
-            for whole, row in zip(found, applied, strict=True):
-                whole[at[i]] = row
+                passed[i] = False
+        self._keep_each(mine[~passed], [None] * int((~passed).sum()))
+        for kept, run in zip(self._own, moved, strict=True):
+            kept[mine[passed]] = run[passed]
+        for whole, run in zip(found, applied, strict=True):
+            whole[at[passed]] = run[passed]
         return blocks_of(found)
 
     @property
@@ -494,7 +492,7 @@ class Acting:
         return blocks, self._noted(places)
 
     def _proposals(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
-        """Return what muscles propose, and of whom it is what was proposed before, since an error was excused."""
+        """Return what muscles propose, and for which bodies it repeats the last proposal after a tolerated error."""
         return self._proposed(places, fresh) if self.arrays else self._proposed_by_each(places)
 
     def _proposed(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
@@ -689,7 +687,7 @@ class ActingGroups:
 
     @property
     def muscles(self) -> list[Any]:
-        """The objects that act: one, or one of each body; None of a row that nobody has had."""
+        """The objects that act: one, or one of each body; None for a row without a body so far."""
         return list({id(one): one for part in self._parts for one in part.muscles}.values())
 
     @property

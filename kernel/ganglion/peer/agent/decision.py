@@ -197,7 +197,7 @@ def _signal(actor: Actor, found: dict[str, Any] | None) -> dict[str, Any] | None
     if found is None:
         return None
     if actor.setup.get("brain") is None:
-        raise RemoteProtocolError(f"signal: there is no brain that could wish for it, found {found!r:.60}")
+        raise RemoteProtocolError(f"signal: there is no brain that could signal, found {found!r:.60}")
     name, reason = found.get("signal"), found.get("reason", "")
     known = isinstance(name, str) and name in Signal.__members__ and Signal[name].effect.scope != "run"
     if not known or not isinstance(reason, str):

@@ -12,14 +12,15 @@ from ganglion.errors import AuthorError
 from ganglion.peer.agent.decision import finite
 from ganglion.peer.author import Hooks, Loader, Tolerated, ToleratedErrors, identity, naming
 from ganglion.peer.environment.contract import check_once, listed, values_of
-from ganglion.peer.step.layout import Layout, blocks_of
+from ganglion.peer.step.arrays import batch_field
+from ganglion.peer.step.layout import Field, Layout, blocks_of
 from ganglion.peer.values import deserialize, serialize
-from ganglion.sdk.filter import Actuators, Array, Filter, Sensors
+from ganglion.sdk.filter import Actuators, Array, Filter, FilterBatch, Sensors
 from ganglion.sdk.information import SensorInformation, Template
 from ganglion.sdk.models import Models
 from ganglion.sdk.seed import derive, generator_from_words
 
-_OURS = ("uid", "name", "worker", "mode", "seed", "rng", "params", "muscle", "brain", "agent")
+_OURS = ("uid", "name", "worker", "mode", "seed", "rng", "params", "muscle", "brain", "agent", "given", "shown")
 """Attributes that the bus sets: no state of a filter."""
 
 
@@ -83,8 +84,9 @@ class FilterStack:
             hooks("setup", one.setup)
         self._spaces = {id(it.space): it.space for it in (*sensors, *actuators)}
         for one, hooks in self._pairs[group]:
-            given = hooks("declare", one.declare, list(sensors), list(actuators))
-            sensors, actuators = hooks("declare", _declared, given)
+            one.given = sensors, actuators = list(sensors), list(actuators)
+            shown = hooks("declare", one.declare, list(sensors), list(actuators))
+            one.shown = sensors, actuators = hooks("declare", _declared, shown)
             self._spaces |= {id(it.space): it.space for it in (*sensors, *actuators)}
         return sensors, actuators
 
@@ -141,7 +143,7 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
 
 
 class ActingFilters(FilterStack):
-    """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one was excused."""
+    """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one raised so."""
 
     def declare(self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes) -> tuple[Sensors, Actuators]:
         """Set all up and return the declarations of the agent, whose spaces have streams of their own."""
@@ -180,7 +182,7 @@ class ActingFilters(FilterStack):
     def apply(self, setpoints: Actuators, data: Any) -> tuple[list[Any], Any]:
         """Return the setpoints that are to be applied, in declared order, and the data for the brain.
 
-        If one is excused those that came before it go back: none has seen setpoints that were not applied.
+        After a tolerated error the filters that came before go back: none has seen setpoints that were not applied.
         """
         passed: list[tuple[Filter, Any]] = []
         try:
@@ -201,8 +203,12 @@ class ActingFilters(FilterStack):
         return self._inner.fill(values)
 
     def keep(self) -> list[Any] | None:
-        """Return where all stand, for `go_back`; None where nobody can publish anything that makes it needed."""
+        """Return where all stand, for `go_back`; None where no filter can publish, so that it is not needed."""
         return [self._kept(one) for one in self.filters] if self._learning else None
+
+    def keep_all(self) -> list[Any] | None:
+        """Return where all stand, for `go_back`; None where no error of theirs is excused."""
+        return [self._kept(one) for one in self.filters] if self._lenient else None
 
     def _kept(self, one: Filter) -> tuple[dict[str, Any], Any]:
         own = {name: value for name, value in vars(one).items() if name not in _OURS}
@@ -216,9 +222,9 @@ class ActingFilters(FilterStack):
 
 
 class BodyFilters:
-    """The muscles' halves of many bodies of one group: a stack for each.
+    """The muscles' halves of many bodies of one group: a stack for each; see `ArrayFilters` for one of all.
 
-    What one of them excused is told by a mask; nobody else is concerned.
+    A mask says for which body an error was tolerated; the others go on.
 
     Attributes:
         seen, moved: The layouts of one body's sensors and actuators behind the filters.
@@ -248,7 +254,7 @@ class BodyFilters:
             self._stacks[place].reset()
 
     def view(self, places: Sequence[int], steps: Sequence[int], runs: Sequence[Array]) -> tuple[list[Array], Array]:
-        """Return the readings of these bodies as their muscles are to see them, and who sees any."""
+        """Return the readings of these bodies as their muscles are to see them, and which bodies see any."""
         rows: list[list[Any]] = []
         saw = np.ones(len(places), bool)
         values = self._outer[0].bodies(blocks_of(runs), "act.readings", len(places))
@@ -276,13 +282,24 @@ class BodyFilters:
             self._stacks[place].go_back(state)
         return any(state is not None for state in kept.values())
 
-    def apply(self, place: int, values: Sequence[Any], data: Any) -> tuple[list[Any], Any]:
-        """Return the setpoints of a body that are to be applied, and the data for the brain; may raise Tolerated."""
-        stack = self._stacks[place]
-        with naming(self._names[place]):
-            found, data = stack.apply(stack.informed(values), data)
-            stack.hooks[0].tolerate("muscle_post_process", finite, self._outer[1], found)
-        return found, data
+    def apply(
+        self, places: Sequence[int], runs: Sequence[Array], data: list[Any]
+    ) -> tuple[list[Array], list[Any], Array]:
+        """Return the setpoints of these bodies that are to be applied, data for the brain, and whose came through."""
+        found, passed = self._outer[1].zeros(len(places)), np.ones(len(places), bool)
+        rows = self.moved.bodies(blocks_of(runs), "setpoints", len(places))
+        for i, place in enumerate(places):
+            stack = self._stacks[place]
+            try:
+                with naming(self._names[place]):
+                    values, data[i] = stack.apply(stack.informed(rows[i]), data[i])
+                    stack.hooks[0].tolerate("muscle_post_process", finite, self._outer[1], values)
+            except Tolerated:
+                passed[i] = False
+                continue
+            for whole, part in zip(found, self._outer[1].matrices(self._outer[1].field([values]), 1), strict=True):
+                whole[i] = part[0]
+        return found, data, passed
 
     def receive(self, published: Mapping[int, Mapping[str, Array]]) -> bool:
         """Give filters what their other halves published; go back to where `keep` was called if there is any."""
@@ -305,6 +322,59 @@ class BodyFilters:
             stack.close()
 
 
+class ArrayFilters(BodyFilters):
+    """The muscles' half of all bodies of one group: a stack for all, asked once for those that decide.
+
+    What it excuses concerns all bodies that are asked for.
+    """
+
+    def __init__(self, stack: ActingFilters, names: Sequence[str], outer: tuple[Layout, Layout]) -> None:
+        super().__init__([stack], names[:1], outer)
+        self._stack, self._names = stack, list(names)
+        self._forms = [[_layout(part) for part in (*one.given, *one.shown)] for one in stack.filters]
+
+    def begin(self, places: Iterable[int]) -> None:
+        """Begin an episode of these bodies."""
+        rows = np.array([*places], np.int64)
+        for one, hooks in zip(self._stack.filters, self._stack.hooks, strict=True) if len(rows) else ():
+            hooks("reset_batch", one.reset_batch, rows)
+
+    def view(self, places: Sequence[int], steps: Sequence[int], runs: Sequence[Array]) -> tuple[list[Array], Array]:
+        """Return the readings of these bodies as their muscles are to see them, and who sees any."""
+        self._stack.show_step(steps[0])
+        field, names = blocks_of(runs), [self._names[place] for place in places]
+        try:
+            for one, hooks, form in zip(self._stack.filters, self._stack.hooks, self._forms, strict=True):
+                given = hooks.tolerate("pre_process_batch", one.pre_process_batch, self._batch(form[0], field, places))
+                field = hooks.tolerate("pre_process_batch", batch_field, "sensor", form[2], given, names)
+        except Tolerated:
+            return self.seen.zeros(len(places)), np.zeros(len(places), bool)
+        return self.seen.matrices(field, len(places)), np.ones(len(places), bool)
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Keep where the filters stand, for `go_back`."""
+        self._kept = {0: self._stack.keep()} if len(places) else {}
+
+    def apply(
+        self, places: Sequence[int], runs: Sequence[Array], data: list[Any]
+    ) -> tuple[list[Array], list[Any], Array]:
+        """Return the setpoints of these bodies that are to be applied, data for the brain, and whose came through."""
+        field, names = blocks_of(runs), [self._names[place] for place in places]
+        kept = self._stack.keep_all()
+        try:
+            for one, hooks, form in reversed([*zip(self._stack.filters, self._stack.hooks, self._forms, strict=True)]):
+                batch = self._batch(form[3], field, places)
+                given = hooks.tolerate("post_process_batch", one.post_process_batch, batch, data)
+                field, data = hooks.tolerate("post_process_batch", _post, given, form[1], names)
+        except Tolerated:
+            self._stack.go_back(kept)
+            return list(runs), data, np.zeros(len(places), bool)
+        return self._outer[1].matrices(field, len(places)), data, np.ones(len(places), bool)
+
+    def _batch(self, layout: Layout, field: Field, places: Sequence[int]) -> FilterBatch:
+        return FilterBatch(layout.arrays(field, len(places)), np.array(places, np.int64), len(self._names))
+
+
 class GroupFilters:
     """The muscles' halves of all bodies, group by group; `layouts` are those behind them."""
 
@@ -324,6 +394,23 @@ class GroupFilters:
             part.close()
 
 
+def _layout(informations: Sensors | Actuators) -> Layout:
+    return Layout([it.uid for it in informations], [it.space for it in informations])
+
+
+def _post(given: Any, layout: Layout, names: Sequence[str]) -> tuple[Field, list[Any]]:
+    """Return the setpoints and data that a filter gives for these bodies."""
+    setpoints, data = _pair(given)
+    if not (isinstance(data, list) and len(data) == len(names)):
+        raise AuthorError(f"expected data in a list of {len(names)}, one of each body, found {data!r:.80}")
+    field = batch_field("setpoint", layout, setpoints, names)
+    if layout.open and not layout.contains(field, finite=True, count=len(names)):
+        for name, values in zip(names, layout.bodies(field, "setpoints", len(names)), strict=True):
+            with naming(name):
+                finite(layout, values)
+    return field, data
+
+
 def _put_back(one: Filter, state: tuple[dict[str, Any], Any]) -> None:
     own, words = state
     for name in [name for name in vars(one) if name not in _OURS]:
@@ -341,7 +428,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
 class LearningFilters(FilterStack):
     """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
 
-    What goes through them ends in Tolerated if one was excused.
+    What goes through them ends in Tolerated if a filter raised and that is tolerated.
 
     Bodies of several groups have one of each in each group; an update goes through those of the first.
     `published` has the newest arrays of each by its number, `version` counts how often there were new ones.
@@ -442,7 +529,7 @@ def _number(objective: Any) -> float | None:
 
 
 def _copied(arrays: Any) -> dict[str, Array]:
-    """Return arrays as they will come out of the wire: their author may go on changing his own."""
+    """Return arrays as they will come out of the wire: their author may go on changing the originals."""
     if not isinstance(arrays, Mapping):
         raise AuthorError(f"publish: expected named arrays, found {type(arrays).__name__}")
     blobs: list[bytes] = []

@@ -11,10 +11,10 @@ import msgpack
 import numpy as np
 
 from ganglion.errors import DocumentError, GanglionError, NotSetUp, RemoteProtocolError, SpaceError
-from ganglion.limits import INTEGER_MAX
+from ganglion.limits import BODIES_MEMORY_ROWS, BODY_MEMORY_ROWS_MIN, INTEGER_MAX
 from ganglion.peer.agent.acting import Acting, ActingGroups
 from ganglion.peer.agent.decision import Decision, Policy, Seen, alike, deserialized, finite
-from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, BodyFilters, GroupFilters
+from ganglion.peer.agent.filters import UNKNOWN, ActingFilters, ArrayFilters, BodyFilters, GroupFilters
 from ganglion.peer.agent.transitions import joined
 from ganglion.peer.author import Loader, Tolerated, identity
 from ganglion.peer.conversation import Request, episode_of
@@ -123,7 +123,7 @@ class MuscleHost(AgentHost):
         self._actuator_list, self._bodies = actuators, [(setup.agent, 0)]
         self._canonical = [space.canonical for space in self._own_layout.spaces]
         self._plain_shape = (1, len(self._own_layout)) if self._own_layout.scalar else None
-        self._takes_arrays = takes_arrays(muscle)
+        self._takes_arrays = takes_arrays(type(muscle))
         self._takes_updates = getattr(muscle.update, "__func__", None) is not Muscle.update
         self._think_s = span_s("brain.think", setup.deadlines_s or {})
         self._muscle = muscle
@@ -166,9 +166,11 @@ class MuscleHost(AgentHost):
 
     def _act_by_bodies(self, muscle: Muscle, attributes: dict[str, Any]) -> None:
         """Make what acts for many bodies, one object for all of them or one for each."""
-        setup, arrays = self._setup, takes_arrays(muscle)
+        setup, arrays = self._setup, takes_arrays(type(muscle))
         self._check_groups(muscle.takes_groups or not arrays)
         together = arrays and self._objective.batched
+        self._memory_rows = max(BODIES_MEMORY_ROWS // (len(self._rows) or 1), BODY_MEMORY_ROWS_MIN)
+        self._memory.size_limit = self._memory_rows
         parts = []
         self._shown: list[tuple[Any, Any]] = []  # what each group sees and sets, behind its filters
         self._tells_proposals = True
@@ -182,7 +184,7 @@ class MuscleHost(AgentHost):
                 own = {**self._given, **streams}
                 objectives.append(self._judging("__init__", self._loader.make, "objective", setup.objective, own))
             for _ in [] if together else bodies[len(memories) :]:
-                memory = Memory()
+                memory = Memory(self._memory_rows)
                 memory.declare(part.sensors, part.actuators)
                 memories.append(memory)
             for row in [] if arrays else bodies[len(muscles) :]:
@@ -226,9 +228,10 @@ class MuscleHost(AgentHost):
                 one.sensors, one.actuators = self._shown[next(i for i, p in enumerate(parts) if one in p.muscles)]
 
     def _filters_of_bodies(self, number: int, muscles: Sequence[Muscle], rows: Any) -> tuple[BodyFilters, Any]:
-        """Make the filters of each body of a group; return them, and what is declared behind them."""
+        """Make the filters of the bodies of a group; return them, and what is declared behind them."""
         setup, part, stacks, shown = self._setup, self._parts[number], [], []
-        for i, row in enumerate(rows):
+        whole = all(self._loader.load("filter", str(plugin["name"])).batched for plugin in setup.filters)
+        for i, row in enumerate(rows[:1] if whole else rows):
 
             def own(stream: bytes, row: Any = row) -> bytes:
                 return derive(stream, "body", *row) if row is not self._rows[0] else stream
@@ -238,11 +241,11 @@ class MuscleHost(AgentHost):
             muscle = muscles[min(i, len(muscles) - 1)]
             shown.append(stack.declare(muscle, part.sensors, part.actuators, own(setup.stream)))
             stacks.append(stack)
-        names = [f"{row[0]}/{row[1]}" for row in rows]
-        return BodyFilters(stacks, names, (part.sensor_layout, part.actuator_layout)), shown[0]
+        names, outer = [f"{row[0]}/{row[1]}" for row in rows], (part.sensor_layout, part.actuator_layout)
+        return ArrayFilters(stacks[0], names, outer) if whole else BodyFilters(stacks, names, outer), shown[0]
 
     def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
-        """Make what a body of a group has of its own that was spawned; who had its row before is gone.
+        """Make what a body of a group has of its own that was spawned; the body that had its row before is gone.
 
         `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
         """
@@ -250,10 +253,10 @@ class MuscleHost(AgentHost):
         sensors, actuators = self._shown[number]
         if given is None:
             return
-        snapshot = None if self._renewal is None else self._snapshot
+        snapshot = None if self._compaction is None else self._snapshot
         if not acting.arrays and acting.muscles[place] is not None:
             hooks("teardown", acting.muscles[place].teardown)
-        memory = acting.memories[place] = Memory()
+        memory = acting.memories[place] = Memory(self._memory_rows)
         memory.declare(part.sensors, part.actuators)
         own = {**self._given, **identity(derive(setup.objective_stream, "body", environment, b))}
         acting.objectives[place] = self._judging("__init__", self._loader.make, "objective", setup.objective, own)
@@ -330,7 +333,7 @@ class MuscleHost(AgentHost):
 
     def _model_reader(self, setup: MuscleSetup) -> Policy | Models | None:
         """Return what `Muscle.load` reads from: the files that the phase began with, in an evaluation the brain too."""
-        files = None if setup.models is None else Models(setup.models)
+        files = None if setup.models is None else Models(self.place.read(setup.models))
         return files if setup.policy is None else Policy(self._policy, files)
 
     def _policy(self) -> tuple[bool, Any]:
@@ -404,7 +407,7 @@ class MuscleHost(AgentHost):
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
         elif self._setup.models is not None:
-            filters.received_from(Models(self._setup.models))
+            filters.received_from(Models(self.place.read(self._setup.models)))
 
     def _receive(self, published: dict[str, Any] | None) -> None:
         """Give filters what their other halves published."""

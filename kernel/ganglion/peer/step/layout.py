@@ -646,6 +646,17 @@ def shape_of(space: Space) -> tuple[int, ...]:
     return shape
 
 
+def zero_outside(agent: str, uid: str, b: int | None, actuators: Iterable[tuple[str, Space]]) -> str | None:
+    """Return what is wrong with `between: zero` of a body (None: of one that may be spawned); None if nothing is."""
+    for name, space in actuators:
+        try:
+            space.from_vector(np.zeros(space.size, space.dtype))
+        except SpaceError:
+            where = f"{agent}/{uid}/{'*' if b is None else b}"
+            return f"body {where}: decision.between: zero is outside of {space} of {uid}.{name}"
+    return None
+
+
 def out(space: Space, value: Any) -> Any:
     """Return a contained value as it travels in a row, or in a declaration."""
     return space.canonical(value) if space.scalar else _vector(space, value)

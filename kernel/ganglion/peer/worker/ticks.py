@@ -27,6 +27,7 @@ from ganglion.peer.step.layout import (
     of_group,
     shape_of,
     writable_copy,
+    zero_outside,
 )
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
 from ganglion.peer.worker.anew import Anew
@@ -541,11 +542,10 @@ class Ticks:
             if body["between"] != "zero":
                 continue
             world = self.worlds[int(self.core.environment[row])]
-            for uid, space in world.actuators.pairs():
-                if not space.contains(space.from_vector(np.zeros(space.size, space.dtype))):
-                    where = f"{body['agent']}/{body['environment']}/{'*' if body['b'] < 0 else body['b']}"
-                    text = f"body {where}: decision.between: zero is outside of {space} of {world.world.uid}.{uid}"
-                    raise DocumentError(text)
+            b = None if body["b"] < 0 else int(body["b"])
+            text = zero_outside(body["agent"], body["environment"], b, world.actuators.pairs())
+            if text is not None:
+                raise DocumentError(text)
 
     def declare(self) -> None:
         """Record which bodies there are, and which rewards."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ganglion.sdk import Brain, Muscle
+from ganglion.sdk import Brain, Filter, Muscle
 
 
 class ObjectMuscle(Muscle):
@@ -108,3 +108,19 @@ class PatientBrain(ObjectBrain):
 
 class PatientArrayBrain(PatientBrain, ArrayBrain):
     """Do the same on arrays."""
+
+
+class Witness(Filter):
+    """Change nothing, and note for how many bodies it is asked."""
+
+    batched = True
+    asked: ClassVar[list[int]] = []
+
+    def pre_process_batch(self, batch: Any) -> Any:
+        """Return the readings."""
+        self.asked.append(len(batch.rows))
+        return batch.values
+
+
+class Plain(Filter):
+    """Change nothing, and know nothing of arrays."""
