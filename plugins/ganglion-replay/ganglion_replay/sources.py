@@ -53,7 +53,10 @@ def given_of(at: str, source: Any) -> dict[str, Any]:
         raise DocumentError(f"{at}: expected keys of {', '.join(sorted(KEYS))}, found `{strange[0]}`")
     found = {key: value for key, value in source.items() if value is not None}
     for key, value in found.items():
-        kinds = {"worker": (int, "a number of a worker"), "phase": ((int, str), "text or a number")}
+        kinds: dict[str, tuple[Any, str]] = {
+            "worker": (int, "a number of a worker"),
+            "phase": ((int, str), "text or a number"),
+        }
         kind, words = kinds.get(key, (str, "text"))
         if not isinstance(value, kind) or isinstance(value, bool) or (key == "worker" and value < 0):
             raise DocumentError(f"{at}.{key}: expected {words}, found {value!r:.60}")
