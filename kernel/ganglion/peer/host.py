@@ -141,7 +141,9 @@ class AgentHost(Host):
         """Restore a predecessor's snapshot, or compact the journal by one, where that is due."""
         if self._compaction is None:
             filters = () if self._filters is None else self._filters.filters
-            self._snapshot = self._snapshot_of({tag_of(number): (one, ()) for number, one in enumerate(filters)})
+            self._snapshot = self._snapshot_of(
+                {tag_of(number): (one, ("given", "shown")) for number, one in enumerate(filters)}
+            )
             self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
         self._compaction.stand(self._take_state, self._go_on)
 
