@@ -1426,6 +1426,10 @@ class Ticks:
             self._over.sort(key=lambda one: (one.environment, one.episode if one.row is None else one.row))
         self.phase.topics.flush((world.world.peer,))
 
+    def give_up(self, world: _World, peer: str) -> None:
+        """Give up the open episode of an environment for the loss of a muscle."""
+        self._anew.lose(world, peer)
+
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
         due = [w for w in self.worlds if not self.core.spent[w.number] and not self.core.open(w.number)]
