@@ -200,7 +200,7 @@ def whole(outcome: Outcome) -> list[Any]:
     episodes = outcome.tables["episodes"]
     own = {row["environment"] for row in episodes if "[" not in row["environment"]}
     counted = Counter(key(row) for row in outcome.tables["steps"] if row["environment"] in own)
-    assert counted == {key(row): row["steps"] for row in episodes if row["environment"] in own}
+    assert counted == Counter({key(row): row["steps"] for row in episodes if row["environment"] in own})
     assert all(row["terminated"] != row["truncated"] for row in episodes)
     return [(*key(row)[1:], row["reason"]) for row in episodes]
 
