@@ -44,7 +44,7 @@ _CURES = {
 
 
 class GanglionError(Exception):
-    """Be the base of every error that Ganglion raises on purpose.
+    """The base of every error that Ganglion raises on purpose.
 
     `exit_status` is what a command ends with when nothing catches the error: 1 a run failed, 2 nothing was started.
     `kind` is the word that stands for the class in an ERROR message on the wire.
@@ -118,7 +118,7 @@ class OutOfRewardSpaceError(SpaceError):
 
 
 class ProtocolError(GanglionError):
-    """Be the base of both sides' breaches of the protocol."""
+    """The base of both sides' breaches of the protocol."""
 
     kind = "protocol"
 

@@ -1,4 +1,4 @@
-"""Logs: structlog, set up once per process; event names are constants of who says them."""
+"""Logs: structlog, set up once per process; event names are constants of the modules that log them."""
 
 from __future__ import annotations
 

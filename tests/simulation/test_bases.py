@@ -16,8 +16,8 @@ from simulation import simulate
 from simulation.campaign import Campaign, case_of
 from simulation.cases import CASES, DICE, case
 
-from ganglion.peer.journal import renewal
-from ganglion.peer.journal.renewal import Renewal, WorkerRenewal
+from ganglion.peer.journal import compaction
+from ganglion.peer.journal.compaction import Compaction, WorkerCompaction
 from ganglion.peer.journal.snapshot import Snapshot
 from ganglion.peer.results.records import Records
 from ganglion.sdk import Environment
@@ -52,15 +52,15 @@ def all_cases(folder: Path) -> Path:
 def gone_on(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Have all journals begun anew wherever they can be; return who went on from a base how often."""
     for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("JOURNAL_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
-        monkeypatch.setattr(renewal, name, value)
+        monkeypatch.setattr(compaction, name, value)
     found: Counter[str] = Counter()
-    restore = Renewal.restore
+    restore = Compaction.restore
 
     def counted(self: Any, state: Any, put: Callable[[Any], None]) -> None:
         restore(self, state, put)
         found[self._whose.partition(" ")[0]] += 1
 
-    monkeypatch.setattr(Renewal, "restore", counted)
+    monkeypatch.setattr(Compaction, "restore", counted)
     return found
 
 
@@ -153,13 +153,13 @@ def batches_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def first_verdict(patch: pytest.MonkeyPatch) -> None:
     """Begin again with the first episode."""
-    stand = WorkerRenewal.stand
+    stand = WorkerCompaction.stand
 
     def first(self: Any, verdict: Any, mine: Any, loose: bool) -> Any:
         found = stand(self, verdict, mine, loose)
         return None if found is None else (verdict, found[1])
 
-    patch.setattr(WorkerRenewal, "stand", first)
+    patch.setattr(WorkerCompaction, "stand", first)
 
 
 @pytest.mark.parametrize("mutant", [nothing_put_back, first_verdict], ids=lambda mutant: mutant.__name__)

@@ -24,7 +24,7 @@ from simulation import (
     survives,
 )
 
-from ganglion.peer.journal import renewal
+from ganglion.peer.journal import compaction
 from ganglion.peer.worker.free import FreeTicks
 
 DOCUMENT = """
@@ -126,7 +126,7 @@ def does_not_show(results: Path, seed: int, role: str, share: float, **given: An
 def carried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have journals begun anew wherever they can be; return how many calls were under way where one went on."""
     for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("JOURNAL_BEGIN_S", 0.0), ("_TIMES_SIZE", 0), ("_TIMES_COST", 0.0)):
-        monkeypatch.setattr(renewal, name, value)
+        monkeypatch.setattr(compaction, name, value)
     found: list[int] = []
     restore = FreeTicks.restore
 

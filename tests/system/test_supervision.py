@@ -268,7 +268,8 @@ def test_daemon_takes_documents(folder: Path) -> None:
     assert daemon.out.line().startswith("connection file ")
 
     waited = Command(folder, "submit", "short.yml", "--wait")
-    assert (0, "") == waited.end()
+    how = waited.end()
+    assert (0, "") == how, how[1]
     assert ("finished", "short-1") == (waited.events[-1]["status"], waited.events[-1]["run"])
 
     (folder / "faulty.yml").write_text("uid: x\nsead: 4\n")
@@ -282,3 +283,22 @@ def test_daemon_takes_documents(folder: Path) -> None:
     assert 0 == daemon.process.returncode
     assert gone(below)
     assert nothing_left(daemon)
+
+
+@pytest.mark.long
+def test_daemon_that_nobody_listens_to_leaves(folder: Path) -> None:
+    """A daemon whose output is read no further, as by `head`, leaves at SIGTERM without a traceback."""
+    words = f"exec {GANGLION} --results {folder / 'results'} kernel --store none > >(head -1)"
+    daemon = subprocess.Popen(
+        ["bash", "-c", words], env=variables(private(folder)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline().startswith("endpoint ipc://")
+        assert "" == daemon.stdout.readline()  # `head` has ended
+        while not list((folder / "results").glob(".kernel/connection.json")) and daemon.poll() is None:
+            pass
+        daemon.terminate()
+        assert ("", 130) == (daemon.communicate(timeout=SPAN_S)[1], daemon.returncode)
+    finally:
+        daemon.kill()

@@ -87,11 +87,11 @@ class Register:
         return admission if admission is not None and admission.returns and name not in self._left else None
 
     def came(self, name: str) -> None:
-        """Take note that a peer has joined under a name."""
+        """Record that a peer has joined under a name."""
         self._left.discard(name)
 
     def left(self, name: str) -> None:
-        """Take note that the bearer of a name has said that it goes."""
+        """Record that the bearer of a name has said BYE."""
         if name in self._by_name:
             self._left.add(name)
 

@@ -34,7 +34,7 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
-_SLEEPER_S = 0.75  # a tick that comes so late accuses nobody: the broker itself was stopped or starved
+_SLEEPER_S = 0.75  # a tick that comes so late reports no peer: the broker itself was stopped or starved
 _CROWDED, _RELIEVED = 0.8, 0.7  # of the places: there is an alarm, and there could be the next one
 _REFUSALS_MAX = 10  # so many forbidden messages of one peer
 _REFUSALS_SPAN_S = 10.0  # within so long end its connection
@@ -56,7 +56,7 @@ class Broker:
     itself, `disconnect` when a connection is lost and `tick` a few times a second; after each it carries out the
     effects in order. Times are monotonic seconds. Names, rights and open calls are known here; episodes are not.
 
-    `admissions` are the names that may join from the first moment on: a broker that takes the place of another knows
+    `admissions` are the names that may join from the start: a broker that takes the place of another knows
     at once which incarnations have been succeeded.
     """
 
@@ -288,7 +288,7 @@ class Broker:
 
     # -- routing ------------------------------------------------------------------------------------------------------
     def _route(self, link: Link, peer: Peer, to: bytes) -> Route | None:
-        """Return the route from a peer to a name, made if it is missing; None if nobody has that name."""
+        """Return the route from a peer to a name, made if it is missing; None if no peer has that name."""
         route = link.routes.get(to)
         if route is not None:
             return route
@@ -306,7 +306,7 @@ class Broker:
     def _forward(
         self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes], now_s: float
     ) -> list[Effect]:
-        if head.verb is Verb.BYE and peer.role is not Role.SUPERVISOR:  # who was bidden may send it back
+        if head.verb is Verb.BYE and peer.role is not Role.SUPERVISOR:  # a peer that was told to leave may send it back
             return self._to_kernel(link, peer, head, frames, now_s)
         route = self._route(link, peer, to)
         verb = head.verb
@@ -368,7 +368,7 @@ class Broker:
     def _forbidden(self, link: Link, head: Head, text: str, now_s: float) -> list[Effect]:
         """Refuse what a peer may not say; the tenth within ten seconds ends its connection.
 
-        A CALL is answered. All else is noted: nobody awaits an answer, and an ERROR would hit a call of the sender's
+        A CALL is answered. All else is logged: no peer awaits an answer, and an ERROR would hit a call of the sender's
         own, or be taken for the end of the connection.
         """
         times_s = [t for t in link.refusals_s if now_s - t < _REFUSALS_SPAN_S]
@@ -509,7 +509,7 @@ class Broker:
             there = self.joined.get(name)
             if there is not None:
                 effects += [*self.disconnect(there, "withdrawn", now_s), Close(there, "withdrawn")]
-            for watcher in self.watchers.pop(name, {}).values():  # nobody will bear the name
+            for watcher in self.watchers.pop(name, {}).values():  # no peer will bear the name
                 watcher.watches.discard(name)
             topic = name.encode()
             for reader in self.topics.pop(topic, {}).values():

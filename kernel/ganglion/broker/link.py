@@ -44,7 +44,7 @@ class Admission:
     """Hold what the supervisor announced: which peer may join under a name, and what it is.
 
     A `name` that ends in `*` admits any number of peers, which get a number in its place. `attach` is the name by
-    which a program that somebody else starts asks for this place. `curve_key` is the public key that a connection
+    which a program that is started from outside asks for this place. `curve_key` is the public key that a connection
     from another machine must have; without one the name is for this machine alone. `returns` says that the bearer of
     the name will come again if it is lost: until then it is absent, not gone.
     """
@@ -115,7 +115,7 @@ class Route:
 
 
 class Link:
-    """Be one connection, as broker and front see it.
+    """One connection, as broker and front see it.
 
     `routes` maps the name of a destination to its route; only routes that are open now are in it. `heard_s` and
     `queued_bytes` are kept by the front. `sink` belongs to the front alone. `origin` is the process or address behind

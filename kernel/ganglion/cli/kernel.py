@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shlex
@@ -28,7 +29,7 @@ from ganglion.cli.session import (
 from ganglion.cli.settings import INTERRUPTED, Settings
 from ganglion.cli.stores import store_of
 from ganglion.cli.table import tell
-from ganglion.errors import CallFailed, DocumentError, UsageError
+from ganglion.errors import CallFailed, DocumentError, PeerLost, UsageError
 from ganglion.limits import DEADLINES_S
 from ganglion.supervisor import event
 from ganglion.supervisor.connection import Operator, find_kernel
@@ -63,8 +64,8 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str], tell:
     daemon = Daemon(store_of(settings), parallel, _say)
 
     def leave(text: str) -> None:
-        _say(text)
         daemon.leaving.set()
+        _say(text)
 
     words = ("leaving: runs finish their episode", "stopping now")
     session = Session(settings, None, logs, tcp=True, report=tell, note=leave, words=words, where=where, service=daemon)
@@ -74,7 +75,11 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str], tell:
             os.pwrite(held, f"process {os.getpid()}, {first.partition(' and ')[0]}\n".encode(), 0)
             for line in (first, *more):
                 _say(line)
-            await daemon.leaving.wait()
+            gone, leaving = session.supervisor.broker_gone, asyncio.ensure_future(daemon.leaving.wait())
+            await asyncio.wait([gone, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if not leaving.done():
+                leaving.cancel()
+                raise PeerLost("the broker", gone.result())
             await daemon.wait_idle()
     finally:
         os.close(held)
@@ -105,8 +110,11 @@ def _tell(run: str, news: RunEvent) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # its reader has ended, as in `ganglion kernel | head`: a daemon goes on without
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @command.command("status")
@@ -132,7 +140,7 @@ def status(settings: Settings) -> None:
 def environment(settings: Settings, uid: str, role: str) -> None:
     """Print the variables with which a program takes the place UID of a document that says `attach: true`.
 
-    For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: who reads them may take the place.
+    For a shell: `eval "$(ganglion kernel env UID)"`. They hold a token: a process that reads them may take the place.
     """
     _, connection = find_kernel(settings.results, settings.kernel)
     for name, value in place_variables(connection, role, uid, connection.tcp or connection.endpoint).items():

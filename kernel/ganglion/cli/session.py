@@ -304,11 +304,11 @@ class Session:
 
     def interrupt(self) -> None:
         """Take in a Ctrl-C: the first ends runs after their episodes, the second cuts these, the third kills."""
-        self._note(self._words[min(self.interrupts, len(self._words) - 1)])
         self.interrupts += 1
         for run in self.supervisor.runs.values():
             if run.outcome is None:
                 self.supervisor.interrupt(run)
+        self._note(self._words[min(self.interrupts, len(self._words)) - 1])
 
     async def check(self, plan: Plan) -> list[Fault]:
         """Return what is wrong with a plan that only its plugins can tell; one check at a time."""

@@ -40,7 +40,7 @@ class Settings:
     newest of this user. `bind` is an endpoint for other machines, `cpus` is `auto`, `free` or a list of processors,
     `launcher` the plugin that starts the processes of runs, None: that of the kernel, for this machine; `launchers`
     holds the arguments of each, by name.
-    `allow` names packages that import paths may lead into, `block` plugins or distributions that nobody may use,
+    `allow` names packages that import paths may lead into, `block` plugins or distributions that are not used,
     `commands` is `allow` or `deny`, `readers` is `owner`, `group` or `all`: who may read what runs write. A process
     whose journal is longer than `journal_begin_bytes` begins it anew with its state. `verbosity` is -1 with `-q`, 0,
     or the number of `-v`. `origins` says where each setting is from, if it is not built in.

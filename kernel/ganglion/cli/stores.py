@@ -94,7 +94,7 @@ def records_heard(results: Path, run: str) -> Iterator[list[Any]]:
     except OSError as error:
         what = "the journal of the store, which a run with `recovery` has until it ends"
         raise UsageError(f"{path}: expected {what}: {error.strerror}") from error
-    kept: list[RecordBatch] = []  # from before the journal was begun anew: without a number
+    kept: list[RecordBatch] = []  # from before the journal was compacted: without a number
     found: dict[tuple[bytes, int], RecordBatch] = {}
     for record in read_records(journal):
         frames = frames_of(record.payload) if record.kind is Kind.HEARD else []

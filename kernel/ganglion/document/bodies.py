@@ -330,7 +330,7 @@ def _rules(section: Node | None) -> list[Node]:
 def check_policies(
     section: Node | None, plans: Sequence[BodyPlan], agents: Mapping[str, Node], learners: Collection[str], tell: Tell
 ) -> None:
-    """Refuse policies that cannot be: keys of other sources, pools of who does not learn, turns of no teams."""
+    """Refuse policies that cannot be: keys of other sources, pools of agents that do not learn, turns without teams."""
     turns = [body for body in plans if body.policy.source == "pool" and body.policy.rotate_every is not None]
     first: dict[str, PolicyPlan] = {}  # environment -> by which its sides are rated
     for policy, bodies in policies_of(section, plans):

@@ -51,7 +51,7 @@ def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
     name = CONTROLLER if phase.simulation is None else phase.simulation.text("name") or CONTROLLER
     if name == CONTROLLER:
         return False
-    if ":" in name or "." in name:  # a path: nobody says what is there
+    if ":" in name or "." in name:  # a path: what is there is not known
         return phase.bodies is not None
     return lookup("bodies", name) is None
 
@@ -74,7 +74,7 @@ def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
     sound = next((index for index, entry in enumerate(entries) if len(entry.map) != 1), len(entries))
     said: set[tuple[str, str]] = set()
     for index, phase in enumerate(phases):
-        # From the first part on that could not be read nobody knows which environments and agents there are.
+        # Behind the first part that could not be read, environments and agents are not known.
         unclear = unclear or index >= sound or _is_unclear(phase.given)
         found = _Phase(root, index, phase, names, lookup, unclear).check()
         found += [] if unclear else _loads(phases[:index], phase)

@@ -48,7 +48,7 @@ class Config(Form):
         PROCESSES_PER_RUN, description="how many processes a run may have"
     )
     journal_begin_bytes: Annotated[int, Field(ge=4096, le=JOURNAL_BYTES), _BYTES] = Field(
-        JOURNAL_BEGIN_BYTES, description="from which length on a process begins its journal anew with its state"
+        JOURNAL_BEGIN_BYTES, description="length from which on the state of a process takes the place of its journal"
     )
 
 

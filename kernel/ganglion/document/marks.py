@@ -52,9 +52,9 @@ class Node:
     """Hold one value of a document with its place: text, number, boolean, null, a list or a map of nodes.
 
     `keys` holds the nodes of a map's keys. `line` and `column` count from 0 and are those of the value's begin, `width`
-    is how many characters of that line belong to it. `path` names the place in words; it is set by who walks the tree.
+    is how many characters of that line belong to it. `path` names the place in words, set while the tree is walked.
     `size` and `height` are those of the expanded value. A node with an anchor stands at several places: it is never
-    changed, who needs another value makes another node.
+    changed; for another value another node is made.
     """
 
     __slots__ = ("column", "height", "keys", "line", "path", "size", "source", "value", "width")

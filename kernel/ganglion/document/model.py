@@ -116,7 +116,7 @@ Mode = Literal["train", "test", "evaluate"]
 
 
 class Form(BaseModel):
-    """Be a map of a document: no key beyond the declared ones."""
+    """A map of a document, with declared keys alone."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 

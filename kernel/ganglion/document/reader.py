@@ -62,7 +62,7 @@ def load_document(
 
     Args:
         source: The file, `-` for standard input; beside `text` only the document's name.
-        plugins: Who knows the installed plugins: the module `ganglion.registry`.
+        plugins: What knows the installed plugins: the module `ganglion.registry`.
         text: The document, where it is no file.
         overrides: `PATH=VALUE` settings, put in before anything is checked.
         seed: Takes the place of the document's `seed`.

@@ -238,14 +238,14 @@ class Translation:
         return frozenset(version for customs in self.customs for version in customs.get("versions", ()))
 
     def told(self, mark: Node, message: str) -> None:
-        """Take note of a change."""
+        """Record a change."""
         self.notes.append(mark.fault(message, "note"))
 
 
 def translate(root: Node, ask: Ask) -> Translation:
     """Return a normalised document with the names and keys of other projects replaced by ours.
 
-    A name that nobody knows stays, for the check to refuse. Without such a name nothing is changed. With `real` at a
+    An unknown name stays, for the check to refuse. Without such a name nothing is changed. With `real` at a
     key that is a switch all names of classes are the other project's own.
     """
     done, host = Translation(root), ""

@@ -81,7 +81,7 @@ def failure_of(error: BaseException) -> Failure:
     """Return the body of the ERROR that answers a call which raised `error`."""
     notes = getattr(error, "__notes__", [])
     where = "; ".join(notes) or None
-    if isinstance(error, CallFailed):  # somebody behind us failed: hand on who it was and what it said
+    if isinstance(error, CallFailed):  # another peer failed: hand on which one, and its error
         culprit = {"peer": error.culprit}
         message, shown = error.remote_message[:_TEXT_CHARS_MAX], error.remote_traceback
         shown = None if shown is None else shown[-_TRACEBACK_CHARS_MAX:]
@@ -116,7 +116,7 @@ def wrong_answer(peer: str, call: str, error: GanglionError) -> CallFailed:
 def show_failure(error: BaseException) -> Failure:
     """Print what went wrong where the supervisor keeps a process's last words, and return it.
 
-    What somebody else answered, or failed to answer, is his to print.
+    The error of another peer is printed by that peer.
     """
     failure = failure_of(error)
     if not isinstance(error, CallFailed | DeadlineExceeded | PeerLost):
@@ -144,12 +144,12 @@ def _between(frame: traceback.FrameSummary) -> bool:
 
 
 EXCUSED = "excused"
-"""The event that a process tells of itself: how often it has excused anything."""
+"""The event that a process tells of itself: how many errors of authors it has tolerated."""
 _REASON_CHARACTERS = 500
 
 
 class Tolerated(Exception):
-    """Say that a hook raised and was excused: there is no result."""
+    """Say that a hook raised and that this is tolerated: there is no result."""
 
 
 def continues(plugin: Mapping[str, Any] | None) -> bool:
@@ -163,7 +163,7 @@ class ToleratedErrors:
     def __init__(self, participant: Callable[[], Participant | None], run: str) -> None:
         self._participant, self._run = participant, run
         self.due: list[dict[str, Any]] = []
-        """Those that were not told yet: `issuer`, `hook` and `reason`, as who keeps the tables gets them."""
+        """Those that were not told yet: `issuer`, `hook` and `reason`, as the store gets them."""
         self._count = 0
 
     def take(self, issuer: str, hook: str, error: AuthorError) -> None:
@@ -207,7 +207,7 @@ class Hooks:
     def __init__(self, where: str, tolerated_errors: ToleratedErrors | None = None, issuer: str = "") -> None:
         self.where = where
         self.tolerated_errors, self.issuer = tolerated_errors, issuer
-        # Of one that is not excused they are the same, and cost the same.
+        # Of one whose errors are not tolerated they are the same, and cost the same.
         self.tolerate: Callable[..., Any] = self if tolerated_errors is None else self._tolerate
         self.step: int | None = None
         self.hook = ""
@@ -241,14 +241,14 @@ class Hooks:
             raise hook_failed(error, self._place(hook)) from error
 
     def excused(self, instead: Any, hook: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the hook returns, or `instead` if it raises what is excused."""
+        """Return what the hook returns, or `instead` if it raises what is tolerated."""
         try:
             return self.tolerate(hook, function, *args)
         except Tolerated:
             return instead
 
     def _tolerate(self, hook: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the hook returns; Tolerated if it raises what is excused."""
+        """Return what the hook returns; Tolerated if it raises what is tolerated."""
         assert self.tolerated_errors is not None
         try:
             return self(hook, function, *args)

@@ -38,7 +38,7 @@ def episode_of(request: Request) -> int:
 
 @dataclass(slots=True)
 class Pending:
-    """A CALL of ours that is not answered: for whom we wait, for what, since when, until when."""
+    """A CALL of this peer that is not answered: of which peer, for what, since when, until when."""
 
     serial: int
     peer: str
@@ -49,9 +49,9 @@ class Pending:
     frames: tuple[bytes, ...] = ()  # as they were sent, to be said again
     again_s: float | None = None  # when, if the kernel was busy
     span_s: float | None = None  # how long an answer may take
-    accused: bool = False  # whether the supervisor has been told that it is late
-    absent: bool = False  # whether nobody has been there to answer
-    carried: bool = False  # whether who asked can go on from it: a journal may begin anew meanwhile
+    reported: bool = False  # whether the supervisor has been told that it is late
+    absent: bool = False  # whether the callee has been absent
+    carried: bool = False  # whether the caller can go on from it: a journal may begin anew meanwhile
     answer: tuple[bytes, ...] = ()  # its body and blobs, once it has come
 
     def as_asked(self) -> list[Any]:
@@ -64,7 +64,7 @@ class Pending:
         return f"waiting {now_s - self.since_s:.1f} s for {self.what()}{left}"
 
     def what(self) -> str:
-        """Return who is to answer what, where in the run."""
+        """Return which peer is to answer what, where in the run."""
         place = "" if self.position is None else f" (episode {self.position[2]}, step {self.position[4]})"
         return f"{label(self.peer)} to answer {self.call}{place}"
 
@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Told:
-    """A TELL or SIGNAL: nobody waits for an answer."""
+    """A TELL or SIGNAL, which has no answer."""
 
     peer: str
     head: Head
@@ -97,7 +97,7 @@ class Gone:
     incarnation: int
     reason: str
     returns: bool = False  # a successor will come, and answer what is open
-    idle: bool = False  # nobody awaited an answer of it
+    idle: bool = False  # no peer awaited an answer of it
 
 
 @dataclass(slots=True)
@@ -136,16 +136,16 @@ class Conversation:
         self._pending: dict[int, Pending] = {}
         self._answers: dict[str, OrderedDict[tuple[int, str], tuple[bytes, ...]]] = {}
         self._busy: dict[int, Pending] = {}  # those of the pending that are to be said again
-        self._doing: set[tuple[str, int, str]] = set()  # requests that are not answered yet: who, serial, call
+        self._doing: set[tuple[str, int, str]] = set()  # requests that are not answered yet: caller, serial, call
         self._repeated: set[int] = set()  # serials that were said more than once
         self._said_before = 0  # serials up to here may have been, on a connection that is lost
         self._doubted: set[int] = set()  # those of them that were answered twice
         self.nearest_s = math.inf  # nothing is to be done earlier; what was to be done may be settled
 
     def begin(self, incarnation: int) -> None:
-        """Take serials that no earlier incarnation of ours has used: nobody is to take us for its repetition.
+        """Take serials that no earlier incarnation has used: callees must not take new calls for repeated ones.
 
-        Whoever has a predecessor's journal goes on with its serials: what it repeats is to be taken for a repetition.
+        A process with a predecessor's journal goes on with its serials: what it repeats must be taken so.
         """
         self.serial = max(0, incarnation - 1) << 32
 
@@ -167,7 +167,7 @@ class Conversation:
             self._answers.setdefault(peer, OrderedDict())[at, call] = tuple(frames)
 
     def remembered(self) -> list[list[Any]]:
-        """Return the last answers to everybody: caller, serial, call, frames."""
+        """Return the last answers to all callers: caller, serial, call, frames."""
         return [
             [peer, serial, call, list(frames)]
             for peer, memory in self._answers.items()
@@ -334,7 +334,7 @@ class Conversation:
         self._doubted.clear()
         for pending in self._pending.values():
             pending.again_s = None
-            pending.accused = False  # that somebody is late may have been lost as well
+            pending.reported = False  # the report that a peer is late may have been lost as well
             self.wait_on(pending, now_s)
         return self._said(list(self._pending.values()))
 
@@ -383,12 +383,12 @@ class Conversation:
         if pending is None or (pending.peer != peer and not self._in_its_place(pending, peer)):
             if pending is None and (serial in self._repeated or self._may_be_doubled(serial)):
                 self._doubt(serial, peer, now_s)
-            return None  # late, doubled or forged: nobody waits for it
+            return None  # late, doubled or forged: no call waits for it
         self._busy.pop(serial, None)
         return self._pending.pop(serial)
 
     def _may_be_doubled(self, serial: int) -> bool:
-        """Say whether a call may have been said twice, by us or by who bore our name before; that counts once."""
+        """Say whether a call may have been said twice, by this process or a predecessor; that counts once."""
         return serial <= self._said_before and serial not in self._doubted
 
     def _doubt(self, serial: int, peer: str, now_s: float) -> None:
@@ -433,8 +433,8 @@ class Conversation:
         data = tree.get("data")
         pending.absent = type(data) is dict and bool(data.get("absent"))
         if pending.absent:
-            self.wait_on(pending, now_s)  # its time stands still while there is nobody to answer
-            pending.accused = False
+            self.wait_on(pending, now_s)  # its time stands still while the callee is absent
+            pending.reported = False
         pending.again_s = now_s + after_ms / 1000
         self._busy[serial] = pending
         self.nearest_s = min(self.nearest_s, pending.again_s)

@@ -23,7 +23,7 @@ from ganglion.peer.agent.replay import Recordings, plays, recordings
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, show_failure
 from ganglion.peer.conversation import Answer as CallAnswer
 from ganglion.peer.conversation import Gone, Request, Told
-from ganglion.peer.journal.renewal import GovernorRenewal
+from ganglion.peer.journal.compaction import GovernorCompaction
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import DEFERRED, Handler, Participant
 from ganglion.peer.results.records import Cuts, Ordinals, Records, declaration_rows
@@ -82,7 +82,7 @@ class GovernorHost:
         self._numbers: dict[str, int] = {}  # of the last signal to each controller
         self._said: dict[str, list[FlowSignal]] = {}  # controller -> signals of this phase
         self._started = ""  # when the run began first, as UTC text
-        self._renewal_of_governor: GovernorRenewal | None = None  # of this phase, once its episodes run
+        self._compaction_of_governor: GovernorCompaction | None = None  # of this phase, once its episodes run
         self._unindexed = False  # whether the index of models cannot be written
         self.participant: Participant  # set before anything is served
 
@@ -174,11 +174,11 @@ class GovernorHost:
         return Done()
 
     def told(self, told: Told) -> None:
-        """Hear who has joined, and the store's acknowledgements."""
+        """Take which peers have joined, and the store's acknowledgements."""
         if told.head.call == "kernel.joined" and self._governor is not None:
             joined = codec_of(Joined).decode(told.body)
             self._drive(Governor.joined, joined.peer, joined.content)
-            for signal in self._said.get(joined.peer, []):  # who has heard them knows by their numbers
+            for signal in self._said.get(joined.peer, []):  # a worker that has heard them knows by their numbers
                 self.participant.tell(joined.peer, "", signal, Verb.SIGNAL)
             if joined.peer == self._store:
                 self._records.again()
@@ -193,14 +193,14 @@ class GovernorHost:
             self._drive(lambda governor, now_s: governor.lost(gone.peer, gone.reason, now_s, gone.returns))
 
     def reconnected(self) -> None:
-        """Watch again whom the phase needs: the broker that knew it is gone, or our connection was.
+        """Watch the peers of the phase again: the broker that knew of it is gone, or the connection was.
 
-        Whoever is there is then told to us as joined, and hears our signals again.
+        Peers that are there are then reported as joined, and get the signals again.
         """
         if self._governor is not None:
             self.participant.ask_aside("", "kernel.watch", Watch(sorted(self._governor.awaited())))
             self._records.again()
-        if self._ended is not None:  # who has heard it may be gone, and this be another supervisor
+        if self._ended is not None:  # the supervisor that heard it may be gone, and this be another one
             self.participant.ask_aside("", "kernel.ended", self._ended)
 
     def tick(self) -> None:
@@ -218,13 +218,13 @@ class GovernorHost:
             self._stand(self._governor)
 
     def _stand(self, governor: Governor) -> None:
-        """Begin the journal anew in the midst of a phase, where that is due."""
+        """Compact the journal within a phase, where that is due."""
         if governor.stage is not Stage.RUNNING or self._unwritten is not None:
             return
-        if self._renewal_of_governor is None:
+        if self._compaction_of_governor is None:
             parts = (governor, self._conditions, self._ordinals, self._records, self._models)
-            self._renewal_of_governor = GovernorRenewal(self.participant, *parts)
-        self._renewal_of_governor.stand(self._numbers, self._said, self._go_on)
+            self._compaction_of_governor = GovernorCompaction(self.participant, *parts)
+        self._compaction_of_governor.stand(self._numbers, self._said, self._go_on)
 
     def _go_on(self, numbers: Mapping[str, int], said: Mapping[str, list[FlowSignal]]) -> None:
         """Know which signals a predecessor has sent."""
@@ -309,7 +309,7 @@ class GovernorHost:
             elif isinstance(effect, Event):
                 if effect.name == "phase.started":
                     self._said.clear()  # controllers begin anew
-                    self._renewal_of_governor = None
+                    self._compaction_of_governor = None
                 self._tell(effect)
             elif isinstance(effect, Steer):
                 participant.tell(effect.peer, "", self._kept(effect), Verb.SIGNAL)

@@ -11,7 +11,7 @@ from ganglion.errors import DocumentError
 from ganglion.peer.agent.filters import FilterStack, tag_of
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
 from ganglion.peer.conversation import Request
-from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.step.layout import Layout, of_group
@@ -33,7 +33,7 @@ class Host:
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
-        self._renewal: Renewal | None = None  # of the journal
+        self._compaction: Compaction | None = None  # of the journal
 
     def handlers(self) -> dict[str, Handler]:
         """Return what this host answers."""
@@ -72,7 +72,7 @@ class AgentHost(Host):
         `given` is what the agent's filters and its objective are given, too.
         """
         self.participant.begin_journal([(request, None)])  # what comes before is not needed
-        self._setup, self._renewal = setup, None
+        self._setup, self._compaction = setup, None
         self._where, self._given = where, {**given, "name": setup.agent, "mode": Mode(setup.mode)}
         self._tolerated_errors = ToleratedErrors(lambda: self.participant, setup.run)
         self._hooks = self._hooks_of(self.kind, setup.plugin, f"{self.kind} {where}")
@@ -139,11 +139,13 @@ class AgentHost(Host):
     # -- the journal --------------------------------------------------------------------------------------------------
     def _stand(self) -> None:
         """Begin the journal anew with a snapshot, or go on where a predecessor stood, where that is due."""
-        if self._renewal is None:
+        if self._compaction is None:
             filters = () if self._filters is None else self._filters.filters
-            self._snapshot = self._snapshot_of({tag_of(number): (one, ()) for number, one in enumerate(filters)})
-            self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
-        self._renewal.stand(self._take_state, self._go_on)
+            self._snapshot = self._snapshot_of(
+                {tag_of(number): (one, ("given", "shown")) for number, one in enumerate(filters)}
+            )
+            self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
+        self._compaction.stand(self._take_state, self._go_on)
 
     def _snapshot_of(self, filters: dict[str, Any]) -> Snapshot:
         """Return what takes the author's objects, these filters among them."""

@@ -153,7 +153,7 @@ def _end_by(signum: int) -> NoReturn:
     if signum not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
-    os._exit(128 + signum)  # of a signal that ends nobody by default
+    os._exit(128 + signum)  # of a signal that ends no process by default
 
 
 def _plain(value: Any) -> Any:

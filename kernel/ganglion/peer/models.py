@@ -226,7 +226,7 @@ def reserve(folder: Path, run: str, results: Path) -> Path:
 
 
 def hand_over(folder: Path, place: str, user: str) -> None:
-    """Make a folder below another that one user writes and nobody else reads; others may pass by. OSError if not."""
+    """Make a folder below another that one user writes and no other reads; others may pass by. OSError if not."""
     entry = pwd.getpwnam(user)
     *between, last = [folder.joinpath(*Path(place).parts[:count]) for count in range(len(Path(place).parts) + 1)]
     for one in between:
@@ -244,7 +244,7 @@ def hand_over(folder: Path, place: str, user: str) -> None:
 
 
 class _Found(NamedTuple):
-    """A model: its folder, and its files with their digests, where somebody has noted these."""
+    """A model: its folder, and its files with their digests, where these were noted."""
 
     folder: Path
     files: Mapping[Path, str]

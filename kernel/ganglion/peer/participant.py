@@ -54,7 +54,7 @@ def pulse(participant: Participant, closed: Event) -> None:
     since_s, looks = None, 0
     while not closed.wait(_PULSE_S):
         busy_s = participant.works_since_s()
-        # Looks are counted, since time passes for who is stopped, too.
+        # Looks are counted, since time passes for a stopped process, too.
         looks = looks + 1 if busy_s is not None and busy_s == since_s else 0
         since_s = busy_s
         patience_s = participant.patience_s
@@ -76,7 +76,7 @@ def abort() -> None:
 
 
 def asks_for_beat(frames: Sequence[bytes]) -> bool:
-    """Say whether a message asks whether we are there; what is no message at all is read by who hears it."""
+    """Say whether a message asks whether we are there; what is no message is left to the receiver."""
     try:
         head = decode_head(frames[1])
     except (IndexError, RemoteProtocolError):
@@ -106,7 +106,7 @@ def read_welcome(frames: Sequence[bytes], hello: Hello, again: bool) -> Welcome:
     """Return the answer to HELLO.
 
     Raises:
-        PeerLost: Who joins `again` finds that the broker has not noticed yet that his former connection has ended.
+        PeerLost: With `again`: the broker has not noticed yet that the former connection has ended.
         RemoteProtocolError: Says why the kernel refuses.
     """
     head = decode_head(frames[1])
@@ -162,7 +162,7 @@ Mend = Callable[[int, GanglionError], Pending]
 
 
 class Participant(Recorded):
-    """Be a peer: call others, answer their calls, hear what is told.
+    """One peer: calls others, answers their calls, takes what is told.
 
     Args:
         connect: Makes a link that is joined to nothing yet.
@@ -177,7 +177,7 @@ class Participant(Recorded):
     Attributes:
         incarnation: Of the participant that began the journal: all its successors that hear this journal have the same.
         patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
-            stacks. For those whose answer nobody awaits by a deadline; None: for ever.
+            stacks. For processes whose answers have no deadline; None: for ever.
         hang: Ends this process.
         on_return: Called when the broker may have lost what was on its way: after the journal of a predecessor has
             ended, and after each new connection. What it says goes by `tell` and `ask_aside`.
@@ -231,7 +231,7 @@ class Participant(Recorded):
 
     @cached_property
     def _link(self) -> LinkLike:
-        """Connect, for who has not joined: once it is used."""
+        """Connect a process that has not joined, when it first says something."""
         return self._connect()
 
     def clock(self) -> float:
@@ -283,7 +283,7 @@ class Participant(Recorded):
         return Hello(PROTOCOL_VERSION, role, name, token, "python", "msgpack", incarnation, ["beats_in_call"])
 
     def leave(self, reason: str = "") -> None:
-        """Say BYE and close; waits for the answer for a moment, then goes all the same."""
+        """Say BYE and close; waits for the answer for a short time, then closes all the same."""
         self._closed.set()
         with self._lock:
             try:
@@ -294,7 +294,7 @@ class Participant(Recorded):
                     if frames is not None and decode_head(frames[1]).verb is Verb.BYE:
                         break
             except GanglionError:
-                pass  # the broker is gone before us: there is nobody to say it to
+                pass  # the broker is gone already: there is no peer to say it to
             self._link.close()
 
     # -- serving ------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ class Participant(Recorded):
     def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
         """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
-        Raises the first failed answer's error, in order of arrival: what else was asked is still awaited by nobody.
+        Raises the first failed answer's error, in order of arrival: answers to the other calls are dropped.
         Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
         is lost, and the error; it returns the call as it was asked anew, or raises.
         """
@@ -418,7 +418,7 @@ class Participant(Recorded):
                 message = CODECS[CALL_BY_NAME[pending.call].reply].decode(answer.body)
                 if answer.blobs:
                     message = lower(message, answer.blobs)
-            except RemoteProtocolError as error:  # who answered is to blame, not who asked
+            except RemoteProtocolError as error:  # the callee is to blame, not the caller
                 raise wrong_answer(pending.peer, pending.call, error) from error
             found.append((message, answer.blobs) if blobs else message)
         return found
@@ -457,7 +457,7 @@ class Participant(Recorded):
         self._send(self._conversation.tell(peer, name, body, verb, blobs))
 
     def _tell_wait(self, since_s: float, serials: set[int]) -> None:
-        """Say for whom we wait: after two seconds without anything, then after twice as long each time."""
+        """Report waits: after two seconds without an answer, then after twice as long each time."""
         now_s = self.clock()
         if self._reports.due(since_s, now_s):
             for pending in self._conversation.waits():
@@ -465,15 +465,15 @@ class Participant(Recorded):
                     self.tell_waiting(pending.describe(now_s))
 
     def tell_waiting(self, text: str) -> None:
-        """Tell those who look on for what we wait."""
+        """Tell observers what this process waits for."""
         self.tell_event("waiting", {"text": text, "name": self.name})
 
     def warn(self, text: str) -> None:
-        """Tell those who look on what is not as it should be."""
+        """Tell observers of a warning."""
         self.tell_event("warning", {"text": text})
 
     def tell_event(self, name: str, fields: dict[str, Any], subject: str = "waits") -> None:
-        """Tell those who look on at our run, if we have one; what is told under `waits` may be lost."""
+        """Tell observers of the run, if there is one; what is told under `waits` may be lost."""
         if self.welcome is not None and self.welcome.run:
             news = RunEvent(name, fields, time.time(), subject)
             self.tell(topic(self.welcome.run, subject), "event", news)
@@ -518,7 +518,7 @@ class Participant(Recorded):
 
         try:
             self._insist(rejoin)
-        except GanglionError as error:  # refused: somebody else has our name
+        except GanglionError as error:  # refused: another process has the name
             self._lost = error if isinstance(error, PeerLost) else PeerLost("broker", str(error))
             if self._journal is not None:
                 self._journal.end()
@@ -672,11 +672,11 @@ class Participant(Recorded):
         return self._expire() if frames is None else incoming
 
     def _expire(self) -> list[Incoming]:
-        """Return the calls whose deadline has passed; with a journal, who is late is accused first."""
+        """Return the calls whose deadline has passed; with a journal, a late peer is reported first."""
         conversation, journal, now_s = self._conversation, self._journal, self.clock()
         late = conversation.late(now_s)
         if journal is not None and late:
-            late = self._late_reports.accuse(late, now_s)
+            late = self._late_reports.report(late, now_s)
             if late:
                 journal.note((Kind.LATE, now_s, [pending.serial for pending in late]))
         return list(conversation.give_up(late, now_s))

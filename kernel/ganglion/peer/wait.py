@@ -42,14 +42,14 @@ class LateReports:
         self._conversation, self._ask = conversation, ask
         self.open: dict[int, Pending] = {}  # serial of the call to the supervisor -> the late call
 
-    def accuse(self, late: Sequence[Pending], now_s: float) -> list[Pending]:
+    def report(self, late: Sequence[Pending], now_s: float) -> list[Pending]:
         """Report calls that were not reported yet, and wait on for them; return the calls that are given up."""
-        fresh = [pending for pending in late if pending.peer and not pending.accused]
+        fresh = [pending for pending in late if pending.peer and not pending.reported]
         for pending in fresh:
-            pending.accused = True
+            pending.reported = True
             self._conversation.wait_on(pending, now_s)
             serial = self._ask(Overdue(pending.peer, pending.call, now_s - pending.since_s))
-            # What became of an earlier accusation was lost with the broker, or is of no interest any more.
+            # What became of an earlier report was lost with the broker, or is of no interest any more.
             self.open = {said: one for said, one in self.open.items() if one is not pending}
             self.open[serial] = pending
         return [pending for pending in late if pending not in fresh]
@@ -58,10 +58,10 @@ class LateReports:
         """Take the supervisor's answer about a late peer."""
         head = decode_head(frames[1])
         pending = self.open.pop(head.serial, None) if head.verb in (Verb.REPLY, Verb.ERROR) else None
-        if pending is None or not pending.accused:
+        if pending is None or not pending.reported:
             return  # the peer was lost meanwhile: its time has begun again, and it is to be asked again
         if head.verb is Verb.REPLY or _is_busy(frames):
-            pending.accused = False  # the peer's time has begun again, and it can be reported again
+            pending.reported = False  # the peer's time has begun again, and it can be reported again
         else:
             self._conversation.wait_no_longer(pending, now_s)
 

@@ -63,7 +63,7 @@ def resolve(phase: PhasePlan, declarations: Declarations) -> list[ResolvedAgent]
 def misfits(phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> list[tuple[str, str]]:
     """Return what `resolve` would refuse, as (place in the document, message).
 
-    `unknown` are environments of which nobody knows yet what they declare: ids that could be theirs pass.
+    `unknown` are environments whose declarations are not known yet: ids that could be theirs pass.
     """
     search = _Search(phase, declarations, unknown)
     for agent in phase.agents:
@@ -245,7 +245,7 @@ class _Search:
     def _check_masks(
         self, agent: AgentPlan, seen: Sequence[tuple[str, dict[str, Any]]], moved: Sequence[tuple[str, dict[str, Any]]]
     ) -> None:
-        """Refuse who may set what is masked and does not see the mask: it could not know what is allowed."""
+        """Refuse an agent that sets what is masked without seeing the mask: it could not know what is allowed."""
         sees, moves = ({row["id"] for _, row in picked} for picked in (seen, moved))
         for uid, row in self._sensors.values():
             of = f"{uid}.{row['space'].get('of')}"
@@ -274,7 +274,7 @@ class _Search:
             if uid not in found:
                 text = f"agent {agent.name}: rewards: {full!r} is of no environment in which the agent has a body"
                 self.faults.append((at, text))
-            elif full == uid:  # but for those of groups in which it has nobody
+            elif full == uid:  # but for those of groups in which it has no body
                 mine, all_ = (
                     {body.group for body in self._bodies if body.environment == uid and name in (None, body.agent)}
                     for name in (agent.name, None)

@@ -147,7 +147,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Tell those who look on."""
+    """Tell observers."""
 
     name: str
     fields: dict[str, Any] = field(default_factory=dict)

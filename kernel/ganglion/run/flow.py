@@ -65,7 +65,7 @@ class Waits(Stateful):
         self._waits: dict[Hashable, _Wait] = {}
 
     def begin(self, key: Hashable, peer: str, text: str, now_s: float, span_s: float | None) -> None:
-        """Begin to wait; `text` says for whom and for what, `span_s` None has its deadline elsewhere or none."""
+        """Begin to wait; `text` says for which process and what, `span_s` None has its deadline elsewhere or none."""
         self._waits[key] = _Wait(peer, text, now_s, span_s, now_s + WAIT_REPORT_S)
 
     def came(self, key: Hashable) -> None:
@@ -126,7 +126,7 @@ class Promises(Stateful):
     def keep(self, workers: Stand, kind: str, now_s: float) -> list[Effect]:
         """Answer those whose workers stand, and those who have waited long enough; `kind` is what a worker is called.
 
-        Without workers there is nobody left who could stand.
+        Without workers none is left that could pause.
         """
         done: list[Effect] = []
         for promise in list(self._open):
@@ -173,7 +173,7 @@ SET = "SET"
 
 
 def _untold(phase: PhasePlan, entry: Any) -> str:
-    """Return why nobody can be told this of a topic, empty if somebody can."""
+    """Return why no participant can be told this of a topic, empty if one can."""
     if type(entry) is not list or len(entry) != 4 or [*map(type, entry[:3])] != [str, str, str]:
         return f"topics: expected a list [uid, topic, key, value], found {entry!r:.80}"
     uid, topic, key, value = entry
@@ -212,7 +212,7 @@ class Judgement:
     phase: Signal = Signal.CONTINUE
     reason: str = ""
     issuer: str = ""
-    place: int = -1  # of who said it: the number of the condition, -1 for all others
+    place: int = -1  # the number of the condition that gave it, -1 for all others
     workers: dict[int, tuple[Signal, str, str]] = field(default_factory=dict)  # signal, issuer, reason
     issued: list[Issued] = field(default_factory=list)
     said: list[tuple[int | None, Signal, str, int]] = field(default_factory=list)  # worker, signal, issuer, place
@@ -567,13 +567,13 @@ class Flow(Stateful):
         return self._next_in_queue() if self._queue or self._ended else self._release()
 
     def _take_ends(self, report: Boundary) -> list[Effect]:
-        """Take episodes that ended in a worker that waits for nobody; what conditions say of them reaches it later."""
+        """Take episodes that ended in a worker that waits for no other; what conditions say reaches it later."""
         ended = {report.worker: report.ended or ()}
         self.tally.count(report.worker, ended[report.worker])
         self._last_round[report.worker] = report.round
         if self._stopping:
             return []
-        judged = self._judged  # what stops somebody is said once in the phase
+        judged = self._judged  # what stops a worker is said once in the phase
         judged.issued.clear()
         self.tally.judge_timelines(ended, self.active, judged)
         issued = [one for one in judged.issued if one[0] is None or one[0] in self.active]
@@ -659,7 +659,7 @@ class Flow(Stateful):
     def _count(self) -> dict[int, EpisodeEnded]:
         """Take the episodes into the tally that have ended since the last time; return them by worker.
 
-        Those that were lost are no episodes for anybody who counts them.
+        Lost episodes are not counted.
         """
         ended = {w: report for w, (_, report) in sorted(self._ended.items()) if not report.lost}
         fresh = {worker: report for worker, report in ended.items() if worker not in self._counted}
@@ -876,7 +876,7 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
     if phase.free:
         return False
     if phase.bodies is not None and listens(phase, conditions):
-        return True  # whoever counts episodes has to hear of them
+        return True  # conditions that count episodes need them
     if phase.workers == 1 or phase.sync == "async":
         return False
     if phase.evaluates:

@@ -122,7 +122,7 @@ class Governor(Stateful):
         return [event, *(self._setup_controllers(now_s) if self._all_joined() else [])]
 
     def lost(self, peer: str, reason: str, now_s: float, returns: bool = False) -> list[Effect]:
-        """Take the loss of a peer; one that `returns` is restarted, and whoever waits for it goes on waiting."""
+        """Take the loss of a peer; one that `returns` is restarted, and its callers go on waiting."""
         self._joined.pop(peer, None)
         if returns:
             self._returning.add(peer)
@@ -282,11 +282,11 @@ class Governor(Stateful):
             return self._evaluations.cut(True, wish.issuer)
         if signal is Signal.PAUSE:
             return self._evaluations.steer(wish) if wish.worker is None else []
-        # Any other signal lifts the pause of the workers that it reaches: nobody may stand alone for ever.
+        # Any other signal lifts the pause of the workers that it reaches: no worker may stay paused alone for ever.
         return self._evaluations.steer(FlowSignal(Signal.CONTINUE.name, wish.issuer, wish.reason, steps=wish.steps))
 
     def stop(self, now: bool, reason: str, now_s: float) -> list[Effect]:
-        """Interrupt the run: after the running episodes, or at once; asked for at once again, wait for nobody."""
+        """Interrupt the run: after the running episodes, or at once; asked for at once again, wait for no worker."""
         self._interrupted = reason or "operator"
         if now and self._cut_now and self.stage not in (Stage.FAILING, Stage.ENDED):
             return self._finish(now_s)
@@ -306,7 +306,7 @@ class Governor(Stateful):
         effects: list[Effect] = []
         if self._interrupt_by_s is not None and now_s >= self._interrupt_by_s and self.stage is Stage.RUNNING:
             effects += self.stop(True, self._interrupted, now_s)
-            self._cut_now = False  # by the clock; who asks for it now has not asked before
+            self._cut_now = False  # by the clock; a request now is the first one
         effects += self._keep_promises(now_s)
         effects += [Event("waiting", {"text": text}) for text in self.waits.due(now_s)]
         late = self.waits.late(now_s)
@@ -352,7 +352,7 @@ class Governor(Stateful):
         return [] if self._flow.active or self._evaluations.active else self._finish(now_s)
 
     def _workers(self, evaluation: bool) -> Evaluations | Flow:
-        """Return who decides about workers that evaluate, or about the others."""
+        """Return what decides about workers that evaluate, or about the others."""
         return self._evaluations if evaluation else self._flow
 
     # -- a phase begins -----------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ class Governor(Stateful):
         missing = [p for name, p in self._places.items() if name not in self._joined]
         for process in missing:
             span_s = self._phase.deadline_s("attach" if process.attached else "join", process)
-            if process.name in self._returning:  # the wait for it is told, and ended, by who starts it
+            if process.name in self._returning:  # the supervisor, which starts it, reports and ends that wait
                 span_s = None
             self.waits.begin(process.name, process.name, join_text(process), now_s, span_s)
         names = [process.name for process in missing]
@@ -499,7 +499,7 @@ class Governor(Stateful):
             return kept
         self._paused = sorted(paused)
         told = {"workers": self._paused, "moving": len(paused) < len(stand)} if paused else {}
-        # Before the answer to who has asked for it: who looks then, finds it so.
+        # Before the answer to the caller: whatever reads it then finds it so.
         return [Event("phase.paused" if paused else "phase.resumed", {"phase": self._phase.index, **told}), *kept]
 
     # -- an evaluation within a phase ---------------------------------------------------------------------------------

@@ -40,15 +40,15 @@ def loss_of(phase: PhasePlan, process: Process) -> Loss:
 def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
     """Say whether the successor of a program is led by its controller to where the lost one stood.
 
-    Programs keep no journal. With `sync: async` updates come in order of arrival: nobody could repeat it. Where bodies
-    have episodes of their own, or environments go their own ways, there is no beginning from which to lead it.
+    Programs keep no journal. With `sync: async` updates come in order of arrival, which cannot be repeated. Where
+    bodies have episodes of their own, or environments go their own ways, there is no begin to replay from.
     """
     said, own = (environment.recovery or phase).on_loss, environment.episode_end == "each" or phase.free
     return environment.program is not None and said == RECOVER and phase.sync != "async" and not own
 
 
 def awaited(phase: PhasePlan, process: Process) -> bool:
-    """Say whether those who notice the loss of a process wait for its successor, whoever starts it."""
+    """Say whether processes that notice the loss of another one wait for its successor."""
     return loss_of(phase, process) in (Loss.LED, Loss.EPISODE)
 
 

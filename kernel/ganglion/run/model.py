@@ -216,7 +216,7 @@ class Inheritance:
         self._own |= {(self._phase.index, name): self.first[name] for name in names}
 
     def request(self, agent: AgentPlan) -> BrainStore:
-        """Return what tells a brain to store; where nobody learns it is the model that the phase began with."""
+        """Return what tells a brain to store; where no agent learns it is the model that the phase began with."""
         folder = self._second.get(agent.name)
         second = None if folder is None else self._place(self._phase, agent.name, folder)
         if self._phase.mode == "train":

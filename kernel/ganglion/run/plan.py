@@ -70,7 +70,7 @@ _INSIDE = {
     "controller.start": ("setup", "think"),
     "controller.shutdown": ("shutdown", "record"),
 }
-"""What the callee waits for in turn: its own wait must end first, so that the error names who did not answer."""
+"""What the callee waits for in turn: its own wait must end first, so that the error names the late process."""
 
 _SLACK_S = 1.0
 
@@ -86,7 +86,7 @@ def span_s(call: str, deadlines_s: Deadlines) -> float | None:
 
 
 def widest(tables: Iterable[Deadlines]) -> dict[str, float | None]:
-    """Return for each call the longest time that one of these tables allows: who waits for all, for the slowest."""
+    """Return for each call the longest time that one of these tables allows, that of the slowest callee."""
     given = list(tables)
     spans_s = {word: [_one_s(word, table) for table in given] for table in given for word in table}
     return {word: None if None in spans else max(filter(None, spans)) for word, spans in spans_s.items()}
@@ -98,7 +98,7 @@ def _one_s(word: str, deadlines_s: Deadlines) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
-    """Describe a program that is an environment or a muscle; `command` None: somebody else starts it.
+    """Describe a program that is an environment or a muscle; `command` None: it is started from outside.
 
     `cwd` is relative to the document. `params` are sent with the set-up of a muscle. `speaks` is `bus`, or `lines` for
     JSON on its standard streams.
@@ -364,9 +364,9 @@ class PhasePlan(Recovery):
         return {"phase": self.index, **{name: getattr(self, name) for name in names}}
 
     def deadline_s(self, call: str, process: Process | None = None) -> float | None:
-        """Return how long a call may take: the numbers of who is asked first, then the phase's, then the built-in ones.
+        """Return how long a call may take: the numbers of the callee first, then the phase's, then the built-in ones.
 
-        Who asks a controller waits for all whom that one asks in turn: for the slowest of them.
+        A call to a controller waits for all that the controller asks in turn: for the slowest of them.
         """
         if call.startswith("controller."):
             return span_s(call, widest(part.deadlines_s for part in self.parts()))
@@ -414,7 +414,7 @@ def _is_replaced(condition: TerminationCondition, place: str) -> bool:
 
 
 def listens(phase: PhasePlan, conditions: Iterable[Asked]) -> bool:
-    """Say whether somebody counts the episodes of a phase with bodies: evaluations, or a condition of the phase."""
+    """Say whether episodes of a phase with bodies are counted: evaluations, or a condition of the phase."""
     return phase.evaluates or any(place == "phase" and condition.has_phase_part() for _, condition, place in conditions)
 
 
@@ -439,7 +439,7 @@ class Plan:
 
     @property
     def needs_tcp(self) -> bool:
-        """Say whether somebody takes part who may not know our socket file, or may not open it."""
+        """Say whether a process takes part that may not know the socket file, or may not open it."""
         programs = [e.program for phase in self.phases for e in phase.environments]
         programs += [agent.program for phase in self.phases for agent in phase.agents]
         users = [part.run_as for phase in self.phases for part in phase.parts()]
@@ -493,7 +493,7 @@ class Process:
 
     @property
     def attached(self) -> bool:
-        """Say whether somebody else starts it."""
+        """Say whether it is started from outside."""
         return self.program is not None and self.program.command is None
 
     @property

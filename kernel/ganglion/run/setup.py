@@ -186,7 +186,7 @@ class Setup:
         return found
 
     def _opponents(self, phase: PhasePlan, name: str) -> dict[str, Any]:
-        """Return what a brain is told of the sources of its agent's models, and of those who play by its snapshots."""
+        """Return what a brain is told of the sources of its agent's models, and of players of its snapshots."""
         sources = sources_of(phase.seats, name)
         found: dict[str, Any] = {"sources": [one.places for one in sources]} if len(sources) > 1 else {}
         pools: list[list[int]] = []
@@ -326,7 +326,7 @@ class Setup:
 
 
 def _shared(phase: PhasePlan, table: TablePlan) -> bool:
-    """Say whether agents use a table of whom none may show to be faster."""
+    """Say whether several agents use a table, so that none may show to be faster."""
     return phase.sync != "async" and len({*table.feed, *table.serve}) > 1
 
 

@@ -381,7 +381,7 @@ class Brain(Part, Statistics, ABC):
 
 
 class CheckpointableBrain(Brain, ABC):
-    """Be a brain that can go on bit for bit from a checkpoint, for any number of workers.
+    """A brain that can go on bit for bit from a checkpoint, for any number of workers.
 
     `CHECKPOINT_FORMAT` and `CHECKPOINT_SCHEMA_VERSION` are stored with the state; a state of another pair is refused.
     """

@@ -167,7 +167,7 @@ class TerminationCondition(Part):
         return Signal.CONTINUE
 
     def distances(self, phase: PhaseView, episodes: Sequence[EpisodeView]) -> Sequence[tuple[str, float, float]]:
-        """Return (what, its value, the value it waits for) for those who look on, whose views may lack objectives."""
+        """Return (what, its value, the value it waits for) for observers, whose views may lack objectives."""
         return ()
 
     def warnings(self, document: Mapping[str, Any]) -> Sequence[str]:

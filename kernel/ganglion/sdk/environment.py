@@ -266,7 +266,7 @@ class StateTransformer(Part, ABC):
 
 
 class Environment(Part, ABC):
-    """Be the world of one worker for one phase.
+    """The world of one worker for one phase.
 
     `start_environment` opens the first episode of a phase, `reset` each later one. `update` is called once per step,
     and not after an episode has ended. What is declared (ids, spaces, order) must not change between episodes. Every
@@ -293,8 +293,8 @@ class Environment(Part, ABC):
         batched: Whether `update_batch` is called instead of `update`.
         bodies: The bodies in a phase with bodies, by agents and b: the rows of all arrays. Without: empty. Behind those
             of the document stand rows of bodies that were spawned in this episode: one that is gone keeps its row until
-            the row is needed again, and b is -1 where nobody has been yet.
-        used: Agent -> the greatest number that a body of it has had here in this run; who is spawned has a greater one.
+            the row is needed again, and b is -1 where no body has been yet.
+        used: Agent -> the greatest number that a body of it has had here in this run; a spawned body has a greater one.
         each: Whether each body has episodes of its own, in which it begins anew by itself.
         rows: In `update_batch`, which bodies take part, (m,) int64 ascending. Informations name theirs by `body`.
         index: The place of the environment in the phase, from 0.

@@ -143,7 +143,7 @@ def _space(shape: Shape, dtype: np.dtype[Any], bounds: Any) -> Space:
 
 
 class FunctionalEnvironment(Environment):
-    """Be a world that is a pure function of states and actions, for many bodies at once.
+    """A world that is a pure function of states and actions, for many bodies at once.
 
     A subclass has `get_action_results`, and of the other methods what it needs. All arrays have the batch as axis 0,
     one row per body; row i depends on row i alone. No method changes what it gets, and what it returns depends on
@@ -313,7 +313,7 @@ class FunctionalEnvironment(Environment):
         return StepBatch(self._shown(found.observations), {"reward": rewards}, terminated=~self.to_array(found.alive))
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
-        """Advance the one body by one step; for those who use the world without the bus."""
+        """Advance the one body by one step; for use without the bus."""
         found = self.update_batch({it.uid: np.asarray(it.value)[None] for it in actuators})
         readings = {it.uid: (found.readings[it.uid][0], it.space) for it in self.sensors}
         return EnvironmentState(
@@ -327,7 +327,7 @@ class FunctionalEnvironment(Environment):
         return np.broadcast_to(np.asarray(value), (batch, *self.action_items.shapes[name]))
 
     def _taken(self, rows: Array) -> dict[str, Any]:
-        """Return the states of some bodies: always copies, which nobody may change."""
+        """Return the states of some bodies: always copies, which may not be changed."""
         return {name: _fixed(whole[rows]) for name, whole in self._states.items()}
 
     def _put(self, rows: Array, states: Mapping[str, Any]) -> None:

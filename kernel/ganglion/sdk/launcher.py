@@ -51,7 +51,7 @@ class LaunchSpec:
         return [sys.executable, "-P", "-m", self.module] if self.argv is None else list(self.argv)
 
     def kept(self, lifeline: int) -> list[str]:
-        """Return the command under a keeper that ends its whole tree with it, or with who holds a pipe's other end.
+        """Return the command under a reaper, which ends its whole tree with it, or when a pipe's other end is closed.
 
         `lifeline` is the number of the read end of that pipe, to be inherited.
         """
@@ -59,7 +59,7 @@ class LaunchSpec:
 
 
 class LaunchWatch(Protocol):
-    """Be told by a launcher, in the running loop, what becomes of a process."""
+    """Take from a launcher, in the running loop, what becomes of a process."""
 
     def printed(self, data: bytes) -> None:
         """Take what the process has printed, standard output and errors alike; the supervisor bounds and keeps it."""
@@ -73,7 +73,7 @@ class LaunchWatch(Protocol):
 
 
 class Launched(ABC):
-    """Be a process that was started.
+    """A process that was started.
 
     `host` is where it lives, empty for this machine. `pid` is its number there, None if that is not known.
     """
@@ -102,7 +102,7 @@ class Launcher(ABC):
     """Place the processes of a run; messages go over the bus, not through here.
 
     What it starts connects out to the endpoint in its variables. It leaves nothing behind: after `close`, and two
-    seconds after an end of the supervisor that nobody foresaw, no process of it lives. A process that is stopped
+    seconds after an unforeseen end of the supervisor, no process of it lives. A process that is stopped
     (SIGSTOP) for longer than a second is killed by a launcher that can see that.
 
     `shares_files` says that its processes see the folder of the run, and the document's, under the paths of this
@@ -143,7 +143,7 @@ class Launcher(ABC):
         """End what still lives, let go of everything; return in words what should not have been there any more."""
 
     def quiesced(self, processes: Sequence[Launched]) -> AbstractContextManager[bool]:
-        """Stop processes for a moment, all at once; the context says whether all of them stand.
+        """Stop processes for a short time, all at once; the context says whether all of them are stopped.
 
         Without that there are no checkpoints between the begins of phases.
         """

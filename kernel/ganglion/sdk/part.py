@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """Be the base of the classes that plugins offer.
+    """The base of the classes that plugins offer.
 
     The attributes are set before `__init__` runs, and again after it. The constructor gets the `params` of the
     document by keyword, and of `uid`, `seed` and `broker_uri` (always empty) those that its signature names. This

@@ -20,8 +20,8 @@ Ask = Callable[..., Any]
 class Pool(Part, ABC):
     """Keep decisions of agents, and answer what their brains ask.
 
-    Where several agents use it in lockstep, `judge` and `answer` see what was there when the round began, whoever asks
-    first; `insert` and `note` are called when the round is over, in the order of the agents.
+    Where several agents use it in lockstep, `judge` and `answer` see what was there when the round began, in any
+    order; `insert` and `note` are called when the round is over, in the order of the agents.
 
     Attributes:
         name: The table's uid.

@@ -18,16 +18,16 @@ from ganglion.limits import INTEGER_MAX, TOPIC_BINS, TOPIC_KEYS, TOPIC_MESSAGES,
 
 SETTINGS = ("parameters", "engine")
 TOPICS = (*SETTINGS, "stats", "log")
-"""The topics that everybody has; others are named by the class attribute `TOPICS` of environments and muscles."""
+"""The topics that all have; others are named by the class attribute `TOPICS` of environments and muscles."""
 
 How = Literal["mean", "last", "sum", "histogram"]
 HOW: tuple[How, ...] = ("mean", "last", "sum", "histogram")
 Entry = list[Any]
-"""What travels: topic, key, value, and whom it is for, how it is gathered, or who says it; all may be empty."""
+"""What travels: topic, key, value, and its addressee, how it is gathered, or its sender; all may be empty."""
 
 
 class Message(NamedTuple):
-    """Be what another one said: by its uid, or by `operator`."""
+    """What another participant said, by its uid, or `operator`."""
 
     key: str
     value: Any
@@ -127,7 +127,7 @@ class Gathered:
 
 # -- topics -----------------------------------------------------------------------------------------------------------
 class Topic:
-    """Be one topic of an environment or a muscle; see `Topics`."""
+    """One topic of an environment or a muscle; see `Topics`."""
 
     def __init__(self, name: str, topics: Topics) -> None:
         self.name, self._topics = name, topics
@@ -244,7 +244,7 @@ class Channel(Topic):
         """What has come with the running call; other calls find other messages."""
 
     def send(self, key: str, value: Any, to: str | None = None) -> None:
-        """Send to the environment or agent of this name, or to all others of the worker who name the topic."""
+        """Send to the environment or agent of this name, or to all others of the worker that name the topic."""
         self._say(key, value, to)
 
     def hear(self, message: Message) -> None:

@@ -271,7 +271,7 @@ class Bus:
         self._listener.peer_lost(lost)
 
     def lose(self, reason: str) -> None:
-        """Take note that the broker is gone, whatever the connection says."""
+        """Record that the broker is gone, whatever the connection says."""
         if self.closed or self._link is None:
             return
         link, self._link = self._link, None
@@ -327,7 +327,7 @@ class Hub:
     """Keep a broker running at endpoints that stay ours while there is none.
 
     The listening sockets are held here and handed to each broker: a peer that connects while there is none waits, and
-    no other process can listen there. A broker knows who may join, and which incarnations have been succeeded, before
+    no other process can listen there. A broker knows what may join, and which incarnations have been succeeded, before
     it receives anything. `bus` joins each broker in turn.
     """
 
@@ -432,6 +432,8 @@ class Hub:
     def _ended(self, process: Process) -> None:
         if self._closing.is_set() or process is not self.process or self._coming is not None:
             return  # the task that waits for one that is coming up notices it
+        if self._loop.time() - self.since_s > RESTARTS_WITHIN_S:
+            self._restarts = Restarts()  # earlier losses have nothing to do with this one
         how, words, delay_s = self._how(process), list(process.output.lines), self._delay_s()
         if delay_s is None:
             self._give_up(how, words)
@@ -445,11 +447,8 @@ class Hub:
 
     def _delay_s(self) -> float | None:
         """Return after how long the next broker is started; None if there is to be none."""
-        now_s = self._loop.time()
-        if now_s - self.since_s > RESTARTS_WITHIN_S:
-            self._restarts = Restarts()  # earlier losses have nothing to do with this one
         wanted = not self._closing.is_set() and self._owner.wants_broker()
-        return self._restarts.next_s(NAME, now_s) if wanted else None
+        return self._restarts.next_s(NAME, self._loop.time()) if wanted else None
 
     def _give_up(self, how: str, words: list[str]) -> None:
         self._owner.broker_lost(how, words, False)
@@ -459,7 +458,7 @@ class Hub:
     async def _come_up(self, delay_s: float | None, first: bool = False) -> dict[str, list[str]]:
         """Start brokers until one is joined, or none is wanted any more, or too many were lost; return its answer.
 
-        With `first` somebody waits for it: LaunchError if there is none.
+        With `first` a caller waits for it: LaunchError if there is none.
         """
         lost_s, how = self._loop.time(), ""
         while delay_s is not None and not await within(self._closing, delay_s):

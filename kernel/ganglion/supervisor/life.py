@@ -177,9 +177,9 @@ class Child:
 class Verdict(Enum):
     """Say what the end of a process means for its run."""
 
-    WANTED = "wanted"  # nothing, or nobody cares any more
+    WANTED = "wanted"  # nothing, or it is no longer needed
     RESTART = "restart"
-    REWIND = "rewind"  # it does not do the same again: the phase begins anew
+    REWIND = "rewind"  # its results differ: the phase begins again
     NOTE = "note"  # it was asked to leave, and ended otherwise: an incident
     LOST = "lost"  # no successor can replace it
 
@@ -247,7 +247,7 @@ class Restarts:
         return delay_s
 
     def died(self, name: str, place: Hashable) -> int:
-        """Take note of where and how a name has died; return how often in a row it has died at this place."""
+        """Record where and how a process of a name died; return how often in a row at this place."""
         former, times = self._places.get(name, (None, 0))
         times = times + 1 if former == place else 1
         self._places[name] = (place, times)

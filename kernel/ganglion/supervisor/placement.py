@@ -54,7 +54,7 @@ class Comparison:
         if (self.decided and not self.kept) or worker not in self._workers or at_s < self._from_s:
             return False
         begun_s, begun, former_s, former = self._counts.get(worker, (at_s, steps, at_s, steps))
-        if steps < former or at_s < former_s:  # a successor that goes back, or somebody has set the clock
+        if steps < former or at_s < former_s:  # a successor that goes back, or the clock was set
             self.placed(at_s)
             return False
         self._counts[worker] = (begun_s, begun, at_s, steps)
@@ -140,7 +140,7 @@ class Placer:
             self._keep_all(placed, {})
 
     def of(self, run: Run, member: Member) -> str:
-        """Return in words where the process of a member may run; empty for one that somebody else has started."""
+        """Return in words where the process of a member may run; empty for one that was started from outside."""
         if member.place.attached:
             return ""
         placed = self._runs.get(run.id)

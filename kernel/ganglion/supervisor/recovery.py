@@ -54,7 +54,7 @@ class Restarter:
         return to_come or any(_outlives_broker(run) for run in self._live())
 
     def admissions(self) -> list[Admit]:
-        """Return who may join: operators, observers, members of runs; one that was asked to leave does not return."""
+        """Return what may join: operators, observers, members of runs; one that was asked to leave does not return."""
         access = self._supervisor.access
         members = [member for run in self._live() for member in run.members.values()]
         places = [(member, access.admission(member)) for member in members]
@@ -66,7 +66,9 @@ class Restarter:
         return topics, [name for run in self._live() for name in run.members]
 
     def broker_lost(self, how: str, words: list[str], returns: bool) -> None:
-        """Fail the runs that do not outlive their broker; the others wait for the next one."""
+        """Fail the runs that do not outlive their broker; the others wait for the next one, if one `returns`."""
+        if not returns and not self._supervisor.broker_gone.done():
+            self._supervisor.broker_gone.set_result(how)
         for run in self._supervisor.runs.values():
             if run.outcome is not None or run.queued:
                 continue
@@ -94,7 +96,7 @@ class Restarter:
         self._without_broker.clear()
 
     def missed(self, run: Run, member: Member) -> None:
-        """Take note that a member has had its time to join another broker; one that has not is lost."""
+        """Record that the time to join another broker is over; a member that has not joined is lost."""
         if member.joined or run.members.get(member.name) is not member:
             return
         member.lost_reason = "it did not come back when the broker was replaced"
@@ -216,7 +218,7 @@ class Restarter:
             await asyncio.sleep(RETRY_S["broker"])
 
     def left(self, run: Run, member: Member) -> None:
-        """Take note that a process which somebody else starts has left; the governor may wait for it again."""
+        """Record that a process that is started from outside has left; the governor may wait for it again."""
         if run.begun and not awaited(run.plan.phases[run.phase], member.place):
             self._lose(run, member)
             return
@@ -225,7 +227,7 @@ class Restarter:
         self._report(run, member, "lost", member.end_text)
 
     def joined(self, run: Run, member: Member) -> None:
-        """Take note that a member has joined; tell the run if it is a successor."""
+        """Record that a member has joined; tell the run if it is a successor."""
         if member.lost_s is None:
             return
         took_s, member.lost_s = time.monotonic() - member.lost_s, None
@@ -301,7 +303,7 @@ class Restarter:
             try:
                 if told:
                     await bus.ask(run.governor.name, "governor.incident", incident)
-                if told and incident.failure is not None:  # the governor knows why: nobody needs to wait any more
+                if told and incident.failure is not None:  # the governor knows why: waits can end
                     await bus.ask(KERNEL, "kernel.withdraw", Withdraw([f"{run.id}/{incident.name}"]))
             except GanglionError:
                 told = not bus.closed

@@ -447,8 +447,8 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
         resumed = {} if recovery is None else {"resumed": recovery.words}
         supervisor.tell(run, event.RUN_STARTED, {**told, "participants": participants(places), **resumed})
     await supervisor.ensure(run, places)
-    keeper = run.keeper.name if run.keeper else None
-    first = [run.governor.name, *([keeper] if keeper else [])]
+    store = run.store_place.name if run.store_place else None
+    first = [run.governor.name, *([store] if store else [])]
     journals = [journal for name in first if (journal := run.members[name].journal) is not None]
     longest = max((journal.stat().st_size for journal in journals if journal.exists()), default=0)
     await supervisor.wait_joined(run, first, (DEADLINES_S["join"] or 0.0) + longest / _REPLAY_BYTES_PER_S)
@@ -456,10 +456,10 @@ async def begin(supervisor: Supervisor, run: Run) -> None:
     if recovery is None or recovery.cut is not None:
         tree = await asyncio.to_thread(run.plan.to_map)
         cut = None if recovery is None or recovery.cut is None else dict(recovery.cut)
-        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, keeper, None, cut))
+        await supervisor.bus.ask(run.governor.name, "governor.start", GovernorStart(run.id, tree, store, None, cut))
     unstopped = run.interrupts and not run.begun
     run.begun = True
-    if recovery is not None and recovery.cut is None and not run.rewound:  # the governor is in the midst of a phase
+    if recovery is not None and recovery.cut is None and not run.rewound:  # the governor is within a phase
         supervisor.tell(run, event.PHASE_STARTED, {**run.plan.phases[run.phase].started(), "resumed": True})
     await supervisor.note(run)
     if run.unheard:

@@ -56,7 +56,7 @@ class Member:
     """Carry out what the life of one participant decides.
 
     `ask` is called to ask it to leave, `ended` once when its process has ended (or could not be started). A member
-    that somebody else starts (`place.attached`) has no process of ours: its life is its connection.
+    that is started from outside (`place.attached`) has no child process: its life is its connection.
     """
 
     place: Place
@@ -106,13 +106,13 @@ class Member:
 
     # -- its connection ----------------------------------------------------------------------------------------------
     def came(self) -> None:
-        """Take note that it has joined."""
+        """Record that it has joined."""
         self.joined, self.lost_reason = True, ""
         self.off.clear()
         self.here.set()
 
     def cut_off(self, lost: Lost) -> None:
-        """Take note that the broker reports the end of its connection."""
+        """Record that the broker reports the end of its connection."""
         self.joined, self.lost_reason, self.idle = False, lost.reason, lost.idle
         self.off.set()
 
@@ -259,7 +259,7 @@ def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
 
 
 def _endpoint_here(home: Home, member: Member) -> str:
-    """Return the way to the broker on this machine; who may not open our socket file, or cannot, has the port."""
+    """Return the way to the broker on this machine; one that cannot open the socket file has the port."""
     place = member.place
     outside = place.program is not None or place.run_as is not None or not home.launcher_of(place).shares_files
     return (home.connection.tcp or "") if outside else home.connection.endpoint
@@ -367,7 +367,7 @@ class Run:
         self.folder = folder
         self.store = store
         self.governor = Place(peer_name(self.id, Role.GOVERNOR), Role.GOVERNOR)
-        self.keeper = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
+        self.store_place = None if store is None else Place(peer_name(self.id, Role.STORE), Role.STORE)
         self.members: dict[str, Member] = {}
         self.former: list[Member] = []  # members with a successor
         self.broker_losses: list[tuple[str, list[str]]] = []  # that ended the run: how, last output
@@ -435,13 +435,13 @@ class Run:
         return self.again is not None and self.again == self.phase
 
     def signalled(self, phase: int, signal: str) -> None:
-        """Take note of an operator's signal, for as long as the phase that took it may begin again."""
+        """Keep an operator's signal, for as long as the phase that took it may begin again."""
         known = [one for one in self.signals if one[0] >= self.phase - 1]
         self.signals = [*known, (phase, signal)][-_SIGNALS_KEPT:]
 
     def needed(self) -> list[Place]:
         """Return all processes that the present phase needs, the governor first, then the store."""
-        return [self.governor, *([self.keeper] if self.keeper else []), *self.places(self.phase)]
+        return [self.governor, *([self.store_place] if self.store_place else []), *self.places(self.phase)]
 
     def member(self, place: Place, ask: Callable[[Member], None], ended: Callable[[Member], None]) -> Member:
         """Return a new member for a place, the next incarnation of its name."""
@@ -453,7 +453,7 @@ class Run:
             if place.run_as is None:
                 member.journal.parent.mkdir(mode=0o700, exist_ok=True)
             if loss is Loss.EPISODE:
-                member.journal.unlink(missing_ok=True)  # it does not repeat its predecessor, and begins anew
+                member.journal.unlink(missing_ok=True)  # it does not repeat its predecessor
         return member
 
     def process_table(self) -> ProcessTable:
@@ -557,13 +557,13 @@ class Run:
     def conclude(self) -> Outcome:
         """Return how the run ended, once all its processes are gone."""
         ended = self.ended or Ended(self.id, FAILED, "failed: ended without a reason", 1)
-        everybody = [*self.former, *self.members.values()]
-        overdue = [m for m in everybody if m.child.state is State.KILLED]
+        processes = [*self.former, *self.members.values()]
+        overdue = [m for m in processes if m.child.state is State.KILLED]
         self.defects += [f"{m.label} (process {m.process.pid if m.process else '?'}) cannot be ended" for m in overdue]
         if ended.status == FAILED:
             report = self._failure_report(ended)
         else:
-            clumsy = [m for m in everybody if m.asked and m.child.gone and not m.child.orderly and not self.kill]
+            clumsy = [m for m in processes if m.asked and m.child.gone and not m.child.orderly and not self.kill]
             report = [f"note: {m.label}, asked to leave, {m.end_text}" for m in clumsy]
         report += ["defect: " + text for text in self.defects]
         wrong = ended.status == FAILED or bool(self.defects)

@@ -63,7 +63,7 @@ from ganglion.wire.messages import (
 )
 from ganglion.wire.name import KERNEL, Role, topic
 
-_ENDED_KEPT = 32  # runs that have ended, for operators who ask how
+_ENDED_KEPT = 32  # runs that have ended, for questions of operators
 _OURS = (event.RUN_STARTED, event.RUN_ENDED, event.PEER_JOINED, event.PEER_LOST)
 """Events that governors tell observers; here the supervisor knows more about them."""
 _ANY_PORT = "tcp://127.0.0.1:0"
@@ -124,6 +124,7 @@ class Supervisor:
         self._remote: Connection | None = None
         self.access = Access(settings.remote is not None)
         self.bus: Bus  # from `open` on
+        self.broker_gone: asyncio.Future[str]  # from `open` on: why no other broker comes
         self._report = report
         self.local = local or Local()
         self.local.logs = settings.logs
@@ -147,6 +148,7 @@ class Supervisor:
         dump_nothing()  # a core file would hold tokens and keys
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
         self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
+        self.broker_gone = asyncio.get_running_loop().create_future()
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
         try:
             await self.local.open()
@@ -185,7 +187,7 @@ class Supervisor:
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
         self.watchdog.stop()
-        if self._checking is not None:  # nobody wants to know any more
+        if self._checking is not None:  # the answer is no longer needed
             self._checking[1].cancel()
             await asyncio.wait([self._checking[1]])
         for run in self.runs.values():
@@ -287,7 +289,7 @@ class Supervisor:
         try:
             heads = None if run.ended is None else run.ended.heads
             await asyncio.to_thread(seal, folder.path, outcome.status, outcome.reason, heads)
-        except StoreError as error:  # nobody could verify its files
+        except StoreError as error:  # its files could not be verified
             story, exit_status = [*outcome.report, str(error)], outcome.exit_status or 1
             outcome = run.outcome = replace(outcome, exit_status=exit_status, report=story)
         if outcome.status == FINISHED:
@@ -337,7 +339,7 @@ class Supervisor:
 
     async def ensure(self, run: Run, places: Sequence[Place]) -> None:
         """Start the processes that are needed, end the others; return when all that are needed are admitted."""
-        needed = {place.name for place in places} | {run.governor.name} | ({run.keeper.name} if run.keeper else set())
+        needed = {place.name for place in (*places, run.governor, run.store_place) if place is not None}
         phase = run.plan.phases[run.phase]
         fresh, changed = [], []
         for place in places:
@@ -456,12 +458,12 @@ class Supervisor:
             run.interrupted(f"{run.reason}; the governor did not take it: {error}")
 
     async def _silent(self, run: Run) -> str:
-        """Return the members that others wait for and that wait for nobody, in words."""
+        """Return the members that others wait for and that wait for no other, in words."""
         peers = (await self.bus.ask(KERNEL, "kernel.peers", Nothing(), LEAVE_ASK_S)).peers
         waits = {row["name"]: row["waiting_for"] for row in peers if row["run"] == run.id}
         awaited = {name for names in waits.values() for name in names}
         found = [m.label for name, m in run.members.items() if name in awaited and not waits.get(name)]
-        return ", ".join(found) or "somebody"
+        return ", ".join(found) or "a process"
 
     async def _stop(self, run: Run) -> None:
         """End all processes of a run by one common clock."""
@@ -477,8 +479,8 @@ class Supervisor:
                 else:
                     member.leave(patience_s=left_s)
             await wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
-        everybody = [*run.former, *run.members.values()]
-        await wait_gone(everybody, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
+        processes = [*run.former, *run.members.values()]
+        await wait_gone(processes, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
         await self._withdraw(list(run.members))
 
     async def _withdraw(self, names: list[str]) -> None:
@@ -488,7 +490,7 @@ class Supervisor:
 
     # -- what happens -------------------------------------------------------------------------------------------------
     def peer_joined(self, joined: Joined) -> None:
-        """Take note of a member that has joined."""
+        """Record that a member has joined."""
         member, run = self._member(joined.peer)
         if member is None or run is None:
             return
@@ -501,7 +503,7 @@ class Supervisor:
         self.restarter.joined(run, member)
 
     def peer_lost(self, lost: Lost) -> None:
-        """Take note of a member whose connection has ended."""
+        """Record that the connection of a member has ended."""
         member, run = self._member(lost.peer)
         if member is None or run is None or lost.incarnation != member.incarnation:
             return

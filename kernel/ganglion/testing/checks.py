@@ -411,7 +411,7 @@ def check_brain(
 def _check_replaced(
     cls: type[Any], trial: _Trial, agent_of: Callable[[], StagedAgent], trace: list[bytes], sentence: str
 ) -> None:
-    """Replace the brain in the midst of what has been played before by one that goes on from its checkpoint."""
+    """Replace the brain within what has been played before by one that goes on from its checkpoint."""
     with clause(cls, sentence):
         agent = agent_of()
         other = trial.learn(agent, agent.replace_brain)

@@ -149,7 +149,7 @@ class FakeObjective(Objective):
 
 
 class Clock:
-    """Be a clock that goes on only when it is told to: calling it gives seconds, as `time.monotonic` does.
+    """A clock that goes on only when it is told to: calling it gives seconds, as `time.monotonic` does.
 
     A class that has to do with real time takes its clock, and what it sleeps by, as arguments; a test gives it
     `clock` and `clock.sleep`.

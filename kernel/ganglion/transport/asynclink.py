@@ -39,7 +39,7 @@ class AsyncLink(asyncio.Protocol):
         on_closed: Callable[[str], None],
         timeout_s: float = 5.0,
     ) -> AsyncLink:
-        """Connect and shake hands; PeerLost when nobody fit listens there, DeadlineExceeded after `timeout_s`."""
+        """Connect and shake hands; PeerLost when no broker listens there, DeadlineExceeded after `timeout_s`."""
         where = parse_endpoint(endpoint)
         loop = asyncio.get_running_loop()
         link = cls(on_message, on_closed)
@@ -104,7 +104,7 @@ class AsyncLink(asyncio.Protocol):
         joined = self._opened.done()  # before that, `connect` raises
         if not joined:
             self._opened.set_exception(PeerLost(_BROKER, reason))
-            self._opened.exception()  # nobody may be waiting
+            self._opened.exception()  # perhaps no caller waits
         if not self._closed:
             self._closed = True
             if joined:

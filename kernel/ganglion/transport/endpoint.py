@@ -102,7 +102,7 @@ class Bound:
 def bind_local(text: str) -> Bound:
     """Listen at an endpoint that only this machine can reach; LaunchError says why it cannot be.
 
-    A socket file has mode 0600, a folder that is missing is made with 0700. A file that nobody listens at any more is
+    A socket file has mode 0600, a folder that is missing is made with 0700. A file without a listener is
     replaced; it belongs to a broker that has died.
     """
     endpoint = parse_endpoint(text)
@@ -123,12 +123,12 @@ def _bind_ipc(endpoint: Endpoint) -> Bound:
     path = Path(endpoint.path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_unused(path)
-    fresh = path.with_name(f".{os.getpid()}.new")  # renamed when it listens: nobody finds one that does not
+    fresh = path.with_name(f".{os.getpid()}.new")  # renamed when it listens: no peer finds one that does not
     fresh.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listening.bind(str(fresh))
-        fresh.chmod(_OWNER_ALONE)  # before it listens: until then nobody can connect, whatever the mode
+        fresh.chmod(_OWNER_ALONE)  # before it listens: until then no peer can connect, whatever the mode
         listening.listen(_BACKLOG)
         fresh.rename(path)
     except OSError:

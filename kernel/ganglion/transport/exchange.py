@@ -191,7 +191,7 @@ class Served(Sink):
         return True
 
     def joined(self) -> int:
-        """Take note of the name of a peer that has just joined; return how large its messages may be, 0 before that."""
+        """Record the name of a peer that has just joined; return how large its messages may be, 0 before that."""
         peer = self.link.peer
         if peer is None or self._prefix:
             return 0
@@ -219,7 +219,7 @@ class Served(Sink):
 
 
 class Tally:
-    """Hand notes on; of those that anybody can cause at will, one a second.
+    """Hand notes on; of those that any peer can cause at will, one a second.
 
     The first of its kind passes at once, the others of the next second are counted: `tick` then says the last of them
     with the `count`. Of one kind are notes of one event, about one peer; all strangers together are one.
@@ -298,7 +298,7 @@ class Shares:
     """Bound the time that the broker's decisions for one peer, or for the strangers of one origin, may take.
 
     Each may use `DECISION_SHARE` of the time, and save up a tenth of a second; then its connection is not read for a
-    while. Those without whom a run does not go on have no bound.
+    while. Peers that a run needs have no bound.
     """
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ _BROKER = "broker"
 
 
 class MemoryLink:
-    """Be one peer's link; the same calls as `BlockingLink`, and it never waits."""
+    """One peer's link; the same calls as `BlockingLink`, and it never waits."""
 
     def __init__(self, bus: MemoryBus) -> None:
         self._bus = bus

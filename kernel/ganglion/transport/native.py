@@ -18,7 +18,7 @@ from ganglion.wire.name import Role
 
 _ACCEPTS_PER_TURN = 16  # then the connections that are there have their turn
 _DECISIONS_PER_CALLBACK = limits.MESSAGES_PER_CALLBACK // 16  # a decision takes as long as so many that need none
-_FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before anybody else has a turn
+_FULL_READ_BYTES = 250_000  # uvloop reads 256,000 at once, up to 32 times before another connection has a turn
 _SLEEPER_S = 0.75  # a look that comes so late reports no timeout: the broker itself was stopped
 _SHAKING_HANDS = (State.SIGNATURE, State.VERSION, State.READY)
 
@@ -56,7 +56,7 @@ class NativeConnection(Served, asyncio.Protocol):
         user, origin = _other_end(self._transport)
         self.link, effects = exchange.broker.connect(begun_s, origin)
         self.link.sink = self
-        if user not in (None, 0, os.getuid()):  # root may be anybody
+        if user not in (None, 0, os.getuid()):  # root may act for any user
             self.lose("it belongs to another user")
         else:
             self._speak()
@@ -112,7 +112,7 @@ class NativeConnection(Served, asyncio.Protocol):
                 break
         self.tired = False
         if zmtp.taken_bytes > taken_bytes:
-            self.link.heard_s = now_s  # a peer cannot answer a BEAT in the midst of a large message
+            self.link.heard_s = now_s  # a peer cannot answer a BEAT within a large message
         answered = bool(self.out)
         if exchange.dirty:
             exchange.flush(self)
@@ -164,7 +164,7 @@ class NativeConnection(Served, asyncio.Protocol):
         link.sink = None
 
     def _shut(self) -> None:
-        """Take nothing more, and let nobody wait."""
+        """Take nothing more, and let no sender wait."""
         self._closing = True
         self._zmtp.close()
         self._exchange.budget.forget(self)

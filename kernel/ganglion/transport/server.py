@@ -7,7 +7,7 @@ it gets SIGTERM. What happens is written to its error output, one line of JSON p
 With `"remote": [...]` and `"secret_key": Z85` in the order it also listens there, with CURVE, and answers `"remote"`.
 `"listening": [...]` are the numbers of descriptors that it inherits, one for each of `endpoints`: sockets that listen
 there already. `"admissions": [...]` is the table of names that may join, as in `kernel.admit`: a broker that takes the
-place of another knows it before it hears anybody.
+place of another knows it before it hears a peer.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
 
 
 def _read_lifeline(ended: asyncio.Event) -> None:
-    """Take note that the process that started the broker has gone; what it writes is ignored."""
+    """Record that the process that started the broker has ended; what it writes is ignored."""
     if not os.read(sys.stdin.fileno(), 4096):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         ended.set()
@@ -191,7 +191,7 @@ def _peers_max() -> int:
 
 
 def main() -> int:
-    """Be the broker's process; returns its exit status."""
+    """Run the broker; return the exit status of the process."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold tokens and keys
         loop.run(serve(_read_order()))

@@ -189,7 +189,7 @@ class ZmqFront:
         router.setsockopt(zmq.CURVE_SERVER, 1)
         router.setsockopt(zmq.CURVE_SECRETKEY, secret_key.encode())
         router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
-        router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without it, a dead judge would admit everybody
+        router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without it, a dead judge would admit every key
 
     def listen(self, text: str) -> str:
         """Listen at a tcp endpoint and return it as bound; LaunchError says why it cannot be."""

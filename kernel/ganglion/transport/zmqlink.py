@@ -76,7 +76,7 @@ class ZmqBlockingLink:
 
     @classmethod
     def connect(cls, endpoint: str, keys: ClientKeys, timeout_s: float = 5.0) -> ZmqBlockingLink:
-        """Connect and shake hands; PeerLost if nobody fit listens there, DeadlineExceeded after `timeout_s`."""
+        """Connect and shake hands; PeerLost if no broker listens there, DeadlineExceeded after `timeout_s`."""
         link = cls(endpoint, keys)
         deadline_s = time.monotonic() + timeout_s
         with connecting(endpoint, timeout_s, link.close):

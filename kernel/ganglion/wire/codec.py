@@ -90,7 +90,7 @@ def _from_json(data: bytes) -> Any:
     if openings(data) > BODY_CONTAINERS and openings(b"{" + _JSON_TEXT.sub(b"", data)) - 1 > BODY_CONTAINERS:
         raise ValueError(_TOO_MANY)
     tree = json.loads(data, object_hook=_json_object, parse_constant=_refuse_constant)
-    if b"\\u" in data:  # half a surrogate pair passes the parser, and breaks whoever encodes the text
+    if b"\\u" in data:  # half a surrogate pair passes the parser, and breaks code that encodes the text
         _json_text(tree).encode()
     return tree
 

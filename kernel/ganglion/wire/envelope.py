@@ -1,4 +1,4 @@
-"""One message: whom it concerns, its head, its body, its blobs."""
+"""One message: its peer, its head, its body, its blobs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Kind(IntEnum):
     TICK = 2  # that there was nothing to hear, and the clock was looked at
     LATE = 3  # calls whose deadline has passed: their serials
     SAID = 4  # a CALL or REPLY: a digest of all that were said since the last such record
-    BASE = 5  # where the process stood when the journal was begun anew: last serial, state of the host, last answers
+    BASE = 5  # the process at the compaction of its journal: last serial, state of the host, last answers
     GIVEN_UP = 6  # that nothing more is written
 
 

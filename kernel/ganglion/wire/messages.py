@@ -1,4 +1,4 @@
-"""Messages: the table of calls, who may ask whom for what; the fields of requests and replies, by callee.
+"""Messages: the table of calls, which role may ask which for what; the fields of requests and replies, by callee.
 
 The annotations of messages are objects, not text (no `from __future__ import annotations`): the codec builds its checks
 from them when a class is first used. New fields go last and have a default; receivers skip what they do not know.
@@ -31,7 +31,7 @@ class Message:
 
 
 class Call(NamedTuple):
-    """Be one row of the table of calls."""
+    """One row of the table of calls."""
 
     name: str
     callers: tuple[Role, ...]
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Be one row of the table of one-way messages."""
+    """One row of the table of one-way messages."""
 
     name: str
     verb: Verb
@@ -554,7 +554,7 @@ class EnvironmentUpdate(Message):
     """Apply the setpoints of this step and advance by one.
 
     `setpoints` are those of the given `actuators` (indices into the declared order), of all of them if null; a program
-    is always given all, with the no-ops of those that nobody sets. With several bodies `rows` names those that take
+    is always given all, with the no-ops of those that no agent sets. With several bodies `rows` names those that take
     part, as row numbers of two bytes, ascending; null means all.
     """
 
@@ -578,7 +578,7 @@ class EnvironmentUpdated(Message):
     part in the step; of one that has ended in this episode before it falls due late, see `muscle.act`.
 
     `applied` is what was applied in place of the setpoints of the update, null where that is these; `policies` has a
-    list [policy, version] for each body then: who chose it, null and -1 where that is not known.
+    list [policy, version] for each body then: which policy chose it, null and -1 where that is not known.
     """
 
     readings: list[Any]
@@ -688,7 +688,7 @@ class Act(Message):
     of another, and fields of values have the blocks of one behind those of another, each with the entries of its group
     alone; so do the answer and `brain.think`. `applied` is what was applied in the step before, null where that is what
     was set: with periods of decisions a repeat, the no-op or zero. `spawned` are lists [row, b, episode] of bodies that
-    decide for the first time: who had the row before is gone, its end was told in this message or before. `late` are
+    decide for the first time: the body of that row before is gone, as this message or one before told. `late` are
     lists [row, b, episode, decision, reward, credit] of what fell due to bodies after their ends, once their episode is
     over, or their row is given away: for the brain, beside the last decision of each, which stays as it is. `decided`
     are the ticks in which the open decisions of the entries were made, as integers of eight bytes.
@@ -972,7 +972,7 @@ class TableSetup(_InPhase):
 class TableAsk(Message):
     """Ask a table for something: `what` is `insert`, or a word that its class knows.
 
-    `at` is when this is in the phase: lists that are compared; null is as of who came last.
+    `at` is when this is in the phase: lists that are compared; null is as of the list before.
     """
 
     agent: str

@@ -104,6 +104,7 @@ def test_each_value_is_shown_with_its_origin(config: Config, tmp_path: Path) -> 
         ["bind", "-", "built in"],
         ["cpus", "auto", "built in"],
         ["launcher", "-", "built in"],
+        ["launchers", "-", "built in"],
         ["allow", "-", "built in"],
         ["block", "-", "built in"],
         ["commands", "deny", "variable GANGLION_COMMANDS"],

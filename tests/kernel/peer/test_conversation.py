@@ -130,9 +130,9 @@ def test_an_answer_that_comes_twice_is_doubted() -> None:
     conversation = Conversation()
     conversation.call(BRAIN, "brain.think", b"", 0.0, 5.0)
     pending = conversation.waits()[0]
-    pending.accused = True
+    pending.reported = True
     assert 1 == len(conversation.repeat_all(1.0))
-    assert not pending.accused, "that somebody is late was lost with the connection"
+    assert not pending.reported, "that somebody is late was lost with the connection"
     assert 6.0 == conversation.next_deadline_s()
     heard(conversation, BRAIN, Head(Verb.REPLY, 1), now_s=1.0)
     _, said = conversation.call(BRAIN, "brain.think", b"", 1.0, None)

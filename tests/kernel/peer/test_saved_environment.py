@@ -9,7 +9,7 @@ import pytest
 from fakepeer import MemoryJournalFile
 
 from ganglion.peer.environment.host import EnvironmentHost
-from ganglion.peer.journal import renewal
+from ganglion.peer.journal import compaction
 from ganglion.peer.journal.write import Journal, JournalDiffers
 from ganglion.peer.participant import Participant
 from ganglion.sdk import (
@@ -194,7 +194,7 @@ def live(link: Any, clock: Any, loader: Any) -> Iterator[Callable[..., Life]]:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin journals anew as soon as there is anything on them."""
     for name, value in {"JOURNAL_BEGIN_BYTES": 0, "JOURNAL_BEGIN_S": 0.0, "_TIMES_SIZE": 0, "_TIMES_COST": 0.0}.items():
-        monkeypatch.setattr(renewal, name, value)
+        monkeypatch.setattr(compaction, name, value)
 
 
 SPEAKERS: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ import pytest
 
 from ganglion.broker.core import Broker
 from ganglion.errors import DeadlineExceeded, PeerLost, RemoteProtocolError
-from ganglion.limits import QUEUE_MARK_BYTES, RESTARTS_PER_NAME
+from ganglion.limits import QUEUE_MARK_BYTES, RESTARTS_PER_NAME, RESTARTS_WITHIN_S
 from ganglion.supervisor.connection import Access
 from ganglion.supervisor.hub import Bus, Handler, Hub
 from ganglion.supervisor.launch.local import Local
@@ -393,6 +393,24 @@ async def test_a_broker_that_dies_too_often_is_given_up() -> None:
         async with asyncio.timeout(WAIT_S):
             await home.failed.wait()
         assert [True] * RESTARTS_PER_NAME + [False] == [returns for _, returns in home.losses]
+
+
+@pytest.mark.long
+async def test_a_broker_that_does_not_come_up_again_is_given_up() -> None:
+    """Brokers that die before they are joined are counted, however long the one before them had lived."""
+    async with _hub() as (home, hub, launcher, endpoints):
+        await hub.open(endpoints)
+        hub.since_s -= 2 * RESTARTS_WITHIN_S
+        killed = set[int]()
+        async with asyncio.timeout(WAIT_S):
+            while not home.failed.is_set():
+                for process in list(launcher.children.values()):
+                    if process.name == "broker" and process.pid not in killed:
+                        killed.add(process.pid)
+                        process.signal(signal.SIGKILL)
+                await asyncio.sleep(0.001)
+
+    assert 1 + RESTARTS_PER_NAME == len(killed)
 
 
 @pytest.mark.parametrize("turns", [0, 20])

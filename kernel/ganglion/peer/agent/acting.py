@@ -93,7 +93,7 @@ class Acting:
         self._shown, self._own, self._rests = self._seen, self._set, self._noops
         self._blind = np.zeros(n, bool)
         self._sent: list[Any] = []  # what filters add for the brain
-        self._ahead, self._ahead_blind = np.zeros(n, bool), np.zeros(n, bool)  # who has looked at its next readings
+        self._ahead, self._ahead_blind = (np.zeros(n, bool), np.zeros(n, bool))  # whether it saw what follows
         if filters is not None:
             self._shown, self._own, self._next = self._views.zeros(n), self._moves.zeros(n), self._views.zeros(n)
             self._rests, self._sent = _row(self._moves, [it.value for it in self._declared]), [None] * n
@@ -492,7 +492,7 @@ class Acting:
         return blocks, self._noted(places)
 
     def _proposals(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
-        """Return what muscles propose, and of whom it is what was proposed before, since an error was excused."""
+        """Return what muscles propose, and for which bodies it repeats the last proposal after a tolerated error."""
         return self._proposed(places, fresh) if self.arrays else self._proposed_by_each(places)
 
     def _proposed(self, places: Array, fresh: Array) -> tuple[Field, Sequence[bool] | None]:
@@ -687,7 +687,7 @@ class ActingGroups:
 
     @property
     def muscles(self) -> list[Any]:
-        """The objects that act: one, or one of each body; None of a row that nobody has had."""
+        """The objects that act: one, or one of each body; None for a row without a body so far."""
         return list({id(one): one for part in self._parts for one in part.muscles}.values())
 
     @property

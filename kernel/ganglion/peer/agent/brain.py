@@ -72,7 +72,7 @@ from ganglion.wire.messages import (
     UpdateAsked,
 )
 
-_LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
+_LOOK_EVERY = 16  # requests: between two checks whether the journal is to be compacted
 _WORKER = attrgetter("worker")
 _OURS = (
     "memory",
@@ -122,7 +122,7 @@ class BrainHost(AgentHost):
         self._brain: Brain | None = None
         self._checkpoints: Checkpoints | None = None
         self._answered: int | None = None  # what stands for the answer to the set-up
-        self._requests = 0  # between which the journal could have been begun anew
+        self._requests = 0  # since the last check for compaction
         self._live = False  # whether all that a predecessor did has been done again
 
     # -- a phase ------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class BrainHost(AgentHost):
         if checkpoints is None:
             self._requests += 1
             # A state that a predecessor took lies behind a certain request; its own may lie behind any.
-            if not self._live or self._renewal is None or self._requests % _LOOK_EVERY == 0:
+            if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
                 self._live = not participant.playing
                 self._stand()
             return
@@ -326,7 +326,7 @@ class BrainHost(AgentHost):
         lesson = provider().lesson(pretrain, learner)
         if lesson.is_own:
             self._take(lesson.teach(self._last_update is not None))
-            brain.pop_statistics()  # of no decision that anybody makes, like a signal
+            brain.pop_statistics()  # of no decision, like a signal
             brain.pop_signal()
             return lesson.reply(self._tolerated_errors.pop())
         self._rehearsed = True
@@ -636,7 +636,7 @@ class BrainHost(AgentHost):
         return data, found
 
     def _filtered_bodies(self, chunk: Transitions, think: Think) -> Transitions:
-        """Write rows into the memory and return them, as filters show them; those of which one was excused are out."""
+        """Write rows into the memory and return them, as filters show them; without those of tolerated errors."""
         kept: list[int] = []
         data: list[Any] = []
         objectives: list[float] = []

@@ -143,7 +143,7 @@ def _declared(given: Any) -> tuple[Sensors, Actuators]:
 
 
 class ActingFilters(FilterStack):
-    """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one was excused."""
+    """The muscle's halves: readings go through them, setpoints come back through them; Tolerated if one raised so."""
 
     def declare(self, muscle: Any, sensors: Sensors, actuators: Actuators, stream: bytes) -> tuple[Sensors, Actuators]:
         """Set all up and return the declarations of the agent, whose spaces have streams of their own."""
@@ -182,7 +182,7 @@ class ActingFilters(FilterStack):
     def apply(self, setpoints: Actuators, data: Any) -> tuple[list[Any], Any]:
         """Return the setpoints that are to be applied, in declared order, and the data for the brain.
 
-        If one is excused those that came before it go back: none has seen setpoints that were not applied.
+        After a tolerated error the filters that came before go back: none has seen setpoints that were not applied.
         """
         passed: list[tuple[Filter, Any]] = []
         try:
@@ -203,7 +203,7 @@ class ActingFilters(FilterStack):
         return self._inner.fill(values)
 
     def keep(self) -> list[Any] | None:
-        """Return where all stand, for `go_back`; None where nobody can publish anything that makes it needed."""
+        """Return where all stand, for `go_back`; None where no filter can publish, so that it is not needed."""
         return [self._kept(one) for one in self.filters] if self._learning else None
 
     def keep_all(self) -> list[Any] | None:
@@ -224,7 +224,7 @@ class ActingFilters(FilterStack):
 class BodyFilters:
     """The muscles' halves of many bodies of one group: a stack for each; see `ArrayFilters` for one of all.
 
-    What one of them excused is told by a mask; nobody else is concerned.
+    A mask says for which body an error was tolerated; the others go on.
 
     Attributes:
         seen, moved: The layouts of one body's sensors and actuators behind the filters.
@@ -254,7 +254,7 @@ class BodyFilters:
             self._stacks[place].reset()
 
     def view(self, places: Sequence[int], steps: Sequence[int], runs: Sequence[Array]) -> tuple[list[Array], Array]:
-        """Return the readings of these bodies as their muscles are to see them, and who sees any."""
+        """Return the readings of these bodies as their muscles are to see them, and which bodies see any."""
         rows: list[list[Any]] = []
         saw = np.ones(len(places), bool)
         values = self._outer[0].bodies(blocks_of(runs), "act.readings", len(places))
@@ -428,7 +428,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
 class LearningFilters(FilterStack):
     """The brain's halves: data go through them, updates come back through them; they publish arrays for the others.
 
-    What goes through them ends in Tolerated if one was excused.
+    What goes through them ends in Tolerated if a filter raised and that is tolerated.
 
     Bodies of several groups have one of each in each group; an update goes through those of the first.
     `published` has the newest arrays of each by its number, `version` counts how often there were new ones.
@@ -529,7 +529,7 @@ def _number(objective: Any) -> float | None:
 
 
 def _copied(arrays: Any) -> dict[str, Array]:
-    """Return arrays as they will come out of the wire: their author may go on changing his own."""
+    """Return arrays as they will come out of the wire: their author may go on changing the originals."""
     if not isinstance(arrays, Mapping):
         raise AuthorError(f"publish: expected named arrays, found {type(arrays).__name__}")
     blobs: list[bytes] = []

@@ -245,7 +245,7 @@ class MuscleHost(AgentHost):
         return ArrayFilters(stacks[0], names, outer) if whole else BodyFilters(stacks, names, outer), shown[0]
 
     def _come(self, number: int, given: dict[str, Any] | None, place: int, environment: str, b: int) -> None:
-        """Make what a body of a group has of its own that was spawned; who had its row before is gone.
+        """Make what a body of a group has of its own that was spawned; the body that had its row before is gone.
 
         `given` are the attributes of muscles, None where one muscle and its objective are for all bodies.
         """
@@ -253,7 +253,7 @@ class MuscleHost(AgentHost):
         sensors, actuators = self._shown[number]
         if given is None:
             return
-        snapshot = None if self._renewal is None else self._snapshot
+        snapshot = None if self._compaction is None else self._snapshot
         if not acting.arrays and acting.muscles[place] is not None:
             hooks("teardown", acting.muscles[place].teardown)
         memory = acting.memories[place] = Memory(self._memory_rows)

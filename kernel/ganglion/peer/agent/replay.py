@@ -63,7 +63,7 @@ class Lesson(Protocol):
         """Yield all decisions as muscles would tell of them."""
 
     def note(self, excused: Sequence[dict[str, Any]]) -> None:
-        """Keep what was excused, up to a bound."""
+        """Keep tolerated errors, up to a bound."""
 
     def reply(self, excused: Sequence[dict[str, Any]] | None = None) -> BrainPretrained:
         """Return what came of it."""

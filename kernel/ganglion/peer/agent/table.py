@@ -12,7 +12,7 @@ from ganglion.limits import TABLE_REPORT_S, TABLE_SLACK_S
 from ganglion.peer.author import Hooks, Loader, failure_of, identity, seed_process
 from ganglion.peer.conversation import Gone, Pending, Request
 from ganglion.peer.host import Host
-from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.participant import DEFERRED, Participant
 from ganglion.peer.values import deserialize, serialize
@@ -21,7 +21,7 @@ from ganglion.sdk.pool import INSERT, Pool, columns
 from ganglion.wire.messages import Done, TableAnswer, TableAsk, TableSetup, Watch
 from ganglion.wire.name import label
 
-_LOOK_EVERY = 16  # requests: how often it is asked whether the journal is to be begun anew
+_LOOK_EVERY = 16  # requests: between two checks whether the journal is to be compacted
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class TableHost(Host):
     """Host one table per phase.
 
     With `sync: async` everything is done as it comes; what the table does not allow yet waits, in order of arrival. In
-    lockstep nobody could end such a wait: it is refused. Where several agents use the table in lockstep, what they
-    write waits for the end of their round, and is done in the order of agents: who comes first within a round does not
-    show. All of a round has been answered before anybody asks in the next one, since agents act together.
+    lockstep no other agent could end such a wait: it is refused. Where several agents use the table in lockstep, what
+    they write waits for the end of their round, and is done in the order of agents, not of arrival.
+    All of a round has been answered before an agent asks in the next one, since agents act together.
     """
 
     kind = "table"
@@ -53,13 +53,13 @@ class TableHost(Host):
         self.participant: Participant  # set before anything is served
         self._pool: Pool | None = None
         self._setup: TableSetup
-        self._requests = 0  # between which the journal could have been begun anew
+        self._requests = 0  # since the last check for compaction
         self._live = False  # whether all that a predecessor did has been done again
 
     def setup(self, request: Request, setup: TableSetup) -> Done:
         """Make the table."""
         self.participant.begin_journal([(request, None)])  # what comes before is not needed
-        self._setup, self._renewal, self._pool = setup, None, None
+        self._setup, self._compaction, self._pool = setup, None, None
         where, loader = f"table {setup.uid}", self._loader
         self._hooks = Hooks.of(loader, "table", setup.plugin, where)
         seed_process(setup.stream)
@@ -69,9 +69,9 @@ class TableHost(Host):
         self._at: list[int] = []  # the newest round
         self._later: list[list[Any]] = []  # what it has written: agent, what, given
         self._waiting: list[_Wish] = []
-        self._writer: list[Any] = []  # who has inserted last: agent, how often, when
+        self._writer: list[Any] = []  # the agent that inserted last, how often, when
         self._gone: dict[str, str] = {}  # writers that do not come back: why
-        self._told: tuple[Any, float] = (None, 0.0)  # whether anybody waited, and when that was told
+        self._told: tuple[Any, float] = (None, 0.0)  # whether an agent waited, and when that was told
         pool: Pool = self._hooks("__init__", lambda: loader.make("table", setup.plugin, attributes))
         self._hooks("setup", pool.setup)
         self._snapshot = Snapshot({"table": (pool, ("feed", "serve"))})
@@ -175,7 +175,7 @@ class TableHost(Host):
 
     # -- waits --------------------------------------------------------------------------------------------------------
     def _refusal(self, wish: _Wish, why: str, cause: str) -> str:
-        """Return why something is not done: the table, the reason, the cause, and who wrote last."""
+        """Return why something is not done: the table, the reason, the cause, and the last writer."""
         writer = "no agent has inserted"
         if self._writer:
             agent, count, at_s = self._writer
@@ -188,7 +188,7 @@ class TableHost(Host):
         return told or "no agent has changed that"
 
     def gone(self, gone: Gone) -> None:
-        """Hear that a writer is lost; who waits for one that does not come back waits in vain."""
+        """Record that a writer is lost; if it does not come back, waits for it fail."""
         if self._pool is None or gone.returns or gone.peer not in self._setup.writers:
             return
         self._gone[gone.peer] = gone.reason
@@ -205,7 +205,7 @@ class TableHost(Host):
             self.participant.fail(wish.request, failure_of(error))
 
     def tick(self) -> None:
-        """Give up what has waited too long, tell what is shown, and begin the journal anew where that is due."""
+        """Give up what has waited too long, tell what is shown, and compact the journal where that is due."""
         if self._pool is None:
             return
         now_s, span_s = self.participant.clock(), self._setup.span_s
@@ -217,14 +217,14 @@ class TableHost(Host):
             return
         self._requests += 1
         # A state that a predecessor took lies behind a certain request; its own may lie behind any.
-        if not self._live or self._renewal is None or self._requests % _LOOK_EVERY == 0:
+        if not self._live or self._compaction is None or self._requests % _LOOK_EVERY == 0:
             self._live = not self.participant.playing
-            if self._renewal is None:
-                self._renewal = Renewal(self.participant, self._hooks.where, self._snapshot.check)
-            self._renewal.stand(self._take_state, self._go_on)
+            if self._compaction is None:
+                self._compaction = Compaction(self.participant, self._hooks.where, self._snapshot.check)
+            self._compaction.stand(self._take_state, self._go_on)
 
     def _tell(self, now_s: float) -> None:
-        """Tell what `ganglion ps` shows: at once that somebody waits or does not any more, all else once a second."""
+        """Tell what `ganglion ps` shows: at once that an agent waits or does no longer, all else once a second."""
         assert self._pool is not None
         waits, (told, since_s) = bool(self._waiting), self._told
         if waits != told or now_s - since_s >= TABLE_REPORT_S:
@@ -245,13 +245,13 @@ class TableHost(Host):
 
 
 class Tables:
-    """Be the tables of one agent: its brain asks some, what it learns from goes into some.
+    """The tables of one agent: its brain asks some, what it learns from goes into some.
 
     Attributes:
         faces: Uid -> what the brain has of a table that serves it.
         at: When in the phase it is that the brain is called; None where no decision is thought about.
         feeds: Whether there are tables that want its decisions.
-        alone: Whether nobody else uses any of these tables.
+        alone: Whether no other agent uses any of these tables.
     """
 
     def __init__(self, loader: Loader, agent: str, rows: Sequence[Mapping[str, Any]], participant: Participant) -> None:

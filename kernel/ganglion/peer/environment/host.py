@@ -13,7 +13,7 @@ from ganglion.peer.conversation import Request, episode_of
 from ganglion.peer.environment.bodies import Bodies, JudgedBodies
 from ganglion.peer.environment.contract import Judgement, difference, field_set, layout_of, static_model
 from ganglion.peer.host import Host
-from ganglion.peer.journal.renewal import Renewal
+from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Generators, NotPlain, Snapshot, State
 from ganglion.peer.participant import Participant
 from ganglion.peer.step.arrays import field_of, flag_of, reward_layout, state_of
@@ -72,7 +72,7 @@ class EnvironmentHost(Host):
         if plugin is None:
             raise RemoteProtocolError("environment.start.plugin: expected the name of a class, found nothing")
         self._start, self._started, self._opened = start, request, None
-        self._answered = self._snapshot = self._renewal = self._late = None
+        self._answered = self._snapshot = self._compaction = self._late = None
         if self.participant is not None:
             self.participant.begin_journal([(request, None)])  # what comes before is not needed
             self._journal_s = self.participant.clock()
@@ -316,12 +316,12 @@ class EnvironmentHost(Host):
         return self._snapshot is not None
 
     def _stand(self, participant: Participant) -> bool:
-        """Go on where a predecessor stood, or begin the journal anew if that is due; False if no state can be taken."""
-        if self._renewal is None:
+        """Go on where a predecessor stood, or compact the journal if that is due; False if no state can be taken."""
+        if self._compaction is None:
             assert self._snapshot is not None
-            self._renewal = Renewal(participant, self._hooks.where, self._snapshot.check)
-        self._renewal.stand(self.take_state, self.go_on)
-        return not self._renewal.refused
+            self._compaction = Compaction(participant, self._hooks.where, self._snapshot.check)
+        self._compaction.stand(self.take_state, self.go_on)
+        return not self._compaction.refused
 
     def _snapshot_of(self, environment: Environment) -> Snapshot:
         """Return what takes all generators, reward and transformer; the environment says itself what it is."""

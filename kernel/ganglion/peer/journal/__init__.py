@@ -1,1 +1,1 @@
-"""JOURNALS: what a process writes down so that a successor can be made, and how it begins anew."""
+"""JOURNALS: what a process writes down so that a successor can be made, and their compaction."""

@@ -1,4 +1,4 @@
-"""The journal of one participant: written while it lives, heard again by its successor, begun anew."""
+"""The journal of one participant: written while it lives, replayed by its successor, compacted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class JournalFile:
     """Keep a journal in a file, which outlives a process that is killed; not synced to the disk.
 
     A large blob is a file of the folder `large` beside it, which each journal that names it has linked for itself: as
-    `name.owner`. A file without further links is nobody's, and is removed by who begins anew next.
+    `name.owner`. A file without further links has no owner, and the next compaction removes it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -118,7 +118,7 @@ class JournalFile:
             raise DiskError(fresh, error) from error
 
     def keep(self, name: str, blob: bytes) -> bool:
-        """Keep a large blob, which is there already if somebody else has heard it."""
+        """Keep a large blob, which is there already if another process has received it."""
         shared, own = self._folder / name, self._owned(name)
         try:
             if self._take(shared, own):
@@ -146,7 +146,7 @@ class JournalFile:
         return found
 
     def forget(self, names: AbstractSet[str]) -> None:
-        """Remove the own links but for these, and what nobody has linked."""
+        """Remove the own links but for these, and files without links."""
         ours = {self._owned(name).name for name in names}
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as found:
             files = sorted(found, key=lambda file: "." not in file.name)  # what is common comes behind what is ours
@@ -366,7 +366,7 @@ class Journal:
 
 
 class Recorded(ABC):
-    """Be the part of a participant that has to do with its journal; without one nothing happens.
+    """The part of a participant that keeps its journal; without one nothing happens.
 
     Attributes:
         takes_attributes: Whether snapshots may be taken of objects without `save_state`.

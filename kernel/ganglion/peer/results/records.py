@@ -69,7 +69,7 @@ class Ordinals:
 
     Each of up to `workers` is counted apart, as are signals for all: workers that race do not come in the same order
     when a phase begins again. What operators did is counted apart, too: a phase that begins again does without it.
-    `life` is the incarnation of who began to count such orders; no other gives the same numbers.
+    `life` is the incarnation that began to count such orders; no other gives the same numbers.
     """
 
     def __init__(self, workers: int, life: int) -> None:
@@ -121,7 +121,7 @@ class Sealed:
         }
 
     def hear(self, record: Sequence[Any]) -> None:
-        """Take note of a record; what is no whole one is for the store to refuse."""
+        """Count a record; the store refuses what is no whole one."""
         kind = record[0] if record else None
         if kind == "episode" and len(record) > 5:
             _, phase, mode, worker, environment, number, *_ = record
@@ -182,7 +182,7 @@ def _holds(path: Path, text: str) -> bool:
 _ROWS_PER_BATCH = 250
 _BATCH_BYTES_MAX = 512 * 1024  # half of what a body may have
 _LOOK_S = 1.0  # the longest time between two looks at a wait
-_SLEPT_S = _LOOK_S + 0.5  # who looks so late was stopped, or had no broker: nobody else is to blame
+_SLEPT_S = _LOOK_S + 0.5  # a process that looks so late was stopped, or had no broker: the store is not to blame
 
 pack = msgpack.Packer(autoreset=True).pack
 """Encode one row of values for the store."""
@@ -223,7 +223,7 @@ class Records:
     has no predecessor's journal begins its numbers anew, above all that a process of its name has used.
 
     With `store` None everything is dropped: the run is not stored, as its user asked. `number` is that of the last
-    batch that was sent; who has a predecessor goes on behind it. `span_s` is the deadline `record`.
+    batch that was sent; a successor goes on behind it. `span_s` is the deadline `record`.
     """
 
     def __init__(self, participant: Participant, store: str | None, number: int = 0) -> None:
@@ -233,14 +233,14 @@ class Records:
         self._weight = 0
         self._bytes = 0
         lives = 0 if participant.welcome is None else max(0, participant.welcome.incarnation - 1)
-        self.number = number or lives << LIFE_BITS  # who has no predecessor's journal begins above all of them
+        self.number = number or lives << LIFE_BITS  # a process without a predecessor's journal begins above all of them
         self.span_s = DEADLINES_S["record"]
         self._sent: deque[_Sent] = deque()  # what is not acknowledged
         self._failure: StoreError | None = None
         self._until_s = 0.0
         self._again_s, self._pause_s = (0.0, RETRY_S["records"])  # when all is said again, and how long after that
         self._reports = Reports()
-        self.waiting: str | None = None  # why the store cannot write at the moment, as it says
+        self.waiting: str | None = None  # why the store cannot write now, as it says
         self.heads: dict[str, Any] | None = None  # what protects the rows, once the run's end is durable
 
     @property

@@ -151,7 +151,7 @@ class StoreHost:
             self.commit()
 
     def joined(self) -> None:
-        """Watch the governor: when it is lost nobody else is left to write how the run ended."""
+        """Watch the governor: when it is lost no other process can write how the run ended."""
         welcome, base = self.participant.welcome, self.participant.take_base()
         assert welcome is not None
         if base is not None:
@@ -170,7 +170,7 @@ class StoreHost:
         self.commit()
 
     def gone(self, gone: Gone) -> None:
-        """End the run of a governor that is lost and does not return; what nobody sealed stays invisible."""
+        """End the run of a governor that is lost and does not return; what was not sealed stays invisible."""
         if gone.peer == self._governor and not gone.returns and self._begun and not self._ended:
             self._ended = True
             end = ["end", "failed", f"lost: governor: {gone.reason}", _now()]
@@ -219,7 +219,7 @@ class StoreHost:
         due, self._unacknowledged = self._unacknowledged, {}
         self._rows = self._bytes = 0
         for writer, number in due.items():  # meanwhile the broker may be lost, and replaced: that owes more
-            if writer != self.participant.name:  # nobody waits for the host's own records
+            if writer != self.participant.name:  # no peer waits for the host's own records
                 self.participant.tell(writer, "record.ack", RecordAck(number, error, None, found))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Arrays: what authors are given who ask for arrays, and what these return, by id or as matrices."""
+"""Arrays: what batched objects of authors are given, and what these return, by id or as matrices."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _fits(array: Array, dtype: np.dtype[Any]) -> bool:
 
 
 def flags_of(terminated: Any, truncated: Any, names: Sequence[str]) -> Array:
-    """Return the flags of bodies as bytes; one flag for all means each of them. AuthorError names who has both."""
+    """Return the flags of bodies as bytes; one flag for all means each of them. AuthorError: a body has both."""
     count, found = len(names), []
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         array = np.asarray(flag)

@@ -103,7 +103,7 @@ class Opponents:
 
 
 class Turns:
-    """Say whose models are to change, and who learns, of those of a worker that play by a pool.
+    """Say whose models are to change, and which agents learn, of those of a worker that play by a pool.
 
     Args:
         swap_every: Decisions between two draws, of each.
@@ -119,7 +119,7 @@ class Turns:
 
     @property
     def learning(self) -> Sequence[int]:
-        """Return who learns by the current model now; nobody where teams do not take turns."""
+        """Return which team learns by the current model now; none where teams do not take turns."""
         return self._teams[self._turn] if self._teams else ()
 
     def learns(self, one: int) -> bool:

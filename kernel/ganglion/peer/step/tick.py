@@ -44,7 +44,7 @@ class Over(NamedTuple):
     """Describe an episode that is over; `row` is its body with `each`, None where it is the environment's.
 
     `closed` are the rows of bodies that lived until its end: their last transitions are truncated. One that is `lost`
-    counts for nobody. `b` is the number of the body then: its row may be another one's afterwards.
+    counts for no body. `b` is the number of the body then: its row may be another one's afterwards.
     """
 
     environment: int
@@ -72,7 +72,7 @@ class Timelines:
         tick: The running one.
         rows: Environment -> its rows: those of bodies that are there from the begin, then those of others, ascending.
         static: Environment -> the former.
-        b: The number of the body that has a row, -1 where nobody has been yet, per row.
+        b: The number of the body that has a row, -1 where no body has been yet, per row.
         spare: Whether a row is for bodies that are spawned.
         alive: Whether a body takes part in a running episode, per row.
         fresh: Whether a body has not decided in its episode yet, per row.
@@ -203,7 +203,7 @@ class Timelines:
         There is a number for each body.
         """
         rows, clock = self.rows[environment], self.clocks[environment]
-        more = np.where(self.spare[rows], 0, self.more_of[rows])  # who is spawned has the budget as it is
+        more = np.where(self.spare[rows], 0, self.more_of[rows])  # a spawned body has the budget as it is
         budget = None if clock.budget_episodes is None else (clock.budget_episodes + more).tolist()
         found = {"max_steps": clock.max_steps, "budget_steps": clock.budget_steps, "budget_episodes": budget}
         return {**found, "episodes": self.episode[rows].tolist(), "made": self._made[rows].tolist()}
@@ -380,7 +380,7 @@ class Pace:
         self._periods = [clock.period for clock in clocks]
 
     def step(self, environment: int) -> None:
-        """Take note of a step."""
+        """Record a step."""
         self.at[environment] += self._periods[environment]
 
     def join(self) -> None:
@@ -394,7 +394,7 @@ class Pace:
         return max(0, self.at[environment] - self._periods[environment] + 1)
 
     def may_step(self, environment: int, spent: Sequence[bool]) -> bool:
-        """Say whether an environment may step next; those that are `spent` hold up nobody."""
+        """Say whether an environment may step next; those that are `spent` hold up no other."""
         if self.lead is None:
             return True
         slowest = min(at for at, done in zip(self.at, spent, strict=True) if not done)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Anew:
-    """Give up the open episodes of whom was lost, and have its successor go on; make all anew for RESTART.
+    """Give up the open episodes of lost processes, and have its successor go on; make all anew for RESTART.
 
     The loss of an environment costs its open episode, that of a muscle those of all environments in which its agent
     has a body. Such an episode is `lost`: budgets and conditions do not count it. A decision that led to no step is
-    none; nobody else notices.
+    none; no other process notices.
     """
 
     def __init__(self, ticks: Ticks, host: ControllerHost) -> None:

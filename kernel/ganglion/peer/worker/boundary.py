@@ -1,4 +1,4 @@
-"""The step boundary of one worker: who wants what, and which signal wins."""
+"""The step boundary of one worker: which signals there are, and which wins."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 from ganglion.errors import AuthorError, CallFailed, GanglionError, NotSetUp, RemoteProtocolError, StoreError
 from ganglion.peer.author import Hooks, Loader, identity, is_loss, seed_process, show_failure, wrong_answer
 from ganglion.peer.conversation import Gone, Pending, Request, Told
-from ganglion.peer.journal.renewal import WorkerRenewal
+from ganglion.peer.journal.compaction import WorkerCompaction
 from ganglion.peer.participant import Handler, Participant
 from ganglion.peer.results.records import Records
 from ganglion.peer.step.layout import Cut, Layout, Masks
@@ -64,7 +64,7 @@ class ControllerHost:
         self._records: Records | None = None
         self._fresh: set[str] = set()  # successors of lost peers that are not set up yet
         self._heard = 0  # number of the governor's last signal
-        self._renewal_of_worker: WorkerRenewal | None = None  # of this phase
+        self._compaction_of_worker: WorkerCompaction | None = None  # of this phase
         self.participant: Participant  # set before anything is served
 
     def handlers(self) -> dict[str, Handler]:
@@ -123,7 +123,7 @@ class ControllerHost:
             World(e["uid"], e["peer"], e, bodies=counts.get(e["uid"], 1), groups=groups_of(tags, e["uid"]))
             for e in setup.environments
         ]
-        self._renewal_of_worker = None
+        self._compaction_of_worker = None
         phase = self._phase = Phase(self.participant, self._records, setup, worlds)
         for world in worlds:
             self.participant.contents[world.peer] = Content(world.setup.get("content", "msgpack"))
@@ -191,10 +191,10 @@ class ControllerHost:
         else:
             ticks.declare()
             ticks.begin()
-        renewal = self._renewal(phase)
+        compaction = self._compaction(phase)
         going = True
         while going:
-            found = renewal.stand(verdict, lambda: [*self._mine(phase), ticks.state()], False)
+            found = compaction.stand(verdict, lambda: [*self._mine(phase), ticks.state()], False)
             if found is not None:
                 self._heard, fresh, missing, state = found[1]
                 self._fresh, phase.missing = set(fresh), set(missing)
@@ -227,18 +227,18 @@ class ControllerHost:
     def _stand(self, phase: Phase, verdict: Verdict, runner: asyncio.Runner) -> Verdict:
         """Begin the journal anew at the begin of an episode, if it is long; return the verdict to go on by."""
         loose = bool(asyncio.all_tasks(runner.get_loop()))
-        found = self._renewal(phase).stand(verdict, lambda: self._mine(phase), loose)
+        found = self._compaction(phase).stand(verdict, lambda: self._mine(phase), loose)
         if found is None:
             return verdict
         verdict, (self._heard, fresh, missing) = found
         self._fresh, phase.missing = set(fresh), set(missing)
         return verdict
 
-    def _renewal(self, phase: Phase) -> WorkerRenewal:
-        if self._renewal_of_worker is None:
+    def _compaction(self, phase: Phase) -> WorkerCompaction:
+        if self._compaction_of_worker is None:
             assert self._records is not None
-            self._renewal_of_worker = WorkerRenewal(self.participant, phase, self._records)
-        return self._renewal_of_worker
+            self._compaction_of_worker = WorkerCompaction(self.participant, phase, self._records)
+        return self._compaction_of_worker
 
     def _mine(self, phase: Phase) -> list[Any]:
         """Return what this host knows beside the phase."""
@@ -398,7 +398,7 @@ class ControllerHost:
         With `losing` it does not matter if one is lost: nothing is asked of them any more.
         """
         phase = self._running()
-        unset = self._fresh | phase.missing  # whoever bears these names has nothing to shut down
+        unset = self._fresh | phase.missing  # processes of these names have nothing to shut down
         asked = [self._ask(phase, peer, call, Nothing()) for peer in peers if peer not in unset]
         for pending in asked:
             try:

@@ -28,7 +28,7 @@ class _Mail:
         waiting: Places of bodies that decide in the next message.
         asked: The message that is under way.
         sent: Messages so far.
-        wanted: Number of the newest message for which somebody waits.
+        wanted: Number of the newest message whose answer is waited for.
         swaps: Whether it is to decide by another model before its next message.
         busy: Whether something is under way.
     """
@@ -46,7 +46,7 @@ class _Course:
     def __init__(self) -> None:
         self.awaits: dict[int, int] = {}  # number of an agent -> that of its message, before the next step
         self.deciding = np.zeros(0, np.int64)  # rows that decide before that
-        self.sent: tuple[Array | None, list[Array]] | None = None  # who takes part in it, and what is applied
+        self.sent: tuple[Array | None, list[Array]] | None = None  # which bodies take part in it, and what is applied
         self.doomed = ""  # the muscle that was lost: its episode is given up in place of the next step
 
 
@@ -197,7 +197,7 @@ class FreeTicks(Ticks):
 
     @property
     def _rests(self) -> bool:
-        """Say whether all are to come to a boundary, and nobody leaves it."""
+        """Say whether all are to come to a boundary, and none leaves it."""
         phase = self.phase
         return bool(self._finished or phase.signals or self._wishes) or phase.steps_left is not None
 
@@ -222,7 +222,7 @@ class FreeTicks(Ticks):
         self._fly("act", number, self.ask(agent, mail.asked.message, 0))
 
     def _decided(self, number: int, answer: Acted, lost: bool) -> None:
-        """Take the answer of a muscle; environments that wait for nobody else step. Of a lost one there is none."""
+        """Take the answer of a muscle, of a lost one none; environments that wait for no other muscle step."""
         agent, mail = self.agents[number], self._mail[number]
         asked, mail.asked, mail.busy = mail.asked, None, False
         assert asked is not None
@@ -409,7 +409,7 @@ class FreeTicks(Ticks):
         )
 
     def _settle_told(self, number: int) -> None:
-        """Take note that an agent has answered its last message."""
+        """Record that an agent has answered its last message."""
         for one in self._closing:
             if number in one.awaits and one.awaits[number] <= self._mail[number].sent:
                 self._settle(one, number)

@@ -83,7 +83,7 @@ class Replayer:
             raise error  # the environment's own, if it comes again after the environment was led here
         while True:
             if is_loss(error):
-                if not is_unreachable(error):  # else nobody has died: a broker was lost
+                if not is_unreachable(error):  # else no process has died: a broker was lost
                     self._count(world, history, error)
                 await_successor(self._phase, world.peer, error)
             else:  # it may come of a successor that has joined unnoticed, while a broker was replaced
@@ -105,7 +105,7 @@ class Replayer:
         return self(place, PeerLost(world.peer, "it was lost between two calls"))
 
     def _count(self, world: World, history: CommandHistory, error: GanglionError) -> None:
-        """Note one more loss at this step; who dies too often at one place is not led there again."""
+        """Note one more loss at this step; a process that dies too often at one place is given up."""
         step = len(history.steps) + 1
         losses = history.losses[step] = history.losses.get(step, 0) + 1
         if losses >= LOSSES_AT_ONE_STEP:

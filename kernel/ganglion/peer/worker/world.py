@@ -124,7 +124,7 @@ class World:
         blocks: Whether it is given blocks, since it said that it takes them.
         checks: Its layouts, to which its answers are held.
         update_s: The deadline of `environment.update`.
-        noops: What a program is given of actuators that nobody sets: it is always given all.
+        noops: What a program is given of actuators that no agent sets: it is always given all.
         state: What a transformer left in place of the world's state, for the store.
         history: Of the open episode, where the successor of a lost environment is led through it.
         bodies: How many it has.
@@ -346,7 +346,7 @@ class Given(NamedTuple):
         return [self._over([None] * width, row) for row in self.cut.layout.rows(setpoints)]
 
     def message(self, setpoints: Field, world: World) -> EnvironmentUpdate:
-        """Return what an environment is told; a program is given the no-ops of the actuators that nobody sets."""
+        """Return what an environment is told; a program is given the no-ops of the actuators that no agent sets."""
         if self.indices is None or world.noops is None:
             return EnvironmentUpdate(setpoints if world.blocks else self.cut.layout.rows(setpoints), self.indices)
         layout = world.checks.layouts["actuators"]

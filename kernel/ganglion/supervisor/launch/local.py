@@ -147,7 +147,7 @@ class _Child(Launched):
 
 
 class _Warm:
-    """Be one warm parent, started with `arguments`; it takes one order after the other."""
+    """One warm parent, started with `arguments`; it takes one order after the other."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -206,7 +206,7 @@ class _Warm:
             self._answer.set_result(answer)
 
     def lost(self) -> None:
-        """Let go of the channel of one that has ended; whoever waits for its answer gets none."""
+        """Close the channel of one that has ended; a caller that waits for its answer gets none."""
         if self.channel.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self.channel.fileno())
             self.channel.close()
@@ -259,7 +259,7 @@ class Local(Launcher):
 
     async def open(self) -> None:
         """Take up the work in the running loop."""
-        # Children that are there already belong to somebody else: the proof at the end leaves them alone.
+        # Children that are there already are not of this launcher: the proof at the end leaves them alone.
         self._spared = set(children_of(os.getpid())) - ({self._warm.pid} if self._warm is not None else set())
         self._lifeline = os.pipe()
         self._take_warm()

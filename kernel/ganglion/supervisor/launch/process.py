@@ -95,7 +95,7 @@ async def within(event: asyncio.Event, span_s: float | None) -> bool:
 
 
 _LOOK_S = 0.5
-_LATE_S = 0.5  # whoever wakes so late has slept, and blames no process
+_LATE_S = 0.5  # a supervisor that wakes so late has slept, and blames no process
 
 
 async def look_on(look: Callable[[float | None], None]) -> None:

@@ -50,7 +50,7 @@ def adopt_orphans() -> bool:
 
 
 def die_with_parent() -> bool:
-    """Be killed when the present parent ends (it may have already); return whether the system can do that."""
+    """Have the system kill this process when its present parent ends; return whether the system can do that."""
     return _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -96,7 +96,7 @@ def quiesced(pids: Sequence[int], span_s: float = 0.05) -> Iterator[bool]:
     """Stop children of ours, all threads of each, while the block lasts; yield whether all of them are stopped.
 
     Nothing else runs in this process meanwhile, so keep it short; `span_s` is how long one that cannot be stopped at
-    once (it waits for its disk) may take. Where one was stopped by somebody else before, none is touched: it would be
+    once (it waits for its disk) may take. Where one was stopped from outside before, none is touched: it would be
     woken afterwards.
     """
     touched: list[int] = []

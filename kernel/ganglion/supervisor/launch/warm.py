@@ -152,7 +152,7 @@ def _begin(
         become(*user)  # first of all; and what follows would not survive it
     die_with_parent()
     if os.getppid() != supervisor:
-        os._exit(1)  # it has just ended, or it cannot adopt: nobody would watch this process
+        os._exit(1)  # it has just ended, or it cannot adopt: this process would not be watched
     os.setsid()
     channel.close()
     for target, fd in enumerate([fds[0], fds[1], fds[1]]):
@@ -184,7 +184,7 @@ def enter(entry: Entry, variables: dict[str, str]) -> NoReturn:
         traceback.print_exc()
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # the reader is gone: there is nobody to tell
+            with contextlib.suppress(OSError, ValueError):  # the reader is gone
                 stream.flush()
         os._exit(status)
 

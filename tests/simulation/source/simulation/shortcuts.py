@@ -43,13 +43,13 @@ _INSTEAD: tuple[Patch, ...] = (
 )
 
 
-def _renewal() -> list[Patch]:
+def _compaction() -> list[Patch]:
     """Let journals begin anew wherever they may, if these processes do so by their length."""
     found: list[Patch] = [(environment, "_JOURNAL_S", 0.0)] if hasattr(environment, "_JOURNAL_S") else []
     found += [(room, "_LOOK_EVERY", 1) for room in (brain, table) if hasattr(room, "_LOOK_EVERY")]
     with contextlib.suppress(ImportError):
-        renewal = importlib.import_module("ganglion.peer.journal.renewal")
-        found += [(renewal, name, value) for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("_TIMES_SIZE", 0))]
+        compaction = importlib.import_module("ganglion.peer.journal.compaction")
+        found += [(compaction, name, value) for name, value in (("JOURNAL_BEGIN_BYTES", 0), ("_TIMES_SIZE", 0))]
     return found
 
 
@@ -57,7 +57,7 @@ _TIGHT: tuple[Patch, ...] = (
     (rights, "OPEN_CALLS", 1),
     (rights, "OPEN_CALLS_CONTROL", 1),
     (records, "STREAM_CREDIT_MESSAGES", 1),
-    *_renewal(),
+    *_compaction(),
 )
 
 

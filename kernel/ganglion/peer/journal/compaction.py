@@ -1,4 +1,4 @@
-"""Renewal: when a process begins its journal anew with what it is, and what that is in the midst of a phase."""
+"""Compaction: when the state of a process takes the place of its journal, and what that state is within a phase."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _TIMES_COST = 50.0  # taking states may take a fiftieth of the time
 _STATE_BYTES_PER_S = 4 * 1024 * 1024  # of states that are written because of their age: 14 GiB in an hour at most
 
 
-class Renewal:
-    """Say when a journal is to be begun anew, and begin it: once it is long, by bytes or by time.
+class Compaction:
+    """Replace a journal by the state of its process once it is long, by bytes or by time.
 
-    What that costs stays a small part of what is done between: the longer a state is, and the longer it takes to be
-    taken, the longer the journal may become. A state that cannot be taken is no fault: the journal goes on as it is,
-    which is told once: where an object is set up that `check` refuses, or later.
+    The cost stays a small part of the work between: the longer a state is, and the longer it takes to be taken, the
+    longer the journal may become. A state that cannot be taken is no fault: the journal goes on as it is, and a warning
+    says so once: where an object is set up that `check` refuses, or later.
     """
 
     def __init__(self, participant: Participant, whose: str, check: Callable[[], None]) -> None:
         self._participant, self._whose, self._check = participant, whose, check
         self.refused = False  # a state could not be taken
-        self._first = True  # nobody has stood yet
+        self._first = True  # the first boundary of this process is still to come
         self._begin()
 
     def _begin(self, cost_s: float = 0.0) -> None:
@@ -41,9 +41,9 @@ class Renewal:
         self._until_s = since_s + max(JOURNAL_BEGIN_S, _TIMES_COST * cost_s, base_bytes / _STATE_BYTES_PER_S)
 
     def stand(self, take: Callable[[], State], put: Callable[[State], None]) -> bool:
-        """Go on where a predecessor went on from here, by `put`; else begin the journal anew with `take`, if it is due.
+        """At a boundary: restore the state of a predecessor by `put`; else compact the journal by `take`, if due.
 
-        Returns whether somebody went on: what stands before is not to be done then.
+        Returns whether a state was restored: what leads to this boundary is not to be done then.
         """
         participant = self._participant
         if not self._first and participant.is_short(self._until_bytes, self._until_s):
@@ -75,7 +75,7 @@ class Renewal:
         return (size_bytes > self._until_bytes or old) and participant.idle and not self.refused
 
     def restore(self, state: Any, put: Callable[[Any], None]) -> None:
-        """Put back a state; what cannot go on from it ends as who does otherwise than before."""
+        """Put back a state; a process that cannot go on from it ends as one whose replay differs."""
         try:
             put(state)
         except (AuthorError, RemoteProtocolError) as error:
@@ -83,7 +83,7 @@ class Renewal:
         self._begin()
 
     def _try(self, act: Callable[[], object]) -> None:
-        """Do what may be refused; keep the journal then, and say so."""
+        """Take or check a state; if that is refused keep the journal, and warn."""
         try:
             act()
         except (NotPlain, AuthorError, LimitExceeded) as error:
@@ -99,10 +99,10 @@ _SEEN = ("rewards", "readings", "earned", "ticks", "timestamp", "terminated", "t
 _SEEDS = ("episode_seed", "episode_stream")  # of the messages that make an environment anew
 
 
-class WorkerRenewal:
-    """Begin a worker's journal anew at the begin of an episode, once it is long, with all that the worker is then.
+class WorkerCompaction:
+    """Compact a worker's journal at the begin of an episode, once it is long.
 
-    It is made at the begin of a phase's first episode, when nothing has been asked of the controller yet.
+    The object is made at the begin of a phase's first episode, when nothing has been asked of the controller yet.
     """
 
     def __init__(self, participant: Participant, phase: Phase, records: Records) -> None:
@@ -111,15 +111,15 @@ class WorkerRenewal:
         for i, (name, condition) in enumerate(phase.conditions):
             parts[f"condition {i} ({name})"] = (condition, ())
         self._snapshot = Snapshot(parts, passing=_PASSING)
-        self._renewal = Renewal(participant, phase.hooks.where, self._snapshot.check)
+        self._compaction = Compaction(participant, phase.hooks.where, self._snapshot.check)
 
     def stand(self, verdict: Verdict, mine: Callable[[], list[Any]], loose: bool) -> tuple[Verdict, list[Any]] | None:
-        """Stand at the begin of an episode; return where a predecessor went on from here, None if it did not.
+        """At the begin of an episode: return what a predecessor's state says of it; None without one.
 
         Args:
             verdict: By which the episode begins.
             mine: Gives what the host knows beside the phase.
-            loose: Whether tasks of the controller run on behind its episode, which nobody can take.
+            loose: Whether tasks of the controller run on behind its episode, and cannot be saved.
         """
         found: list[tuple[Verdict, list[Any]]] = []
 
@@ -142,12 +142,12 @@ class WorkerRenewal:
             _cross(self._phase, books)
             found.append((books["verdict"], books["mine"]))
 
-        self._renewal.stand(take, put)
+        self._compaction.stand(take, put)
         return found[0] if found else None
 
 
 def _cross(phase: Phase, books: Mapping[str, Any]) -> None:
-    """Put a worker where another one stood."""
+    """Restore the state of a worker."""
     phase.signals.clear()
     phase.signals.extend(books["signals"])
     for name in _BOOKS:
@@ -164,7 +164,7 @@ def _cross(phase: Phase, books: Mapping[str, Any]) -> None:
 
 def _world(phase: Phase, world: World) -> dict[str, Any]:
     if phase.ticks is None and world.history is not None and world.history.steps:  # with bodies it stands so mostly
-        raise NotPlain(f"environment {world.uid} stands in the midst of an episode")
+        raise NotPlain(f"environment {world.uid} is within an episode")
     seeds = {name: world.setup[name] for name in _SEEDS if name in world.setup}
     return {"seeds": seeds, **{name: getattr(world, name) for name in _SEEN}}
 
@@ -183,10 +183,10 @@ def _look(world: World, seen: Mapping[str, Any]) -> None:
 Signals = dict[str, list[FlowSignal]]
 
 
-class GovernorRenewal:
-    """Begin a governor's journal anew in the midst of a phase, once it is long, with all that the governor knows.
+class GovernorCompaction:
+    """Compact a governor's journal within a phase, once it is long, with all that the governor knows.
 
-    It is made when the phase's episodes run; nobody waits for an answer then, and whenever it is stood.
+    The object is made when the phase's episodes run; no call is open then, nor at later boundaries.
     """
 
     def __init__(
@@ -202,11 +202,11 @@ class GovernorRenewal:
         self._governor, self._ordinals = governor, ordinals
         parts = {f"condition {name}": (condition, ("phase",)) for name, condition in conditions.items()}
         self._snapshot = Snapshot(parts)
-        self._renewal = Renewal(participant, "governor", self._snapshot.check)
+        self._compaction = Compaction(participant, "governor", self._snapshot.check)
         self._note = models.note()
 
     def stand(self, numbers: Mapping[str, int], said: Signals, put: Callable[[Any, Signals], None]) -> None:
-        """Go on where a predecessor went on from here, by `put`; else begin the journal anew, if it is long.
+        """At a boundary: restore the state of a predecessor by `put`; else compact the journal, if it is long.
 
         `numbers` and `said` are the last number of a signal to each controller, and the signals of this phase.
         """
@@ -229,12 +229,12 @@ class GovernorRenewal:
                 self._models.take(row)
             put(books["numbers"], books["said"])
 
-        self._renewal.stand(take, go_on)
+        self._compaction.stand(take, go_on)
 
     def _fresh_rows(self) -> list[list[Any]]:
         """Return the rows of phases that have been recorded meanwhile: that of evaluations is, with the first one."""
         note = self._models.note()
         fresh = [row for row in note if row not in self._note]
         if any(row[0] != "phase" for row in fresh):
-            raise NotPlain("models have been stored in the midst of a phase")
+            raise NotPlain("models have been stored within a phase")
         return fresh

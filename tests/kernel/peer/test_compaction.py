@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fakepeer import MemoryJournalFile
 
-from ganglion.peer.journal import renewal as module
-from ganglion.peer.journal.renewal import GovernorRenewal, Renewal, WorkerRenewal
+from ganglion.peer.journal import compaction as module
+from ganglion.peer.journal.compaction import Compaction, GovernorCompaction, WorkerCompaction
 from ganglion.peer.journal.write import Journal
 from ganglion.peer.models import ModelStore
 from ganglion.peer.participant import Participant
@@ -60,11 +60,11 @@ def test_long_journals_are_begun_anew(peer: Any, link: Any, monkeypatch: pytest.
     monkeypatch.setattr(module, "JOURNAL_BEGIN_BYTES", LONG_BYTES)
     storage, taken = MemoryJournalFile(), list[bytes]()
     participant = peer(storage)
-    renewal = Renewal(participant, "muscle a", lambda: None)
+    compaction = Compaction(participant, "muscle a", lambda: None)
     state = bytes(LONG_BYTES)
     longest = 0
     for _ in range(100):
-        renewal.stand(lambda: taken.append(state) or state, taken.append)
+        compaction.stand(lambda: taken.append(state) or state, taken.append)
         hear(link, participant, LONG_BYTES // 4)
         longest = max(longest, len(storage.data))
 
@@ -77,16 +77,16 @@ def test_large_states_are_taken_seldom(peer: Any, link: Any, clock: Any, monkeyp
     monkeypatch.setattr(module, "_STATE_BYTES_PER_S", 4 << 10)
     storage, taken = MemoryJournalFile(), list[Any]()
     participant = peer(storage)
-    renewal = Renewal(participant, "muscle a", lambda: None)
+    compaction = Compaction(participant, "muscle a", lambda: None)
     for _ in range(1000):
         clock.now_s += 1.0
-        renewal.stand(lambda: taken.append(clock.now_s) or bytes(100 << 10), taken.append)
+        compaction.stand(lambda: taken.append(clock.now_s) or bytes(100 << 10), taken.append)
         hear(link, participant)
 
     assert 35 <= len(taken) <= 40
 
 
-# -- governor renewal -------------------------------------------------------------------------------------------------
+# -- governor compaction ----------------------------------------------------------------------------------------------
 class Counting(TerminationCondition):
     """Be a condition that knows something."""
 
@@ -112,7 +112,7 @@ class Stood:
         )
         self.governor._phase = phase
         self.sent: list[Any] = []
-        self.reign = GovernorRenewal(
+        self.reign = GovernorCompaction(
             self.peer, self.governor, {"c": self.condition}, self.ordinals, self.records, self.models
         )
 
@@ -162,7 +162,7 @@ def test_models_that_were_stored_are_not_taken(tmp_path: Path, monkeypatch: pyte
     assert "models have been stored" in stood.peer.warnings[0]
 
 
-# -- worker renewal ---------------------------------------------------------------------------------------------------
+# -- worker compaction ------------------------------------------------------------------------------------------------
 class Still(Controller):
     """Do nothing."""
 
@@ -170,7 +170,7 @@ class Still(Controller):
         self.plans: list[int] = []
 
 
-def worker(peer: Any) -> tuple[Phase, Records, WorkerRenewal]:
+def worker(peer: Any) -> tuple[Phase, Records, WorkerCompaction]:
     """Return a worker at the begin of its first episode, with an environment of another language."""
     start = EnvironmentStart("r", 0, "one", "train", 0, "w", {}, 1, 2)
     world = World("w", "r/environment/w/0", {"episode_seed": 1, "episode_stream": b"1"})
@@ -179,7 +179,7 @@ def worker(peer: Any) -> tuple[Phase, Records, WorkerRenewal]:
     records = Records(peer, "r/store")
     phase = Phase(peer, records, setup, [world])
     phase.controller = Still()
-    return phase, records, WorkerRenewal(peer, phase, records)
+    return phase, records, WorkerCompaction(peer, phase, records)
 
 
 def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
@@ -224,7 +224,7 @@ def test_a_worker_goes_on_where_another_one_stood(standing: Any) -> None:
     assert world.history == seen.history
 
 
-def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
+def test_what_is_not_at_a_boundary_is_not_taken(standing: Any) -> None:
     """Tasks that run on, and steps that would have to be done again, keep the journal; it is told why."""
     peer = standing("r/controller/0")
     phase, _, crossing = worker(peer)
@@ -237,7 +237,7 @@ def test_what_is_in_midst_of_something_is_not_taken(standing: Any) -> None:
     another.stand(Verdict("RESET"), list, loose=False)
 
     assert peer.state is None
-    assert ["tasks of the controller run on", "environment w stands in the midst"] == [
-        next(word for word in ("tasks of the controller run on", "environment w stands in the midst") if word in text)
+    assert ["tasks of the controller run on", "environment w is within an episode"] == [
+        next(word for word in ("tasks of the controller run on", "environment w is within an episode") if word in text)
         for text in peer.warnings
     ]
