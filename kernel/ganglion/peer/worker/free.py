@@ -105,8 +105,8 @@ class FreeTicks(Ticks):
         for agent, mail, (waiting, asked, *rest) in zip(self.agents, self._mail, state["mail"], strict=True):
             mail.waiting, (mail.sent, mail.wanted, mail.swaps, mail.busy) = list(waiting), rest
             mail.asked = None if asked is None else Asked(agent, Act([]), *asked)
-        for course, (awaits, deciding, step, course.doomed) in zip(self._courses, state["courses"], strict=True):
-            course.awaits, course.deciding = dict(awaits), writable_copy(deciding)
+        for course, (awaits, deciding, step, doomed) in zip(self._courses, state["courses"], strict=True):
+            course.doomed, course.awaits, course.deciding = doomed, dict(awaits), writable_copy(deciding)
             course.sent = None if step is None else (step[0], step[1])
         self._flights = {serial: (kind, number) for serial, kind, number, _ in state["flights"]}
         again = self.phase.participant.ask_again
