@@ -188,6 +188,7 @@ def alias(kind: str, name: str) -> Alias | None:
     - `hosted`: package -> distribution to install: a name from there that `names` has not is that of a class of the
       other project, which is played as it is; so is every one behind `<distribution of the table>:`;
     - `host`: `module:function` that gives for a kind and such a class one of ours, or raises TypeError.
+    - `limits`: kind -> what does not come along of such a class; stands behind "as it is, but".
 
     Only names, params, prefixes, hosted and host are the registry's business; `versions`, `moves` and `ignored` hold in
     a document with at least one of the names.

@@ -45,7 +45,11 @@ HARNESS = ("_pytest", "pluggy", "hypothesis", "pydantic", "pydantic_core", "typi
 AUTHORS = ("environment", "muscle", "brain", "observer", "check", "ganglion.cli.child")  # run what an author wrote
 NEVER = frozenset({"cloudpickle", "dill", "joblib", "jsonpickle", "shelve"})  # reading with these executes
 # who imports it for files of his own, which are none of ours
-BROUGHT = {"cloudpickle": ("pyarrow", "ray", "stable_baselines3"), "dill": ("multiprocess", "torch")}
+BROUGHT = {
+    "cloudpickle": ("pyarrow", "ray", "stable_baselines3"),
+    "dill": ("multiprocess", "torch"),
+    "jsonpickle": ("palaestrai",),
+}
 HEAVY = frozenset({"numpy", "pandas", "torch", "sqlalchemy", "matplotlib", "gymnasium", "sqlite3"})
 # what starts a program beside a command, in the supervisor; nothing else of these plugins is imported there
 BESIDE = ("ganglion_observers", "ganglion_observers.beside", "ganglion_web", "ganglion_web.command")
@@ -118,8 +122,8 @@ def _on_exec(frame: Any, args: tuple[Any, ...]) -> str | None:
         return None
     if path == f"{LIBRARY}/doctest.py" and _kind() == "tests":
         return None  # the examples of docstrings
-    if _package(path) == "sqlalchemy" and _comes_from(frame, "optuna"):
-        return None  # its tables are classes, whose constructors SQLAlchemy writes
+    if _package(path) == "sqlalchemy" and any(_comes_from(frame, package) for package in ("optuna", "palaestrai")):
+        return None  # their tables are classes, whose constructors SQLAlchemy writes
     if not _within(path, (*OURS, *TESTS)) and _importing(frame):
         return None  # what a library does when it is imported is its own
     return f"code {getattr(args[0], 'co_filename', args[0])!s:.100}"

@@ -285,14 +285,12 @@ def _renamed(node: Node, place: str, kind: str, ask: Ask, done: Translation, hos
     found = None if host and kind not in ("condition", "controller") else ask(kind, written)
     theirs = ask("hosted", f"{host}:{written}" if host else written) if found is None else None
     if theirs is not None:
-        done.told(
-            node.map["name"], f"`{written}` is the {kind} {f'of {theirs.origin}, ' * bool(theirs.origin)}as it is"
-        )
+        whose = f"of {theirs.origin}, " * bool(theirs.origin)
+        limit = theirs.customs.get("limits", {}).get(kind)
+        done.told(node.map["name"], f"`{written}` is the {kind} {whose}as it is{f', but {limit}' * bool(limit)}")
         done.customs = done.customs or [theirs.customs]
-    if host and found is None:
-        return node.put("name", node.map["name"].like(f"{host}:{written}"))
-    if found is None:
-        return node
+    if found is None:  # one that belongs to nobody is a class beside the document, or a fault
+        return node if not host or theirs is None else node.put("name", node.map["name"].like(f"{host}:{written}"))
     if all(customs is not found.customs for customs in done.customs):
         done.customs.append(found.customs)
     name = node.map["name"]

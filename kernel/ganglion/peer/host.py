@@ -11,6 +11,7 @@ from ganglion.errors import DocumentError
 from ganglion.peer.agent.filters import FilterStack, tag_of
 from ganglion.peer.author import Hooks, Loader, ToleratedErrors, identity, seed_process
 from ganglion.peer.conversation import Request
+from ganglion.peer.far import Near
 from ganglion.peer.journal.compaction import Compaction
 from ganglion.peer.journal.snapshot import Snapshot, State
 from ganglion.peer.participant import Handler, Participant
@@ -59,6 +60,7 @@ class AgentHost(Host):
 
     _of_group: Any = None  # the group of each body, None where all are of one
     participant: Participant  # set before anything is served
+    place = Near()  # how models are reached
     _setup: Any
     _memory: Memory
     _snapshot: Snapshot

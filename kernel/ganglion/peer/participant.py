@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import sys
 import threading
@@ -14,8 +15,15 @@ from functools import cached_property
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ganglion.errors import DeadlineExceeded, GanglionError, LocalProtocolError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S
+from ganglion.errors import (
+    CallFailed,
+    DeadlineExceeded,
+    GanglionError,
+    LocalProtocolError,
+    PeerLost,
+    RemoteProtocolError,
+)
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S, RETRY_S
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.journal.write import Journal, Recorded
@@ -149,6 +157,7 @@ _HEARD = int(Kind.HEARD)
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _ASIDE = 1 << 52  # serials of calls that are on no journal begin here
+_BESIDE_S = 2.0  # without an answer one of them is said again
 
 DEFERRED: Any = object()
 """What a handler returns when it answers later, by `Participant.reply`."""
@@ -376,6 +385,61 @@ class Participant(Recorded):
         serial = self._aside
         self._send([peer.encode(), encode_head(Head(Verb.CALL, serial, call)), body])
         return serial
+
+    def ask_beside(self, call: str, message: Any, span_s: float | None) -> Any:
+        """Ask the supervisor for something that is on no journal, and wait for the answer; None if it was done before.
+
+        What else comes is heard later. It may be asked twice: then it must be harmless. Who hears a journal has done it
+        before, unless nothing follows on the journal.
+
+        Raises:
+            CallFailed: The supervisor refuses.
+            DeadlineExceeded: It does not answer within `span_s`.
+        """
+        journal = self._journal
+        if journal is not None and journal.playing:
+            if journal.peek() is not None:
+                return None
+            self._go_live(journal)
+        row = CALL_BY_NAME[call]
+        body, serial, until_s = codec_of(row.request).encode(message), None, self._real_clock() + (span_s or math.inf)
+        while True:
+            with self._lock:
+                if serial is None:
+                    self._aside = serial = self._aside + 1
+                    self._send_known([[b"", encode_head(Head(Verb.CALL, serial, call)), body]])
+                frames = self._heard_beside(serial)
+            if frames is not None:
+                if decode_head(frames[1]).verb is Verb.REPLY:
+                    return codec_of(row.reply).decode(frames[2])
+                tree = decode_map(frames[2])
+                if tree.get("kind") != "busy":
+                    raise CallFailed("the kernel", call, tree)
+                self._pause(RETRY_S["call"])
+            if self._real_clock() > until_s:
+                raise DeadlineExceeded(f"the kernel did not answer {call} within {span_s} s")
+            serial = None  # said again, for it may be lost
+
+    def _heard_beside(self, serial: int) -> list[bytes] | None:
+        """Return the answer to a call that is on no journal, None if it stays away; the lock is held."""
+        until_s = self._real_clock() + _BESIDE_S
+        while (left_s := until_s - self._real_clock()) > 0:
+            try:
+                frames = self._link.receive(left_s)
+            except PeerLost:
+                if self._journal is None or self._closed.is_set():
+                    raise
+                self._come_back()
+                return None
+            if frames is None or asks_for_beat(frames):
+                self._send_known([] if frames is None else [_BEAT_HERE])
+                continue
+            head = decode_head(frames[1])
+            if head.serial == serial and head.verb in (Verb.REPLY, Verb.ERROR):
+                return frames
+            if head.serial < _ASIDE:
+                self._arrived.append(frames)
+        return None
 
     def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
         """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.

@@ -184,6 +184,38 @@ class Overdue(Message):
     waited_s: float
 
 
+class ModelAsked(Message):
+    """Ask for the models in a folder of the supervisor's machine, or for a piece of the one of that `name`.
+
+    It is for who lives on a machine that does not see the folder.
+    """
+
+    folder: str
+    name: str = ""
+    offset: int = 0
+
+
+class ModelPiece(Message):
+    """Answer with the files of a folder, as lists [name, SHA-256, bytes], or with what one has from the offset on."""
+
+    files: list[list[Any]]
+    data: bytes = b""
+
+
+class ModelKept(Message):
+    """Keep a piece of a brain's own model in the folder that `brain.setup` or `brain.store` named.
+
+    The last piece completes the file, which is there whole or not at all; a piece may be said again.
+    """
+
+    folder: str
+    name: str
+    sha256: str
+    size_bytes: int
+    offset: int
+    data: bytes
+
+
 class Withdraw(Message):
     """Withdraw names: they may not join (again); those that have joined are disconnected.
 
@@ -1055,6 +1087,8 @@ CALLS: tuple[Call, ...] = (
     Call("kernel.need", (Role.GOVERNOR,), None, Need, Done),
     Call("kernel.ended", (Role.GOVERNOR,), None, Ended, Done),
     Call("kernel.overdue", (Role.GOVERNOR, Role.CONTROLLER, Role.MUSCLE, Role.BRAIN), None, Overdue, Done),
+    Call("kernel.model", (Role.MUSCLE, Role.BRAIN), None, ModelAsked, ModelPiece),
+    Call("kernel.keep", (Role.BRAIN,), None, ModelKept, Done),
     Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
     Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),

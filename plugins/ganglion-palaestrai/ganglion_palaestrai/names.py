@@ -98,6 +98,7 @@ NAMES = {
     for kind in ("environment", "muscle", "brain", "objective", "transformer", "filter", "controller", "condition")
 }
 
+_STATE = "its state stays inside: after a loss it hears its phase again"
 _DUMP = "it chooses a part of a dump for agents outside of a run; all of a model is loaded"
 _REPLAY = "it belongs to `replay`; a model is chosen by agent, experiment_run, instance and phase"
 
@@ -114,6 +115,13 @@ ALIASES = {
     "names": {**NAMES, "switch": {"palaestrai": "ganglion-palaestrai"}},
     "hosted": _HOSTED,
     "host": "ganglion_palaestrai.hosted:host",
+    "limits": {
+        "muscle": _STATE,
+        "brain": f"{_STATE}; palaestrAI's store shows it the episodes of an evaluation alone",
+        "condition": "evaluation_flow_control is not asked, and a governor is seen by its episode counts alone",
+        "controller": "it steers by act and step alone",
+        "filter": _STATE,
+    },
     # One reward may stand there without brackets.
     "params": {name: {"rewards": "[]"} for name, ours in NAMES["objective"].items() if ours == "aggregate_rewards"},
     "prefixes": ("palaestrai",),

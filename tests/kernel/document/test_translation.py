@@ -24,6 +24,7 @@ class Meaning:
     name: str
     params: dict[str, str] = field(default_factory=dict)
     customs: dict[str, Any] = field(default_factory=lambda: CUSTOMS)
+    origin: str = ""
 
 
 KNOWN = {
@@ -37,6 +38,8 @@ KNOWN = {
     ("transformer", "old:Lens"): Meaning("counting"),
     ("filter", "old:Sieve"): Meaning("norm"),
     ("brain", "new:Head"): Meaning("other", customs=OTHERS),
+    ("switch", "old"): Meaning("host"),
+    ("hosted", "host:old:Arm"): Meaning("old:Arm", customs={"limits": {"muscle": "it forgets"}}, origin="old 7.1"),
 }
 
 
@@ -147,3 +150,12 @@ schedule:
     assert ("./here", {"name": "thinker", "params": {}}) == (a["models"], a["brain"])
     assert ("./here", {"name": "thinker", "params": {}}) == (b["models"], b["brain"])
     assert {"name": "c", "muscle": {"name": "mover", "params": {"keep": "./here"}}} == c
+
+
+def test_a_switch_plays_what_is_theirs_and_leaves_the_rest() -> None:
+    """With `real` a name of the other project is its own, told with what does not come along; an author's stays."""
+    done = translated("old: real\n" + ONE % "{name: a, muscle: {name: old:Arm}, brain: {name: mine:Head}}")
+
+    (agent,) = agents_of(done)
+    assert (agent["muscle"], agent["brain"]) == ({"name": "host:old:Arm"}, {"name": "mine:Head"})
+    assert ["2:52: note: `old:Arm` is the muscle of old 7.1, as it is, but it forgets"] == said(done.notes)

@@ -199,3 +199,105 @@ def test_a_run_is_a_simulator_in_a_scenario(tmp_path: Path) -> None:
     assert len(rows) == 10
     assert grown == [*(round(row["setpoints"]["world.delta"], 9) for row in rows[:-1]), 0.0]
     assert [row["truncated"] for row in rows] == [False] * 9 + [True]
+
+
+# The scenario of mosaik's tutorial: models that grow, and a controller that turns them round at 3 and at -3.
+TUTORIAL = """\
+import json, sys, mosaik, mosaik_api_v3
+
+class Turning(mosaik_api_v3.Simulator):
+    def __init__(self):
+        super().__init__({{"type": "time-based", "models": {{"Agent": {{
+            "public": True, "params": [], "attrs": ["val", "delta"]}}}}}})
+        self.deltas, self.seen = {{}}, []
+
+    def create(self, num, model):
+        self.deltas.update({{f"a{{i}}": 1.0 for i in range(len(self.deltas), len(self.deltas) + num)}})
+        return [{{"eid": eid, "type": model}} for eid in list(self.deltas)[-num:]]
+
+    def step(self, time, inputs, max_advance):
+        values = {{eid: next(iter(given["val"].values())) for eid, given in inputs.items()}}
+        self.seen.append([values[eid] for eid in self.deltas])
+        for eid, value in values.items():
+            self.deltas[eid] = -1.0 if value >= 3 else 1.0 if value <= -3 else self.deltas[eid]
+        return time + 1
+
+    def get_data(self, outputs):
+        return {{eid: {{"delta": self.deltas[eid]}} for eid in outputs}}
+
+    def finalize(self):
+        print(json.dumps(self.seen))
+
+world = mosaik.World({{
+    "Grow": {{"cmd": "%(python)s growing_simulator.py %(addr)s"}}, "Turn": {{"python": "__main__:Turning"}},
+}})
+grow, turn = world.start("Grow", step_size=1), world.start("Turn")
+for start in (-2.0, 0.0, 2.0):
+    model, agent = grow.Model(init_val=start), turn.Agent()
+    world.connect(model, agent, "val")
+    world.connect(agent, model, "delta", time_shifted=True, initial_data={{"delta": 1.0}})
+world.run(until={steps}, print_progress=False)
+"""
+BRIDGED = """\
+uid: bridged
+seed: 3
+version: "0.1"
+schedule:
+  - act:
+      environments:
+        - environment:
+            uid: world
+            name: mosaik
+            params:
+              simulator: {{cmd: "%(python)s growing_simulator.py %(addr)s"}}
+              models: [{models}]
+              sensors: {{Model_0.val: "{box}", Model_1.val: "{box}", Model_2.val: "{box}"}}
+              actuators: {{Model_0.delta: "{box}", Model_1.delta: "{box}", Model_2.delta: "{box}"}}
+              end: {steps}
+      agents: [{{name: hand, muscle: "turning:Turning", sensors: [world.*], actuators: [world.*]}}]
+      phase_config: {{mode: test, episodes: 1}}
+run_config: {{condition: vanilla}}
+"""
+TURNING = """\
+from ganglion.sdk import Muscle
+
+class Turning(Muscle):
+    def setup(self):
+        self.deltas = {}
+
+    def propose_actions(self, sensors, actuators_available):
+        for reading, setpoint in zip(sensors, actuators_available, strict=True):
+            delta = self.deltas.get(reading.uid, 1.0)
+            self.deltas[reading.uid] = -1.0 if reading.value >= 3 else 1.0 if reading.value <= -3 else delta
+            setpoint.value = self.deltas[reading.uid]
+        return actuators_available, None
+"""
+
+
+@pytest.mark.long
+def test_the_tutorials_scenario_has_equal_values(tmp_path: Path) -> None:
+    """Models of a program that a controller turns round grow through the bridge as they do in mosaik."""
+    pytest.importorskip("mosaik", reason="mosaik is not installed: scripts/setup --with mosaik")
+    steps = 20
+    models = ", ".join(f"{{model: Model, params: {{init_val: {start}}}}}" for start in (-2.0, 0.0, 2.0))
+    (tmp_path / "growing_simulator.py").write_text(SIMULATOR)
+    (tmp_path / "turning.py").write_text(TURNING)
+    (tmp_path / "scenario.py").write_text(TUTORIAL.format(steps=steps))
+    (tmp_path / "run.yml").write_text(BRIDGED.format(box=BOX, steps=steps, models=models))
+    ganglion = str(Path(sys.executable).with_name("ganglion"))
+
+    def said(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    theirs = json.loads(said(sys.executable, "scenario.py").strip().splitlines()[-1])
+    said(ganglion, "run", "-q", "run.yml")
+    told = ("last", "--format", "json")
+    rows = [
+        *json.loads(said(ganglion, "results", "resets", *told)),
+        *json.loads(said(ganglion, "results", "steps", *told)),
+    ]
+
+    assert [[row["sensors"][f"world.Model_{i}.val"] for i in range(3)] for row in rows] == theirs
+    assert len(theirs) == steps

@@ -333,7 +333,7 @@ class MuscleHost(AgentHost):
 
     def _model_reader(self, setup: MuscleSetup) -> Policy | Models | None:
         """Return what `Muscle.load` reads from: the files that the phase began with, in an evaluation the brain too."""
-        files = None if setup.models is None else Models(setup.models)
+        files = None if setup.models is None else Models(self.place.read(setup.models))
         return files if setup.policy is None else Policy(self._policy, files)
 
     def _policy(self) -> tuple[bool, Any]:
@@ -407,7 +407,7 @@ class MuscleHost(AgentHost):
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
         elif self._setup.models is not None:
-            filters.received_from(Models(self._setup.models))
+            filters.received_from(Models(self.place.read(self._setup.models)))
 
     def _receive(self, published: dict[str, Any] | None) -> None:
         """Give filters what their other halves published."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from inspect import Parameter
 from types import SimpleNamespace
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO
 
 import numpy as np
 from palaestrai import agent as theirs
@@ -29,6 +28,7 @@ from ganglion.sdk import (
 from ganglion_palaestrai.dumper import DUMP, dump_of
 from ganglion_palaestrai.hosted.chance import Chance
 from ganglion_palaestrai.hosted.parcel import opened, packed
+from ganglion_palaestrai.hosted.part import Hosted
 from ganglion_palaestrai.hosted.values import our_value, their_information, their_space, their_value
 
 __all__ = ["HostedBrain", "HostedMuscle", "HostedObjective", "Mirror"]
@@ -170,27 +170,12 @@ class _Dumper(theirs.BrainDumper):  # type: ignore[misc]
             raise self.failed.pop(0)
 
 
-_OFFERED = ("uid", "seed", "broker_uri")
-
-
-def _meant(part: Muscle | Objective | Brain, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments without those that the bus offers and the document does not name."""
-    return {name: value for name, value in params.items() if name not in _OFFERED or name in part.params}
-
-
-class HostedMuscle(Muscle):
+class HostedMuscle(Hosted, Muscle):
     """Play a muscle of palaestrAI."""
 
-    hosted: ClassVar[type[Any]]
-
-    @staticmethod
-    def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
-        """Refuse none: a muscle may take anything."""
-
     def __init__(self, **params: Any) -> None:
-        super().__init__()
         Chance(self.rng)
-        self.theirs = self.hosted(**_meant(self, params))
+        super().__init__(**params)
         self._sensor_spaces: dict[str, Any] = {}
         self._actuator_spaces: dict[str, Any] = {}
 
@@ -255,19 +240,13 @@ def _fitting(actuator: ActuatorInformation, value: Any) -> Any:
     return space.from_vector(array.reshape(-1)) if array.size == space.size else value
 
 
-class HostedObjective(Objective):
+class HostedObjective(Hosted, Objective):
     """Ask an objective of palaestrAI."""
 
-    hosted: ClassVar[type[Any]]
     takes_params = False
 
-    @staticmethod
-    def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
-        """Refuse none."""
-
     def __init__(self, **params: Any) -> None:
-        super().__init__()
-        self.theirs = self.hosted(**_meant(self, params))
+        super().__init__(**params)
         self._memory, self._rows = theirs.Memory(), _Rows()
 
     def internal_reward(self, memory: Memory, **kwargs: Any) -> float | None:
@@ -279,20 +258,14 @@ class HostedObjective(Objective):
         return value
 
 
-class HostedBrain(Brain):
+class HostedBrain(Hosted, Brain):
     """Play a brain of palaestrAI."""
 
-    hosted: ClassVar[type[Any]]
-
-    @staticmethod
-    def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
-        """Refuse none."""
-
     def __init__(self, **params: Any) -> None:
-        super().__init__()
         Chance(self.rng)
-        self.theirs = self.hosted(**_meant(self, params))
+        super().__init__(**params)
         self.theirs._name, self.theirs._seed = self.name, self.seed % 2**31
+        self._taken: dict[str, float | None] = {}  # muscle -> objective of its row that is in the memory of theirs
 
     def setup(self) -> None:
         """Prepare; see `Brain`. A dump is loaded first, as palaestrAI does."""
@@ -320,17 +293,34 @@ class HostedBrain(Brain):
         """Think about the newest row, which its memory gets; None as data asks for a first update."""
         brain = self.theirs
         data = opened(data_from_muscle, _trusted(self.hosted))
-        shard = self.memory.tail(1, [muscle_id])
-        objective = _objective(shard, 0)
-        if objective[0] is not None:  # palaestrAI leaves others out
-            if self._newest_only and muscle_id in brain._memory._index:
-                brain._memory._index.remove(muscle_id)
-                del brain._memory._data[muscle_id]
-            self._rows.append(brain._memory, muscle_id, shard, 0, objective=objective)
+        self.take(muscle_id)
+        given, objective = self._taken.pop(muscle_id), _objective(self.memory.tail(1, [muscle_id]), 0)
+        if given is not None and objective[0] != given:  # a filter of ours has changed it
+            brain._memory._data[muscle_id].objective[-1] = objective
         update = brain.thinking(muscle_id, data)
         self._check()
         _note(self, brain)
         return packed(update)
+
+    def take(self, muscle_id: str) -> None:
+        """Give its memory the newest row of a muscle, which filters of palaestrAI look at before it thinks."""
+        if muscle_id in self._taken:
+            return
+        memory, shard = self.theirs._memory, self.memory.tail(1, [muscle_id])
+        objective = _objective(shard, 0)
+        self._taken[muscle_id] = objective[0]
+        if objective[0] is None:  # palaestrAI leaves others out
+            return
+        if self._newest_only and muscle_id in memory._index:
+            memory._index.remove(muscle_id)
+            del memory._data[muscle_id]
+        self._rows.append(memory, muscle_id, shard, 0, objective=objective)
+
+    def objective(self, muscle_id: str, objective: float | None) -> float | None:
+        """Return an objective, or what a filter of palaestrAI has made of it in its memory."""
+        given = self._taken.get(muscle_id)
+        found = None if given is None else self.theirs._memory._data[muscle_id].objective[-1].item()
+        return objective if found == given else found
 
     def initial_update(self, muscle_id: str) -> Any:
         """Return the newest update, before the first one what it thinks about nothing."""
@@ -341,14 +331,14 @@ class HostedBrain(Brain):
         return packed(found)
 
     def evaluate(self, evaluation: Evaluation) -> EvaluationResult | None:
-        """Refuse a brain that would read the results of an evaluation from palaestrAI's store."""
+        """Ask it what it makes of an evaluation, whose episodes it finds where palaestrAI's store would be."""
         if not _overrides(self.theirs, "evaluate_rollouts"):
             return None
-        cure = "leave out evaluate_every, or say on_error: continue at the brain"
-        raise AuthorError(
-            f"evaluate_rollouts of {self.hosted.__name__} reads palaestrAI's store, and a run here has another one: "
-            f"{cure} (objective, return and steps are known without it)"
-        )
+        from ganglion_palaestrai.hosted.store import shown  # needs SQLAlchemy
+
+        found = self.theirs.evaluate_rollouts(**shown(self.name, evaluation))
+        self._check()
+        return None if found is None else EvaluationResult(found.metrics, found.checkpoint_id, found.checkpoint_hash)
 
     def store(self) -> None:
         """Let it keep its dumps."""

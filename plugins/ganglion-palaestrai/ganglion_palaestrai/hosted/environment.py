@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Mapping
 from inspect import Parameter, isawaitable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from palaestrai import environment as theirs
@@ -28,6 +28,7 @@ from ganglion.sdk import (
     StateTransformer,
 )
 from ganglion_palaestrai.hosted.chance import Chance
+from ganglion_palaestrai.hosted.part import Hosted
 from ganglion_palaestrai.hosted.values import our_information, our_time, their_information
 
 __all__ = ["HostedEnvironment", "HostedReward", "HostedState", "HostedTransformer"]
@@ -41,14 +42,12 @@ class HostedState(EnvironmentState):
     setpoints: list[Any]
 
 
-class HostedEnvironment(Environment):
+class HostedEnvironment(Hosted, Environment):
     """Play a world of palaestrAI.
 
     Both forms of answers, plain and async hooks, and a `reset` of its own are taken. What it draws from Gymnasium
     without a seed comes from the seed of the run.
     """
-
-    hosted: ClassVar[type[Any]]
 
     @staticmethod
     def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
@@ -59,21 +58,21 @@ class HostedEnvironment(Environment):
             raise TypeError(f"its constructor takes neither uid nor seed, found {found}: palaestrAI gives it both")
 
     def __init__(self, **params: Any) -> None:
-        super().__init__()
-        offered = {"uid": self.uid, "broker_uri": "", "seed": self.seed % 2**31}
-        signature = inspect.signature(self.hosted.__init__)
-        keywords = any(it.kind is Parameter.VAR_KEYWORD for it in signature.parameters.values())
-        given = {name: params[name] for name in params if name not in offered or name in self.params}
-        for name, value in offered.items():
-            if name in signature.parameters or (keywords and name != "broker_uri"):
-                given.setdefault(name, value)
         Chance(self.rng)
-        self.theirs = self.hosted(**given)
+        super().__init__(**params)
         self.theirs._name = self.uid
         self._sensor_spaces: dict[str, Space] = {}
         self._actuator_spaces: dict[str, Space] = {}
         self._reward_spaces: dict[str, Space] = {}
         self._their_actuators: dict[str, Any] = {}
+
+    def meant(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments with uid and seed, which palaestrAI gives its worlds."""
+        found = inspect.signature(self.hosted.__init__).parameters
+        keywords = any(it.kind is Parameter.VAR_KEYWORD for it in found.values())
+        offered = {"uid": self.uid, "broker_uri": "", "seed": self.seed % 2**31}
+        taken = {name for name in offered if name in found or (keywords and name != "broker_uri")}
+        return {name: value for name, value in offered.items() if name in taken} | super().meant(params)
 
     def start_environment(self) -> Any:
         """Open the first episode; see `Environment`."""
@@ -192,10 +191,8 @@ def _seen(given: tuple[Any, ...], environment: HostedEnvironment) -> tuple[list[
     return our_information(SensorInformation, sensors, f"{environment.uid}.", environment._sensor_spaces), []
 
 
-class HostedReward(Reward):
+class HostedReward(Hosted, Reward):
     """Ask a reward of palaestrAI: with the state, or with readings and setpoints if it takes two arguments."""
-
-    hosted: ClassVar[type[Any]]
 
     @staticmethod
     def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
@@ -204,8 +201,7 @@ class HostedReward(Reward):
             raise TypeError("its __call__ takes more than two arguments: expected a state, or readings and setpoints")
 
     def __init__(self, **params: Any) -> None:
-        super().__init__()
-        self.theirs = self.hosted(**params)
+        super().__init__(**params)
         self._two = _needed(self.hosted.__call__) == 2
         self._spaces: dict[str, Space] = {}
 
@@ -226,18 +222,11 @@ class HostedReward(Reward):
         return (_theirs_of(state),)
 
 
-class HostedTransformer(StateTransformer):
+class HostedTransformer(Hosted, StateTransformer):
     """Ask a state transformer of palaestrAI."""
 
-    hosted: ClassVar[type[Any]]
-
-    @staticmethod
-    def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
-        """Refuse none."""
-
     def __init__(self, **params: Any) -> None:
-        super().__init__()
-        self.theirs = self.hosted(**params)
+        super().__init__(**params)
         self._sensors: dict[str, Space] = {}
         self._rewards: dict[str, Space] = {}
 

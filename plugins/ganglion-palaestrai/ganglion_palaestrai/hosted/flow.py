@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from inspect import Parameter
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from palaestrai import agent as their_agent
@@ -16,7 +17,9 @@ from palaestrai.types import Mode as TheirMode
 
 from ganglion.sdk import ActuatorInformation, EpisodeEnded, Filter, SensorInformation, Signal, Space
 from ganglion_palaestrai.experiment import TerminationCondition
+from ganglion_palaestrai.hosted.agent import HostedBrain
 from ganglion_palaestrai.hosted.parcel import opened, packed
+from ganglion_palaestrai.hosted.part import Hosted
 from ganglion_palaestrai.hosted.values import our_information, their_information
 from ganglion_palaestrai.simulation import SimulationController
 
@@ -77,10 +80,8 @@ class HostedController(SimulationController):
             raise RuntimeError("simulate returned before the episode was over")
 
 
-class HostedCondition(TerminationCondition):
+class HostedCondition(Hosted, TerminationCondition):
     """Ask a condition of palaestrAI: each hook that it overrides."""
-
-    hosted: ClassVar[type[Any]]
 
     @staticmethod
     def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
@@ -93,10 +94,6 @@ class HostedCondition(TerminationCondition):
         """Return the hooks that it overrides: a class of ours is asked for none that it has not."""
         hooks = ("brain_flow_control", "environment_flow_control", "phase_flow_control", "check_termination")
         return {name: _hook(name) for name in hooks if getattr(hosted, name) is not getattr(TheirCondition, name)}
-
-    def __init__(self, **params: Any) -> None:
-        super().__init__()
-        self.theirs = self.hosted(**params)
 
 
 def _hook(name: str) -> Any:
@@ -115,39 +112,26 @@ def _signal(answer: Any) -> Any:
     return Signal[given.name]
 
 
-class HostedFilter(Filter):
+class HostedFilter(Hosted, Filter):
     """Ask a filter of palaestrAI, in the processes of the muscles and of the brain.
 
     What it declares is found by asking another object of its class with values nearest to zero.
     """
 
-    hosted: ClassVar[type[Any]]
-
-    @staticmethod
-    def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
-        """Refuse none."""
-
-    def __init__(self, **params: Any) -> None:
-        super().__init__()
-        self.theirs = self.hosted(**params)
-        self._own = params
-
     def setup(self) -> None:
         """Prepare; see `Filter`."""
-        self._prepare(self.theirs)
-
-    def _prepare(self, its: Any) -> None:
-        its.muscle = getattr(self.muscle, "theirs", self.muscle)
-        its.brain = getattr(self.brain, "theirs", self.brain)
-        its.setup()
+        self.theirs.muscle = getattr(self.muscle, "theirs", self.muscle)
+        self.theirs.brain = getattr(self.brain, "theirs", self.brain)
+        self.theirs.setup()
 
     def declare(self, sensors: Any, actuators: Any) -> Any:
         """Return what the muscle sees behind it."""
-        its = self.hosted(**self._own)
-        self._prepare(its)
+        its = self.hosted(**self.meant(self.params))
+        its.muscle = SimpleNamespace(uid=self.uid, mode=TheirMode.TEST)
+        its.setup()
         readings = their_information(their_agent.SensorInformation, sensors, {}, [it.space.default() for it in sensors])
-        nothing = [it.space.default() if it.value is None else it.value for it in actuators]
-        offered = their_information(their_agent.ActuatorInformation, actuators, {}, nothing)
+        self._noops = [it.space.default() if it.value is None else it.value for it in actuators]
+        offered = their_information(their_agent.ActuatorInformation, actuators, {}, self._noops)
         seen, moved = its.muscle_pre_process(sensors=readings, actuators_available=offered)
         found = our_information(SensorInformation, seen, "", {})
         for it in found:
@@ -157,7 +141,9 @@ class HostedFilter(Filter):
     def muscle_pre_process(self, sensors: Any, actuators: Any) -> Any:
         """Return what the muscle is to see."""
         readings = their_information(their_agent.SensorInformation, sensors, {})
-        offered = their_information(their_agent.ActuatorInformation, actuators, {})
+        # Theirs get the setpoints with which an episode begins, ours none.
+        noops = [noop if it.value is None else it.value for it, noop in zip(actuators, self._noops, strict=True)]
+        offered = their_information(their_agent.ActuatorInformation, actuators, {}, noops)
         seen, moved = self.theirs.muscle_pre_process(sensors=readings, actuators_available=offered)
         return our_information(SensorInformation, seen, "", {}), our_information(ActuatorInformation, moved, "", {})
 
@@ -171,9 +157,15 @@ class HostedFilter(Filter):
 
     def brain_pre_process(self, muscle_id: str, data: Any) -> Any:
         """Return the data as the brain is to see it."""
+        if isinstance(self.brain, HostedBrain):
+            self.brain.take(muscle_id)
         shown = opened(data, _TRUSTED)
         _, found = self.theirs.brain_pre_process(muscle_id=muscle_id, data_from_muscle=shown)
         return packed(found, "data for the brain")
+
+    def brain_objective(self, muscle_id: str, objective: float | None) -> float | None:
+        """Return what it has made of an objective, in the memory of a brain of palaestrAI."""
+        return self.brain.objective(muscle_id, objective) if isinstance(self.brain, HostedBrain) else objective
 
     def brain_post_process(self, update: Any) -> Any:
         """Return the update as the muscles are to get it."""

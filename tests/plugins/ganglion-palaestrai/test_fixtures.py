@@ -1,0 +1,130 @@
+"""The documents that palaestrAI tests itself with, theirs and ours side by side: a table of what came of each.
+
+They are fetched from the package index, with the classes of their folder. `python test_fixtures.py` prints the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("palaestrai", reason="palaestrAI is not installed: scripts/setup --with palaestrai")
+pytestmark = pytest.mark.long
+
+BIN = Path(sys.executable).parent
+VERSION = "3.5.18"
+SPAN_S = 300.0
+QUERY = """
+select p.number, a.name, count(*), count(distinct m.rollout_worker_uid || '/' || m.episode), sum(m.objective)
+from muscle_actions m join agents a on a.id = m.agent_id
+join experiment_run_phases p on p.id = a.experiment_run_phase_id
+where p.mode is null or lower(p.mode) <> 'evaluate'
+group by p.number, a.name order by p.number, a.name
+"""
+# What is otherwise here and why: the word stands in the table, the sentence in `plugins/README.md`.
+RANDOM = ("action_time_shift_filter_test", "filter-test", "gym-td3-mcc_run", "tictactoe-sac_experiment_run")
+
+
+@dataclass
+class Outcome:
+    """What a document came to: exit status, seconds, and (phase, agent) -> decisions, episodes, sum of objectives."""
+
+    status: int
+    took_s: float
+    rows: dict[tuple[int, str], tuple[int, int, float]] = field(default_factory=dict)
+    said: str = ""
+
+    def __str__(self) -> str:
+        """Return it as one cell: the decisions of each agent of each phase."""
+        if not self.rows:
+            return f"exit {self.status}: {self.said}"
+        cells = [f"{phase}.{n}/{e}:{value:g}" for (phase, _), (n, e, value) in self.rows.items()]
+        return f"{' '.join(cells)} ({self.took_s:.0f} s)"
+
+
+def fetched(folder: Path) -> Path:
+    """Return the folder `tests` of palaestrAI's source distribution, fetched by name."""
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
+    subprocess.run([*pip, "-d", str(folder), f"palaestrai=={VERSION}"], check=True, timeout=300, capture_output=True)
+    (archive,) = folder.glob("palaestrai-*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return archive.with_name(archive.name.removesuffix(".tar.gz")) / "tests"
+
+
+def documents(tests: Path) -> list[Path]:
+    """Return the run documents that need no package beside palaestrai, -environments and -agents."""
+    others = re.compile(r"palaestrai_mosaik|midas|^user_id", re.MULTILINE)
+    return [it for it in sorted((tests / "fixtures").glob("*.yml")) if not others.search(it.read_text())]
+
+
+def _run(command: list[str], tests: Path, folder: Path) -> tuple[int, float, str]:
+    began_s = time.monotonic()
+    variables = {**os.environ, "PYTHONPATH": str(tests)}
+    with (folder / "out.txt").open("wb") as out:
+        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, env=variables, start_new_session=True)
+        try:
+            status = process.wait(timeout=SPAN_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)  # theirs may hang
+            status = process.wait()
+    lines = (folder / "out.txt").read_text(errors="replace").strip().splitlines() or [""]
+    return status, time.monotonic() - began_s, lines[-1][:100]
+
+
+def ours(document: Path, tests: Path, folder: Path) -> Outcome:
+    """Return what a document comes to here."""
+    folder.mkdir(parents=True)
+    outcome = Outcome(*_run([str(BIN / "ganglion"), "run", str(document)], tests, folder)[:2])
+    told = [str(BIN / "ganglion"), "results", "actions", "last", "--format", "json"]
+    found = subprocess.run(told, cwd=folder, capture_output=True, text=True, check=False)
+    grouped: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    for row in json.loads(found.stdout) if found.returncode == 0 else []:
+        grouped.setdefault((row["phase"], row["agent"]), []).append(row)
+    for key, rows in sorted(grouped.items()):
+        episodes = {(row["worker"], row["episode"]) for row in rows}
+        outcome.rows[key] = (len(rows), len(episodes), sum(row["objective"] or 0.0 for row in rows))
+    outcome.said = (folder / "out.txt").read_text(errors="replace")[-300:]
+    return outcome
+
+
+def theirs(document: Path, tests: Path, folder: Path) -> Outcome:
+    """Return what a document comes to there."""
+    folder.mkdir(parents=True)
+    config, store = folder / "palaestrai.yml", folder / "palaestrai.db"
+    config.write_text(f"store_uri: sqlite:///{store}\nbroker_uri: ipc://*\nlogger_port: 0\n")
+    command = [str(BIN / "palaestrai"), "-c", str(config)]
+    _run([*command, "database-create"], tests, folder)
+    status, took_s, said = _run([*command, "experiment-start", str(document)], tests, folder)
+    outcome = Outcome(status, took_s, said=said)
+    with sqlite3.connect(store) as database:
+        for phase, agent, count, episodes, value in database.execute(QUERY):
+            outcome.rows[phase, agent] = (count, episodes, float(value or 0.0))
+    return outcome
+
+
+def table(tests: Path, folder: Path, names: list[str]) -> Iterator[tuple[str, Outcome, Outcome]]:
+    """Yield name, theirs, ours of each document, one after the other."""
+    for document in documents(tests):
+        if not names or document.stem in names:
+            other = theirs(document, tests, folder / document.stem / "theirs")
+            yield document.stem, other, ours(document, tests, folder / document.stem / "ours")
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1]).resolve()
+    given = next(iter(place.glob("palaestrai-*/tests")), None) or fetched(place)
+    for name, other, own in table(given, place / "runs", sys.argv[2:]):
+        sys.stdout.write(f"{name}\n    theirs {other}\n    ours   {own}\n")
