@@ -22,7 +22,7 @@ from ganglion.document.fault import Fault, nearest
 from ganglion.document.marks import Node
 from ganglion.document.spelling import label
 from ganglion.limits import processes_per_run
-from ganglion.run.plan import CONTROLLER, FREE, NO_BRAIN, OBJECTIVE, REPLAY, RESTART, BodyPlan, sources_of
+from ganglion.run.plan import CONTROLLER, FREE, NO_BRAIN, OBJECTIVE, REPLAY, BodyPlan, sources_of
 
 
 def replays(agent: Node) -> list[Node]:
@@ -231,7 +231,6 @@ class _Phase:
             if load is not None:
                 self._load(load)
         check_timelines(phase.environments, plans, self._wrong)
-        self._unbuilt()
         params = None if phase.simulation is None else phase.simulation.get("params")
         check_mode(params, phase.setting("sync"), self._wrong)
         end = None if params is None else params.get("end")
@@ -327,18 +326,6 @@ class _Phase:
                 if name is not None and forms:
                     text = f"a reward runs in Ganglion's process, and environment `{uid}` is a `{forms[0]}`"
                     self._wrong(name, text)
-
-    def _unbuilt(self) -> None:
-        """Refuse what is not built beside bodies."""
-        phase = self.phase
-        params = None if phase.simulation is None else phase.simulation.get("params")
-        mode = None if params is None else params.get("mode")
-        levels = [self.root.map.get("recovery"), phase.recovery]
-        levels += [entry.map.get("recovery") for entry in (*phase.environments.values(), *phase.agents.values())]
-        for level in levels if mode is not None and mode.value == FREE else ():
-            asked = None if level is None else level.get("on_loss")
-            if asked is not None and asked.value == RESTART:
-                self._wrong(asked, "not built yet: `on_loss: restart` in `mode: free`")
 
     def _processes(self) -> None:
         """Refuse what would start more processes than a run may have."""
