@@ -182,7 +182,9 @@ def test_papers_name_what_there_is(path: str) -> None:
     paper = ROOT / path
     text = paper.read_text()
     prose = BLOCK.sub("", text)
-    links = re.findall(r"\]\((?!https?:|#|reference/|pictures/)([^)#]+)", prose)  # those two are made when it is built
+    links = re.findall(
+        r"\]\((?!https?:|#|reference/|pictures/|plugins/)([^)#]+)", prose
+    )  # those are made when it is built
     named = re.findall(r"`([a-z_]+(?:/[\w.-]+)*/[\w-]+\.(?:py|md))`", text)
     places = (paper.parent, ROOT, ROOT / "kernel" / "ganglion")
 
