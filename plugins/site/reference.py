@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import inspect
 import json
 import re
@@ -17,6 +19,8 @@ from ganglion import registry, sdk
 from ganglion.cli.main import Commands
 
 ROOT = Path(__file__).parents[2]
+WIDE = 80
+"""So many characters of a command's help stand beside each other on a page."""
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -30,6 +34,8 @@ def on_files(files: Files, config: Any) -> Files:
     }
     for name, text in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
+    for name in ("page-live.png", "page-run.png"):
+        files.append(File.generated(config, f"pictures/{name}", abs_src_path=str(ROOT / ".github" / name)))
     for path in sorted(ROOT.glob("plugins/ganglion-*/README.md")):
         text = re.sub(r"`plugins/(ganglion-[a-z0-9]+)/README\.md`", r"[\1](\1.md)", path.read_text())
         files.append(File.generated(config, f"plugins/{path.parent.name}.md", content=text))
@@ -38,7 +44,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 def _ganglion(*words: str) -> str:
     argv = [sys.executable, "-P", "-c", "from ganglion.cli.main import main; raise SystemExit(main())", *words]
-    return subprocess.run(argv, capture_output=True, text=True, check=True, env={"COLUMNS": "90", "HOME": "/"}).stdout
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=True, env={"COLUMNS": f"{WIDE}", "HOME": "/"}
+    ).stdout
 
 
 def commands() -> str:
@@ -47,7 +55,7 @@ def commands() -> str:
 
     found = ["# Commands", "", "What `ganglion --help` and `--help` of each command print.", ""]
     group = Commands("ganglion")
-    context = click.Context(group, info_name="ganglion", max_content_width=90, terminal_width=90)
+    context = click.Context(group, info_name="ganglion", max_content_width=WIDE, terminal_width=WIDE)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
@@ -58,7 +66,7 @@ def commands() -> str:
 def _help(command: Any, context: Any, name: str) -> Iterator[str]:
     import click
 
-    inner = click.Context(command, info_name=name, parent=context, max_content_width=90, terminal_width=90)
+    inner = click.Context(command, info_name=name, parent=context, max_content_width=WIDE, terminal_width=WIDE)
     yield command.get_help(inner)
     for part in command.list_commands(inner) if isinstance(command, click.Group) else ():
         yield ""
@@ -119,10 +127,54 @@ def contract() -> str:
 
 def _described(name: str, thing: Any) -> Iterator[str]:
     try:
-        signature = re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(thing)))
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
-        signature = ""
-    yield from ("```python", f"{name}{signature}", "```", "", "```text", inspect.getdoc(thing) or "", "```")
+        signature = None
+    if signature is not None:
+        text = f"{name}{signature}"
+        if len(text) > WIDE:  # a line for each parameter
+            parts = "".join(f"    {one},\n" for one in signature.parameters.values())
+            text = f"{name}(\n{parts}){str(signature).rpartition(')')[2]}"
+        text = re.sub(r" at 0x[0-9a-f]+", "", text)
+        yield from (
+            "```python",
+            re.sub(r"'([^',]*(?:\[[^']*\])?[^',]*)'", r"\1", text),
+            "```",
+            "",
+        )  # texts are annotations
+    yield from _prose(inspect.getdoc(thing) or f"`{thing}`")
+
+
+_SECTION = re.compile(r"(Args|Attributes|Params|Returns|Yields|Raises):")
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Return a docstring as Markdown: sections as lists, examples as code."""
+    for block in re.split(r"\n{2,}", text):
+        lines = block.splitlines()
+        if not lines:
+            continue
+        section = _SECTION.fullmatch(lines[0])
+        if block.lstrip().startswith(">>>"):
+            yield from ("```pycon", inspect.cleandoc(block), "```", "")
+        elif section:
+            yield from (f"**{section[1]}**", "", *_entries("\n".join(lines[1:])), "")
+        elif lines[0].startswith("    "):
+            yield from ("```text", block, "```", "")
+        else:
+            yield from (_safe(block), "")
+
+
+def _entries(text: str) -> Iterator[str]:
+    for entry in re.split(r"\n(?=\S)", inspect.cleandoc(text)):
+        name, colon, rest = " ".join(entry.split()).partition(": ")
+        yield f"- `{name}`: {_safe(rest)}" if colon and " " not in name.strip() else f"- {_safe(name + colon + rest)}"
+
+
+def _safe(text: str) -> str:
+    """Return text in which what looks like a tag is none; what stands between backticks stays."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))
 
 
 def plugins() -> str:
@@ -133,10 +185,27 @@ def plugins() -> str:
         if not entries or kind in ("command", "alias"):
             continue
         found += [f"## {kind}", "", f"Group of entry points: `{group.entry_points}`.", ""]
-        found += ["| name | distribution |", "|---|---|"]
-        found += [f"| `{entry.name}` | `{entry.distribution}` |" for entry in entries]
+        found += ["| name | what it is | distribution |", "|---|---|---|"]
+        found += [f"| `{one.name}` | {_cell(_safe(_said(one.value)))} | `{one.distribution}` |" for one in entries]
         found.append("")
     return "\n".join(found)
+
+
+def _said(target: str) -> str:
+    """Return the first sentence of a plugin's docstring; nothing of it is imported, which may need what is not here."""
+    module, _, name = target.partition(":")
+    package, *rest = module.split(".")
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        return ""
+    for place in found.submodule_search_locations:
+        path = Path(place, *rest)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            tree = ast.parse(file.read_text()) if file.is_file() else ast.Module([], [])
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+                    return (ast.get_docstring(node) or "").partition("\n\n")[0]
+    return ""
 
 
 def protocol() -> str:

@@ -28,8 +28,8 @@ PAGES = 10
 PAINT_S = 1.0  # the longest time until the list of runs stands on the screen, and until a curve is answered
 WATCHED_GATE = 0.95  # of the steps of a run that nobody looks at
 ROUNDS_MAX = 5
-STEPS, DIGEST_EPISODES, PLACED_EPISODES = 100, 30, 100
-WINDOW_S, SETTLE_S, WAIT_S = 5.0, 2.0, 300.0
+STEPS, DIGEST_EPISODES, PLACED_EPISODES = 100, 10, 60
+WINDOW_S, SETTLE_S, WAIT_S = 5.0, 4.0, 300.0
 PAIRS_LEAST, PAIRS_MAX, WATCHED_S = 3, 7, 150.0  # so many pairs of windows, as far as they are had in that time
 LACKS = "needs chromium and playwright"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -154,6 +154,7 @@ def _watched(folder: Path, browser: Any) -> Iterator[Row]:
         with _shown(folder / name, pages), _running(folder / name, DIGEST_EPISODES) as run:
             run.ended()
         digests.append(_digest(folder / name))
+        print(f"pages open: {len(pages)}, digest {digests[-1]}", file=sys.stderr)
     if len(set(digests)) != 1:
         raise RuntimeError(f"expected a run with pages open to have the results of one without, found {digests}")
     rates: dict[bool, list[float]] = {False: [], True: []}
@@ -168,6 +169,7 @@ def _watched(folder: Path, browser: Any) -> Iterator[Row]:
                 rates[True].append(run.pace())
                 spent["server"] += _spent_s(server) - before["server"]
                 spent["browser"] += _spent_s(os.getpid(), "chrom") - before["browser"]
+            print(f"steps per second: {rates[False][-1]:.0f} alone, {rates[True][-1]:.0f} seen", file=sys.stderr)
     part = {name: 100 * seconds / (WINDOW_S * len(rates[True])) for name, seconds in spent.items()}
     note = (
         f"digests are equal; the server takes {part['server']:.0f} %, Chromium {part['browser']:.0f} % of a processor"
@@ -235,7 +237,7 @@ def _shown(results: Path, tabs: Sequence[Any]) -> Iterator[int]:
         return
     with _served(results) as (port, token, process):
         for tab in tabs:
-            tab.goto(f"http://127.0.0.1:{port}/?token={token}", wait_until="commit")
+            tab.goto(f"http://127.0.0.1:{port}/?token={token}", wait_until="commit", timeout=1000 * WAIT_S)
         for tab in tabs:
             tab.wait_for_selector("main > section", timeout=1000 * WAIT_S)
         time.sleep(SETTLE_S)

@@ -1,8 +1,7 @@
 // Charts: the curves of runs and of experiments, drawn by uPlot; thinned on the server, smoothed here.
 import { html, useEffect, useMemo, useRef, useState } from "/page/vendor/htm-preact.js";
-import { ask, complain, facts, of, OPEN, rowOf, useFacts } from "/page/facts.js";
+import { ask, complain, facts, of, OPEN, pace, rowOf, atOnce, useFacts } from "/page/facts.js";
 
-const ASK_MS = 1000;
 const LIGHT = ["#2f5bd0", "#d9542b", "#10803f", "#8f49c4", "#b07800", "#00818f", "#c43d7a", "#5d6f1f"];
 const DARK = ["#7aa8ff", "#ff9166", "#4ccb80", "#c891f2", "#e8b84e", "#4ec6d4", "#f285b5", "#b3c76a"];
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1e8];
@@ -88,12 +87,12 @@ export function Curves({ runs }) {
   const dirty = runs.filter((run) => facts.dirty[run] || !(run in found));
   useEffect(() => {
     for (const run of dirty) {
-      const now = performance.now(), wait = Math.max(0, ASK_MS - (now - (asked.current[run] ?? -ASK_MS)));
+      const now = performance.now(), wait = Math.max(0, (asked.current[run] ?? -Infinity) + pace() - now);
       if (asked.current[run] > now) continue;
       asked.current[run] = now + wait;
       setTimeout(async () => {
         facts.dirty[run] = false;
-        try { const told = await ask(`${of(run)}/curves?points=500`); setFound((before) => ({ ...before, [run]: told.curves })); } catch (error) { complain(error); setFound((before) => ({ ...before, [run]: before[run] || [] })); }
+        try { const told = await ask(`${of(run)}/curves?points=500`); atOnce(() => setFound((before) => ({ ...before, [run]: told.curves }))); } catch (error) { complain(error); setFound((before) => ({ ...before, [run]: before[run] || [] })); }
       }, wait);
     }
   }, [dirty.join("\n"), version]);

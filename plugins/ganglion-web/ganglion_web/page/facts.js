@@ -4,6 +4,7 @@ import { useEffect, useState } from "/page/vendor/htm-preact.js";
 export const OPEN = new Set(["queued", "running", "paused"]);
 const EVENTS_MAX = 400, RATE_MS = 900;
 const DRAW_MS = 100, DRAW_MOST_MS = 1000, PART = 0.05;  // ten pictures a second; fewer, where all pages cost more than that part
+const ASK_MS = 1000, TOGETHER_MS = 150, SHARING_MAX = 5;  // five times as seldom at most, however many pages are seen
 
 // -- asking ------------------------------------------------------------------------------------------------------------
 export async function ask(path, options) {
@@ -31,7 +32,14 @@ function draw() {
   const kinds = [...changed_kinds], begun = performance.now();
   changed_kinds.clear();
   for (const it of new Set(kinds.flatMap((one) => [...listeners[one]]))) it();
-  requestAnimationFrame(() => setTimeout(() => { wait_ms = Math.min(DRAW_MOST_MS * Math.min(pages, 3), Math.max(DRAW_MS, (performance.now() - begun) * pages / PART)); }));
+  requestAnimationFrame(() => setTimeout(() => { wait_ms = Math.min(DRAW_MOST_MS * Math.min(pages, SHARING_MAX), Math.max(DRAW_MS, (performance.now() - begun) * pages / PART)); }));
+}
+// How long to wait until the server is asked again: as long as drawing takes, of which the pages of a browser have a share each.
+export const pace = () => Math.max(ASK_MS, ASK_MS * Math.min(pages, SHARING_MAX), wait_ms);
+const works = [];
+export function atOnce(work) {  // answers that come at about the same time are one picture
+  works.push(work);
+  if (works.length === 1) setTimeout(() => { for (const one of works.splice(0)) one(); }, TOGETHER_MS);
 }
 // Draw the part that asks anew when facts of these kinds have changed; return a number that grows with them.
 export function useFacts(...kinds) {

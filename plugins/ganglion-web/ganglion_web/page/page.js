@@ -1,7 +1,7 @@
 // The page: one run, one experiment, or a document to be written, beside the list of runs.
-import { html, render, useEffect, useRef, useState } from "/page/vendor/htm-preact.js";
+import { html, render, useEffect, useMemo, useRef, useState } from "/page/vendor/htm-preact.js";
 import { Curves, Select, SweepCurves } from "/page/charts.js";
-import { ask, changed, complain, facts, listen, loadRuns, of, OPEN, post, rowOf, take, toast, useFacts } from "/page/facts.js";
+import { ask, changed, complain, facts, listen, loadRuns, of, OPEN, pace, post, rowOf, take, toast, atOnce, useFacts } from "/page/facts.js";
 
 const LATE_MS = 4000, GONE_MS = 10000, LOST_MS = 5000;  // two heartbeats; after more a process is not heard of
 const SHOWN = 100;  // so many runs are listed until more are asked for
@@ -170,20 +170,20 @@ function Log({ run }) {
   const [told, setTold] = useState({ lines: [], processes: [] }), [level, setLevel] = useState("info"), [process, setProcess] = useState(""), [word, setWord] = useState(""), [names, setNames] = useState([]);
   const live = OPEN.has(rowOf(run).status), place = useRef(null), held = useRef(false);
   useEffect(() => {
-    let there = true;
-    const load = async () => { if (document.hidden && told.lines.length) return; try { const query = new URLSearchParams({ level, limit: 300, ...(process ? { process } : {}) }); const found = await ask(`${of(run)}/logs?${query}`); if (there) { setTold(found); if (!process) setNames(found.processes); } } catch (error) { complain(error); } };
+    let there = true, timer = null;
+    const load = async () => { if (live) timer = setTimeout(load, 2 * pace()); if (document.hidden && told.lines.length) return; try { const query = new URLSearchParams({ level, limit: 300, ...(process ? { process } : {}) }); const found = await ask(`${of(run)}/logs?${query}`); atOnce(() => { if (there) { setTold(found); if (!process) setNames(found.processes); } }); } catch (error) { complain(error); } };
     load();
-    const timer = live ? setInterval(load, 2000) : null;
-    return () => { there = false; clearInterval(timer); };
+    return () => { there = false; clearTimeout(timer); };
   }, [run, level, process, live]);
   const bare = (name) => name.replace(run + "/", ""), fields = (all) => Object.entries(all || {}).filter(([k]) => k !== "run").map(([k, v]) => html` <i>${k}</i>=${text(v)}`);
   const events = process || level === "error" || level === "warning" ? [] : (facts.events[run] || []).slice(-100).map((one) => ({ time: new Date(one.time_s * 1000).toISOString(), level: "event", process: "", event: one.event, fields: one.fields }));
-  const lines = [...told.lines, ...events].map((it, i) => [it, i]).sort(([a, i], [b, j]) => (a.time && b.time && a.time !== b.time ? (a.time < b.time ? -1 : 1) : i - j)).map(([it]) => it).filter((it) => !word || `${it.process} ${it.event} ${text(it.fields)}`.includes(word));
+  const lines = useMemo(() => [...told.lines, ...events].map((it, i) => [it, i]).sort(([a, i], [b, j]) => (a.time && b.time && a.time !== b.time ? (a.time < b.time ? -1 : 1) : i - j)).map(([it]) => it).filter((it) => !word || `${it.process} ${it.event} ${text(it.fields)}`.includes(word)), [told, word, events.length, events.at(-1)?.time]);
+  const drawn = useMemo(() => lines.map((it) => html`<div class=${it.level}><time>${it.time.slice(11, 23)}</time> ${bare(it.process)} <b>${it.event}</b>${fields(it.fields)}</div>`), [lines]);
   useEffect(() => { if (place.current && !held.current) place.current.scrollTop = place.current.scrollHeight; });
   return html`<section class="card wide" aria-label="Log"><header><h2>Log</h2><span class="faint">${whole(lines.length)} lines, the newest last</span><span class="space"></span><div class="tools">
     <${Select} label="level" value=${level} choices=${["debug", "info", "warning", "error"]} onChange=${setLevel} />
     <${Select} label="process" value=${process} choices=${[["", "all processes"], ...names.map((it) => [it, bare(it)])]} onChange=${setProcess} /><input type="search" placeholder="find" aria-label="find in the log" value=${word} onInput=${(e) => setWord(e.target.value)} /></div></header>
-    <div class="scroll log mono" id="log" tabindex="0" ref=${place} onScroll=${(e) => { held.current = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight > 30; }}>${lines.map((it) => html`<div class=${it.level}><time>${it.time.slice(11, 23)}</time> ${bare(it.process)} <b>${it.event}</b>${fields(it.fields)}</div>`)}${lines.length === 0 && html`<span class="faint">nothing</span>`}</div></section>`;
+    <div class="scroll log mono" id="log" tabindex="0" ref=${place} onScroll=${(e) => { held.current = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight > 30; }}>${drawn}${lines.length === 0 && html`<span class="faint">nothing</span>`}</div></section>`;
 }
 
 // Colour one line of YAML; what is not known stays as it is. Every part is text, none is markup.
@@ -263,16 +263,19 @@ function Run({ run, compared }) {
   const seen = useRef(0), status = rowOf(run).status;
   useEffect(() => {
     const now = performance.now();
-    if (told && now - seen.current < 1000) return;
+    if (told && now - seen.current < pace()) return;
     if (told && !OPEN.has(status) && told.status === status) return;
     seen.current = now;
-    ask(of(run)).then((found) => { setTold(found); setFailed(null); }, (error) => { if (!told) setFailed(error.message); });
+    ask(of(run)).then((found) => atOnce(() => { setTold(found); setFailed(null); }), (error) => { if (!told) setFailed(error.message); });
     if (!facts.processes[run] && OPEN.has(status)) ask(`${of(run)}/processes`).then((rows) => { take(run, rows); changed("live"); }, () => {});
   }, [run, status, version]);
+  const others = compared.filter((it) => it !== run).join("\n");  // what does not hang on what was told is drawn by itself
+  const curves = useMemo(() => html`<${Curves} runs=${[run, ...compared.filter((it) => it !== run)]} />`, [run, others]);
+  const written = useMemo(() => html`<${Document} run=${run} status=${status} />`, [run, status]);
+  const rest = useMemo(() => html`<${Topology} run=${run} /><${Processes} run=${run} /><${Log} run=${run} />`, [run]);
   if (failed) return html`<main class="main"><section class="card wide"><p>${failed}</p></section></main>`;
   if (!told) return html`<main class="main"></main>`;
-  return html`<main class="main"><${Head} run=${run} told=${told} /><${Tiles} run=${run} told=${told} /><${Curves} runs=${[...new Set([run, ...compared])]} /><${Phases} told=${told} /><${Document} run=${run} status=${status} />
-    <${Topology} run=${run} /><${Processes} run=${run} /><${Log} run=${run} /></main>`;
+  return html`<main class="main"><${Head} run=${run} told=${told} /><${Tiles} run=${run} told=${told} />${curves}<${Phases} told=${told} />${written}${rest}</main>`;
 }
 const KEYS = [["j  k", "next run, run before"], ["/", "filter runs"], ["p", "pause, and go on"], ["s", "one step of a paused run"], ["c", "compare this run"], ["n", "write a document"], ["d", "dark or light"], ["?", "these keys"]];
 function where() {
