@@ -57,7 +57,7 @@ def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
 
 
 # Keys of `load` and `replay` that name something else than a phase of this run.
-_ELSEWHERE = frozenset({"experiment_run", "instance", "base", "path", "table"})
+_ELSEWHERE = frozenset({"experiment_run", "instance", "run", "base", "store", "path", "table"})
 
 
 def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:

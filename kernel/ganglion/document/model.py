@@ -310,6 +310,8 @@ class Load(_Kept):
 class Replay(_Kept):
     """Name recorded episodes from which an agent's brain learns before the first step of a train phase."""
 
+    run: TextOrNull = Field(None, description="id or uid of the run")
+    store: TextOrNull = Field(None, description="directory or store, in which alone is looked")
     environment: TextOrNull = Field(None, description="only if the agent was in this environment alone")
     mode: Annotated[Mode | None, Expect("one of train, test, evaluate or null")] = Field(
         None, description="only episodes of this mode; default: the mode of the phase, without its evaluations"

@@ -19,7 +19,7 @@ from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
 from ganglion_replay.environment import Body, Recording
 from ganglion_replay.record import Record
-from ganglion_replay.sources import ELSEWHERE, NO_STORE, Finder, Place
+from ganglion_replay.sources import ELSEWHERE, NO_STORE, Finder, Place, given_of
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
 from ganglion_replay.tables import SOURCE, Filled, equal_columns, filled_of
 
@@ -27,10 +27,6 @@ __all__ = ["PLUGIN", "Copies", "faults", "source_of"]
 
 PLUGIN = "replay"
 _LOOKED_AT = 100_000  # decisions of a source before anything is started; all are when it is copied, before the phase
-KEYS = frozenset(
-    {"run", "experiment_run", "instance", "base", "store", "phase", "agent", "environment", "mode", "worker"}
-    | {"path", "format", "table"}
-)
 
 
 def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | None:
@@ -43,16 +39,12 @@ def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | N
     if plugin is None or plugin.name.rpartition(":")[2] != PLUGIN:
         return None
     at, given = f"{plugin.at.removesuffix('.name')}.params.source", environment.params.get("source")
-    if not isinstance(given, Mapping) or not given:
-        raise DocumentError(f"{at}: expected a map that names a run, a path or a table, found {given!r:.60}")
-    strange = [key for key in given if key not in KEYS]
-    if strange:
-        raise DocumentError(f"{at}: expected keys of {', '.join(sorted(KEYS))}, found `{strange[0]}`")
+    found = given_of(at, given)
     recompute = environment.params.get("reward") == "recompute"
     if recompute is not (environment.reward is not None):
         words = "no reward plugin in the document" if recompute else "a reward plugin, and not `reward: recompute`"
         raise DocumentError(f"{at.removesuffix('.source')}: rewards are read or recomputed: found {words}")
-    return at, {key: value for key, value in given.items() if value is not None}
+    return at, found
 
 
 class Copies:
@@ -144,6 +136,7 @@ class Copies:
         else:
             place, environment = self._finder.place(at, source, uid)
             record, where = Record(place, environment, source), f"environment `{environment}` {_told(place)}"
+            record.check_agent(at)
             about |= {"static_model": record.static_model, "zoned": True}
             spool, kept = Spool(folder, about), 0
             numbers = {
@@ -335,6 +328,7 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
     else:
         place, uid = finder.place(at, source, environment.uid)
         record, told = Record(place, uid, source), f"`{uid}` {_told(place)}"
+        record.check_agent(at)
         spans = (
             ((one.worker, one.episode), (agent, one.body), Span(one.start, len(one.steps["terminated"]), one.worker))
             for agent, one in record.episodes(flaws)
