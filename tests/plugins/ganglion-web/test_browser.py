@@ -146,16 +146,29 @@ def test_stream_survives_a_restart_of_the_server(browser: Any, pages: Any, folde
 
 
 def test_many_pages_of_one_browser_are_told(browser: Any, page: Any, live: Command) -> None:
-    """A browser has six connections to a server: eight tabs of it hear the news over one, and all see the run grow."""
+    """A browser has six connections to a server: seven tabs of it hear the news over one; hidden ones draw nothing."""
     run = live.until("phase.started") and live.events[0]["run"]
     first = Tab(browser, page.url)
-    tabs = [first.page, *(first.context.new_page() for _ in range(7))]
+    tabs = [first.page, *(first.context.new_page() for _ in range(6))]
     rows = "document.querySelectorAll('#processes tbody tr').length"
     for tab in tabs:
         tab.goto(f"http://127.0.0.1:{page.port}/#{run}")
     for tab in tabs:
         first.page = tab
         first.wait(f"{rows} > 4 && [...document.querySelectorAll('.edge.flows')].length > 0")
+
+    hide = "Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true})"
+    for tab in tabs:
+        tab.evaluate(hide % "true")
+        tab.evaluate("dispatchEvent(new Event('visibilitychange'))")
+    count = "+document.querySelector('#episodes').dataset.count"
+    drawn = first.page.evaluate(count)
+    grown = live.until("episode.ended") and live.until("episode.ended")
+    assert grown
+    assert drawn == first.page.evaluate(count)  # who is not seen draws nothing
+    first.page.evaluate(hide % "false")
+    first.page.evaluate("dispatchEvent(new Event('visibilitychange'))")
+    first.wait(f"{count} > {drawn}")
 
     assert [] == first.errors
     first.context.close()
