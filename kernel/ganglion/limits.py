@@ -169,6 +169,7 @@ MODEL_BYTES = 2 * 1024**3  # one file; archives are stored, not compressed, so t
 MODEL_MEMBERS = 4096  # arrays in one file
 MODEL_HEADER_BYTES = 64 * 1024  # name, dtype and shape of one array; the small JSON object beside them
 MODEL_INDEX_BYTES = 64 * 1024**2  # the index of a run's models: some 200 bytes per file, 300 000 files
+MODEL_PIECE_BYTES = 512 * 1024  # of a model that travels to another machine: half of what a body may hold
 REPLAY_INDEX_BYTES = 64 * 1024**2  # names the files of recorded episodes and their columns: some 300 000 files
 REPLAY_CHUNK_BYTES = 8 * 1024**2  # recorded episodes in one file, which a brain holds whole; one episode may be longer
 REPLAY_CHUNK_SESSIONS = 4096  # likewise, where episodes are short

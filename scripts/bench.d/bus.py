@@ -26,6 +26,15 @@ PEERS = {
 }
 
 
+_MOST = """
+import runpy, sys
+import ganglion.limits
+
+ganglion.limits.PEERS = ganglion.limits.ADMISSIONS = int(sys.argv.pop())
+runpy.run_module("ganglion.transport.server", run_name="__main__")
+"""
+
+
 def token(peer: str) -> str:
     """Return the token of a peer of the bench; nothing here is secret."""
     return f"token-{peer}"
@@ -36,15 +45,26 @@ def _digest(peer: str) -> bytes:
 
 
 @contextmanager
-def broker(endpoint: str, more: Mapping[str, tuple[str, Role, str | None]] | None = None) -> Iterator[str]:
-    """Run our broker with the peers of the bench admitted, and `more` of the same form; gives the endpoint."""
+def broker(
+    endpoint: str, more: Mapping[str, tuple[str, Role, str | None]] | None = None, most: int | None = None
+) -> Iterator[str]:
+    """Run our broker with the peers of the bench admitted, and `more` of the same form; gives the endpoint.
+
+    The worker of a peer is the last part of its name, where that is a number. `most` are more connections than limits
+    have it.
+    """
     order = json.dumps({"endpoints": [endpoint], "supervisor_token_sha256": _digest("supervisor").hex()})
-    with process([sys.executable, "-m", "ganglion.transport.server"], order + "\n") as line:
+    program = ["-m", "ganglion.transport.server"]
+    if most is not None:
+        program = ["-c", _MOST, str(most)]
+    with process([sys.executable, *program], order + "\n") as line:
         bound = json.loads(line)["endpoints"][0]
         supervisor = BlockingLink.connect(bound)
         join(supervisor, "supervisor", "supervisor", "supervisor")
         for peer, (name, role, uid) in {**PEERS, **(more or {})}.items():
-            admit = Admit(name, role.value, RUN, _digest(peer), uid=uid, worker=None if role is Role.STORE else 0)
+            last = name.rpartition("/")[2]
+            worker = None if role is Role.STORE else int(last) if last.isdigit() else 0
+            admit = Admit(name, role.value, RUN, _digest(peer), uid=uid, worker=worker)
             supervisor.send(encode(Envelope("", Head(Verb.CALL, 1, "kernel.admit"), codec_of(Admit).encode(admit))))
             assert expect(supervisor) is Verb.REPLY
         yield bound

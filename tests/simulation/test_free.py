@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from simulation import ROLES, Disturbance, Outcome, Simulation, calm, orders, read, searched, simulate, survives
+from simulation import (
+    ROLES,
+    Disturbance,
+    Outcome,
+    Simulation,
+    calm,
+    kill_one,
+    orders,
+    read,
+    searched,
+    simulate,
+    survives,
+)
 
 from ganglion.peer.journal import compaction
 from ganglion.peer.worker.free import FreeTicks
@@ -139,6 +152,44 @@ def test_many_losses_do_not_show(results: Path, **drawn: Any) -> None:
     does_not_show(results, **drawn)
 
 
+LOSABLE = {"environment": ["lake", "moor", "fen"], "muscle": ["ada", "bob", "cyd"]}
+OF = {"ada": {"lake", "moor"}, "bob": {"lake", "moor"}, "cyd": {"moor", "fen"}} | {
+    uid: {uid} for uid in ("lake", "moor", "fen")
+}
+GIVEN_UP = DRAWN | {"role": st.sampled_from([*LOSABLE]), "share": st.floats(0.0, 1.0), "tight": st.booleans()}
+GIVEN_UP_CASE = {**CASE, "end": "each", "params": "mode: free", "role": "muscle", "share": 0.5, "tight": True}
+
+
+@searched(300, GIVEN_UP | {"evaluate": st.just("")}, case=GIVEN_UP_CASE)
+def test_a_loss_costs_open_episodes(
+    results: Path, seed: int, role: str, share: float, tight: bool, **given: Any
+) -> None:
+    """With `on_loss: restart` budgets of episodes are made all the same, and whom it does not concern has its rows."""
+    text = text_of(**given).replace("      simulation:", "      recovery: {on_loss: restart}\n      simulation:")
+    plain = simulate(text, seed, results)
+    moment = int(share * plain.events)
+    simulation = Simulation(read(text), seed, results, Disturbance([(moment, partial(kill_one, role))]))
+    simulation.tight = tight
+    lossy = simulation.carry_out()
+    every(lossy)
+    whole(lossy)
+    reasons = {row["reason"] for row in lossy.tables["episodes"] if row["reason"].startswith("lost")}
+    names = {f"lost: {kind} {uid}": uid for kind, uids in LOSABLE.items() for uid in uids}
+
+    assert len(reasons) <= 1
+    assert reasons <= names.keys()
+    touched = {uid for reason in reasons for uid in OF[names[reason]]}
+    counts, found = (
+        Counter((row["worker"], row["environment"]) for row in it.tables["episodes"] if row["reason"] not in reasons)
+        for it in (plain, lossy)
+    )
+    for place, count in counts.items():
+        assert place[1].startswith("moor") or found[place] == count  # moor's budget is of steps
+    for uid in {"lake", "moor", "fen"} - touched:
+        rows = [sorted(repr(row) for row in it.tables["steps"] if row["environment"] == uid) for it in (plain, lossy)]
+        assert rows[0] == rows[1]
+
+
 # -- ends -------------------------------------------------------------------------------------------------------------
 AVERAGE = "[{name: agent_objective, params: {ada: {phase_avg2: 5}}}]"
 
@@ -149,7 +200,7 @@ def whole(outcome: Outcome) -> list[Any]:
     episodes = outcome.tables["episodes"]
     own = {row["environment"] for row in episodes if "[" not in row["environment"]}
     counted = Counter(key(row) for row in outcome.tables["steps"] if row["environment"] in own)
-    assert counted == {key(row): row["steps"] for row in episodes if row["environment"] in own}
+    assert counted == Counter({key(row): row["steps"] for row in episodes if row["environment"] in own})
     assert all(row["terminated"] != row["truncated"] for row in episodes)
     return [(*key(row)[1:], row["reason"]) for row in episodes]
 

@@ -50,6 +50,18 @@ def rows(outcome: Outcome, table: str) -> list[dict[str, Any]]:
     return found
 
 
+def log_to(folder: Path) -> str:
+    """Return a brain that writes down what it hears of."""
+    return f"brain: {{name: log, params: {{path: {folder / 'log.jsonl'}}}}}"
+
+
+def logged(folder: Path) -> list[dict[str, Any]]:
+    """Return what it has written, one map for each call, and forget it."""
+    lines = (folder / "log.jsonl").read_text().splitlines()
+    (folder / "log.jsonl").unlink()
+    return [json.loads(line) for line in lines]
+
+
 VERIFIED = "length: 4, verify: true; budget: {episodes: 1}"
 
 
@@ -60,18 +72,22 @@ TRIPLES = (
 
 
 @pytest.mark.parametrize(
-    ("bodies", "count"),
+    ("bodies", "count", "view"),
     [
-        ("{num: [2, 1]}", 36),
-        ("{product: custom, num: {ada: {lake: 2}, bob: {moor: 1}, cyd: {lake: 1, moor: 3}}}", 28),
-        (TRIPLES, 24),
+        ("{num: [2, 1]}", 36, "lake 0 lake 1 moor 0"),
+        ("{product: custom, num: {ada: {lake: 2}, bob: {moor: 1}, cyd: {lake: 1, moor: 3}}}", 28, "lake 0 lake 1"),
+        (TRIPLES, 24, "lake 0 moor 0"),
     ],
 )  # fmt: skip
-def test_every_body_decides_in_every_step(bodies: str, count: int, results: Path) -> None:
-    """Each body has an action per step of its environment, and every answer reaches the body that gave it."""
-    outcome = simulate(document([f"lake: {VERIFIED}", f"moor: {VERIFIED}"], THREE, bodies), 1, results)
+def test_every_body_decides_in_every_step(bodies: str, count: int, view: str, results: Path, tmp_path: Path) -> None:
+    """Each body has an action per step, every answer reaches the body that gave it, and a brain hears of its own."""
+    agents = THREE.replace("ada, brain: log", f"ada, {log_to(tmp_path)}")
+    outcome = simulate(document([f"lake: {VERIFIED}", f"moor: {VERIFIED}"], agents, bodies), 1, results)
+    heard = logged(tmp_path)
 
     assert (count, 8) == (len(rows(outcome, "actions")), len(rows(outcome, "steps")))
+    assert [view] * 4 == [" ".join(f"{e} {b}" for e, b in zip(h["environment"], h["body"], strict=True)) for h in heard]
+    assert {"ada"} == {one["agent"] for one in heard}
 
 
 CLOCKS = [
@@ -136,28 +152,35 @@ def test_what_is_applied_between_decisions(results: Path) -> None:
     assert golden | {(3, 0): 12.014, (3, 1): 12.030} == {key: sums[key] for key in sums if key[0]}
 
 
-def test_opposite_rewards_sum_to_nothing(results: Path) -> None:
-    """The rewards of two bodies with scales 1 and -1 cancel out in each step; `learn: false` is stored all the same."""
+COORDINATES, FLAGS = ("episode", "body", "step", "tick"), ("terminated", "truncated")
+
+
+def test_opposite_rewards_sum_to_nothing(results: Path, tmp_path: Path) -> None:
+    """The rewards of two bodies with scales 1 and -1 cancel out in each step; of `learn: false` no brain hears."""
     bodies = "{num: 2, rules: [{match: {body: 1}, reward: {scale: -1}, learn: false}]}"
     world = "lake: length: 4, anonymous: true; budget: {episodes: 5}"
-    outcome = simulate(document([world], bodies=bodies), 5, results)
+    outcome = simulate(document([world], AGENTS.replace("brain: log", log_to(tmp_path)), bodies), 5, results)
     sums = Counter[tuple[int, int]]()
     for row in rows(outcome, "actions"):
         sums[row["episode"], row["step"]] += row["objective"]
 
     assert ({0.0}, 20) == (set(sums.values()), len(sums))
+    assert [[0]] * 20 == [one["body"] for one in logged(tmp_path)]
 
 
-def test_bodies_in_one_environment_are_those_of_copies(results: Path) -> None:
-    """Three bodies in one environment have the decisions of one body in each of three copies, also with `each`."""
+def test_bodies_in_one_environment_are_those_of_copies(results: Path, tmp_path: Path) -> None:
+    """Three bodies in one environment decide, and are learned from, as one in each of three copies; so with `each`."""
     world = "length: 5, anonymous: true; budget: {episodes: 2}"
-    found = []
+    found, batches = [], []
     for environments, bodies in (
         ([f"a: {world}"], "{num: 3}"),
         ([f"a: {world}, episode_end: each"], "{num: 3}"),
         ([f"{uid}: {world}" for uid in "abc"], "{num: 1}"),
     ):
-        outcome = simulate(document(environments, bodies=bodies), 6, results)
+        outcome = simulate(document(environments, AGENTS.replace("brain: log", log_to(tmp_path)), bodies), 6, results)
+        batches.append(
+            [[h[name] for name in (*COORDINATES[2:], "episode", "rewards", *FLAGS)] for h in logged(tmp_path)]
+        )
         names = ("episode", "step", "objective", "terminated", "truncated")
         found.append(
             Counter(
@@ -167,13 +190,13 @@ def test_bodies_in_one_environment_are_those_of_copies(results: Path) -> None:
         )
 
     assert found[0] == found[1] == found[2]
+    assert batches[0] == batches[1] == batches[2]
 
 
 HERD = (
     "events: [{after: 1, group: herd, reward: 0.5}, {after: 3, group: herd, reward: 0.25}, "
     "{after: 4, group: herd, reward: 0.125}]"
 )
-COORDINATES = ("episode", "body", "step", "tick")
 HERD_RULES = "rules: [{match: {agent: ada}, group: herd, reward: {scale: 2}}, {match: {body: 2}, group: null}]"
 
 

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
-from system.command import ganglion
+from system.command import Command, ganglion
 from system.results import table
 
 PLAIN = '''
@@ -37,7 +41,7 @@ class Started(Launched):
     host = "elsewhere"
 
     def __init__(self, process):
-        self.process = process
+        self.process, self.pid = process, process.pid
 
     def signal(self, signum):
         if self.process.returncode is None:
@@ -54,6 +58,57 @@ schedule:
       agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
       phase_config: {mode: train, worker: 2, episodes: 4}
 """
+
+
+APART = """
+import signal
+from pathlib import Path
+
+class Apart(Plain):
+    '''Start each process where an empty folder stands in the place of results, as on another machine.'''
+
+    shares_files, keeps_files, address = False, True, "127.0.0.1"
+
+    async def start(self, spec, watch):
+        hide = f"mount -t tmpfs none '{os.environ['RESULTS']}' && exec \\"$@\\""
+        self.specs = {**getattr(self, "specs", {}), spec.name: spec}
+        variables, pipe = {**os.environ, **spec.on_node(os.environ["NODE"])}, asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            "unshare", "-rm", "sh", "-c", hide, "sh", *spec.command,
+            env=variables, cwd=spec.cwd, stdout=pipe, stderr=pipe, start_new_session=True,
+        )
+        self.tasks = [*getattr(self, "tasks", []), asyncio.ensure_future(self._watch(process, watch))]
+        return Started(process)
+"""
+LEARNING = """
+uid: farm
+seed: 5
+version: "0.1"
+run_config: {condition: vanilla}
+schedule:
+  - train:
+      environments: [environment: {uid: hut, name: counting}]
+      agents: [{name: ada, muscle: dummy, brain: dummy, sensors: ["hut.*"], actuators: ["hut.*"]}]
+      phase_config: {mode: train, worker: 2, episodes: 16}
+  - test:
+      phase_config: {mode: test, worker: 2, episodes: 2}
+"""
+
+
+@pytest.fixture
+def apart(tmp_path: Path, plain: dict[str, str]) -> dict[str, str]:
+    """Return variables with which `apart` is a launcher, too, whose processes do not see the folder of results."""
+    (tmp_path / "results").mkdir()
+    tried = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", tmp_path / "results"], check=False)
+    if tried.returncode:
+        pytest.skip("a folder cannot be hidden from a process here (unshare)")
+    site = tmp_path / "site"
+    (site / "plain_launcher.py").write_text(PLAIN + APART)
+    (site / "plain-1.0.dist-info" / "entry_points.txt").write_text(
+        "[ganglion.launchers]\nplain = plain_launcher:Plain\napart = plain_launcher:Apart\n"
+    )
+    more = {"RESULTS": str(tmp_path / "results"), "NODE": str(tmp_path / "node"), "GANGLION_AUDIT": ""}
+    return {**plain, **more}
 
 
 @pytest.fixture
@@ -91,3 +146,28 @@ def test_a_launcher_that_is_not_there_is_named(tmp_path: Path) -> None:
         done.returncode,
         done.stderr,
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lost", ["nobody", "a muscle", "a node"])
+def test_processes_that_see_no_results_give_the_same_run(tmp_path: Path, apart: dict[str, str], lost: str) -> None:
+    """Models go over the bus; who is lost goes on from his journal on the node, or the phase begins again without."""
+    (tmp_path / "farm.yml").write_text(LEARNING)
+    assert 0 == ganglion(tmp_path, "run", "farm.yml").returncode
+    running = Command(tmp_path, "run", "farm.yml", "--launcher", "apart", more=apart, span_s=120.0)
+    if lost != "nobody":
+        running.until("episode.ended")
+        rows = json.loads(ganglion(tmp_path, "ps", "--json").stdout)
+        (muscle,) = [row for row in rows if row["name"] == "farm-2/muscle/ada/1"]
+        assert "elsewhere" == muscle["host"]
+        if lost == "a node":
+            Path(apart["NODE"], "farm-2", "journals", "muscle.ada.1.journal").unlink()
+        os.kill(muscle["pid"], signal.SIGKILL)
+    status, errors = running.end()
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
+    kinds = {row["kind"] for row in table(tmp_path, "incidents", "farm-2")}
+
+    assert 0 == status, errors
+    assert 1 == len(set(digests))
+    assert {"nobody": set(), "a muscle": {"restarted"}, "a node": {"rewound"}}[lost] <= kinds
+    assert [] != [*Path(apart["NODE"]).glob("farm-2/blobs/*")]

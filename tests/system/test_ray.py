@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import os
+import random
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -71,13 +75,13 @@ def cluster(tmp_path: Path) -> Iterator[tuple[dict[str, str], Callable[[], None]
         out.close()
 
 
-@pytest.mark.parametrize("near", ["true", "false"])
+@pytest.mark.parametrize("said", ["near: true", "near: false", "shared: false"])
 def test_a_run_on_a_cluster_is_the_run_of_one_machine(
-    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], near: str
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], said: str
 ) -> None:
-    """Processes that Ray places give the digest of local ones, by sockets of this machine or encrypted."""
+    """Processes that Ray places give the digest of local ones, by sockets or encrypted, with a shared folder or not."""
     (tmp_path / "farm.yml").write_text(DOCUMENT % 4)
-    (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{near: {near}, roles: {{brain: {{cpu: 1}}}}}}}}\n")
+    (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{{said}, roles: {{brain: {{cpu: 1}}}}}}}}\n")
     done = [ganglion(tmp_path, "run", "farm.yml", *more, more=cluster[0], span_s=200.0) for more in ([], RAY)]
     digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
 
@@ -86,11 +90,13 @@ def test_a_run_on_a_cluster_is_the_run_of_one_machine(
     assert "defect" not in done[1].stderr
 
 
+@pytest.mark.parametrize("shared", ["true", "false"])
 def test_a_node_that_is_lost_changes_no_result(
-    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]], shared: str
 ) -> None:
-    """The processes of a removed node go on elsewhere from their journals: the digest is that of one machine."""
+    """What a removed node had goes on from journals elsewhere, or the phase begins again: the digest is the same."""
     (tmp_path / "farm.yml").write_text(DOCUMENT % 40)
+    (tmp_path / ".ganglion.yml").write_text(f"launchers: {{ray: {{shared: {shared}}}}}\n")
     assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=200.0).returncode
     variables, remove = cluster
     running = Command(tmp_path, "run", "farm.yml", *RAY, more=variables, span_s=400.0)
@@ -102,7 +108,34 @@ def test_a_node_that_is_lost_changes_no_result(
 
     assert 0 == status, errors
     assert 1 == len(set(digests))
-    assert "lost" in {row["kind"] for row in table(tmp_path, "incidents", "farm-2")}
+    kinds = {row["kind"] for row in table(tmp_path, "incidents", "farm-2")}
+    assert ("lost" if shared == "true" else "rewound") in kinds
+
+
+def test_drawn_kills_over_ray_change_no_result(
+    tmp_path: Path, cluster: tuple[dict[str, str], Callable[[], None]]
+) -> None:
+    """Twenty processes, drawn one after another, are killed on their nodes: the digest is that of one machine."""
+    text = (DOCUMENT % 200).replace(
+        "worker: 2, ", "worker: 2, recovery: {restarts: {max: 20, within_s: 1, poison: 20}}, "
+    )
+    (tmp_path / "farm.yml").write_text(text)
+    assert 0 == ganglion(tmp_path, "run", "farm.yml", span_s=400.0).returncode
+    running = Command(tmp_path, "run", "farm.yml", *RAY, more=cluster[0], span_s=900.0)
+    draw, killed = random.Random(7), 0
+    while killed < 20:
+        running.until("episode.ended")
+        rows = json.loads(ganglion(tmp_path, "ps", "--json").stdout)
+        there = [row for row in rows if row["host"] and row["pid"] and row["joined"]]
+        if there:
+            os.kill(draw.choice(there)["pid"], signal.SIGKILL)
+            killed += 1
+    status, errors = running.end()
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
+
+    assert 0 == status, errors
+    assert 1 == len(set(digests))
+    assert 20 <= len([row for row in table(tmp_path, "incidents", "farm-2") if row["kind"] == "restarted"])
 
 
 def test_what_no_node_has_is_said_before_anything_starts(

@@ -124,7 +124,9 @@ def _recovery_plan(settings: Settings, folder: RunFolder, manifest: Mapping[str,
         end_orphans(run, table)
     remove_connection(settings.results, run)
     recorded = here and table.begun and recovers(plan)
-    recorded = recorded and all(ours(place) for place in processes_of(run, plan.phases[table.phase]))
+    if recorded:  # journals of other machines are not here
+        places = processes_of(run, plan.phases[table.phase])
+        recorded = all(ours(place) and folder.journal(place).exists() for place in places)
     ended = None if table.ended is None else table.ended.status
     return recovery_plan(folder.path, run, status or ended, recorded, table.stopping)
 

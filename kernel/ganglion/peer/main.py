@@ -32,7 +32,7 @@ def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
     `command` is the program that speaks in lines and is the environment or the muscle.
     """
     faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to hear
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
     usual = gc.get_threshold()
     gc.freeze()  # what is there now stays: nothing of it needs to be looked at again
     gc.set_threshold(_GARBAGE_OBJECTS, *usual[1:])
@@ -63,9 +63,12 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
     try:
         host = host_of(Role(variables["GANGLION_ROLE"]), variables, command)
         keys = ClientKeys.of(variables)
-        journal = (
-            Journal(JournalFile(Path(variables["GANGLION_JOURNAL"]))) if variables.get("GANGLION_JOURNAL") else None
-        )
+        journal = _journal(variables)
+        node = variables.get("GANGLION_NODE")
+        if node and hasattr(host, "place"):
+            from ganglion.peer.far import Far
+
+            host.place = Far(Path(node), lambda: host.participant)
         connect: Connect = lambda: connect_blocking(variables["GANGLION_ENDPOINT"], keys=keys)  # noqa: E731
         for name in filter(None, os.environ.get("GANGLION_TRACER", "").split(",")):
             connect = registry.load("tracer", name)(connect, variables["GANGLION_NAME"])
@@ -76,6 +79,18 @@ def serve(variables: dict[str, str], on_join: Callable[[], None] | None = None, 
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _journal(variables: Mapping[str, str]) -> Journal | None:
+    """Return the journal, None if none is kept; JournalDiffers where that of a predecessor is on another node."""
+    path = Path(variables["GANGLION_JOURNAL"]) if variables.get("GANGLION_JOURNAL") else None
+    if path is not None and variables.get("GANGLION_NODE"):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not variables.get("GANGLION_HEARS"):
+            path.unlink(missing_ok=True)  # of one before, with another history
+        elif not path.exists():
+            raise JournalDiffers("its journal was on a node that is lost")
+    return None if path is None else Journal(JournalFile(path))
 
 
 def live(
@@ -106,7 +121,8 @@ def live(
     participant.join(hello)
     if on_join is not None:
         on_join()
-    log = set_up(participant.name, variables["GANGLION_LOG"]) if variables.get("GANGLION_LOG") else None
+    path = variables.get("GANGLION_LOG")
+    log = set_up(participant.name, None if path == "-" else path) if path else None
     if log is not None:
         log.say("info", "peer.joined", pid=os.getpid())
         participant.on_failure = lambda call, failure: log.say(

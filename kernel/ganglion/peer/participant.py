@@ -1,8 +1,9 @@
-"""One process joined to the bus: its link, a thread that asks and answers, and a pulse that says it is there."""
+"""One process joined to the bus: its link, a thread that asks and answers, and a pulse that answers BEAT."""
 
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import sys
 import threading
@@ -14,8 +15,15 @@ from functools import cached_property
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
-from ganglion.errors import DeadlineExceeded, GanglionError, LocalProtocolError, PeerLost, RemoteProtocolError
-from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S
+from ganglion.errors import (
+    CallFailed,
+    DeadlineExceeded,
+    GanglionError,
+    LocalProtocolError,
+    PeerLost,
+    RemoteProtocolError,
+)
+from ganglion.limits import BEAT_AFTER_SILENCE_S, HANDSHAKE_S, JOURNAL_BYTES, PARCEL_BYTES, RECONNECT_S, RETRY_S
 from ganglion.peer.author import failure_of, show_failure, wrong_answer
 from ganglion.peer.conversation import Answer, Gone, Incoming, Leave, Pending, Request, Told
 from ganglion.peer.journal.write import Journal, Recorded
@@ -149,6 +157,7 @@ _HEARD = int(Kind.HEARD)
 _IDLE_S = 1.0  # how long a quiet peer sleeps between looks at its deadlines
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
 _ASIDE = 1 << 52  # serials of calls that are on no journal begin here
+_BESIDE_S = 2.0  # without an answer one of them is said again
 
 DEFERRED: Any = object()
 """What a handler returns when it answers later, by `Participant.reply`."""
@@ -171,11 +180,11 @@ class Participant(Recorded):
         gone: Called for each peer that is lost.
         clock: Gives monotonic seconds.
         pulse: Whether a second thread reads the link while a hook runs for long; without it such a peer falls silent.
-        journal: What is heard is written there; with one the loss of the broker is waited out.
+        journal: What is received is recorded there; with one the loss of the broker is waited out.
         pause: Sleeps for some seconds.
 
     Attributes:
-        incarnation: Of the participant that began the journal: all its successors that hear this journal have the same.
+        incarnation: Of the participant that began the journal: all successors that replay it have the same.
         patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
             stacks. For processes whose answers have no deadline; None: for ever.
         hang: Ends this process.
@@ -209,7 +218,7 @@ class Participant(Recorded):
         self._connect = connect
         self._pause = pause
         self._real_clock = clock
-        self._behind_s = 0.0  # how long this participant was not there: its clock stood
+        self._behind_s = 0.0  # how long this participant was stopped, with its clock
         self._joined = False  # whether it may have joined, on whatever connection
         self._arrived: deque[list[bytes]] = deque()  # what the pulse has read
         self._returned = False  # whether `on_return` is due
@@ -224,7 +233,7 @@ class Participant(Recorded):
         self._lock = threading.Lock()
         self._busy_since_s: float | None = None
         self._gave_up = False  # whether it was told that the journal is too long
-        self._now_s = 0.0  # when something was heard last, or nothing
+        self._now_s = 0.0  # when something was received last, or nothing
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
         self._reports = Reports()
@@ -235,14 +244,14 @@ class Participant(Recorded):
         return self._connect()
 
     def clock(self) -> float:
-        """Return monotonic seconds; while a journal is heard, those of its records."""
+        """Return monotonic seconds; while a journal is replayed, those of its records."""
         if self._journal is not None and self._journal.playing:
             return self._journal.time_s
         return self._real_clock() - self._behind_s
 
     # -- joining and leaving ------------------------------------------------------------------------------------------
     def join(self, hello: Hello, timeout_s: float = HANDSHAKE_S * 5) -> Welcome:
-        """Say HELLO and wait for WELCOME, or hear it from the journal of a predecessor.
+        """Send HELLO and wait for WELCOME, or replay it from the journal of a predecessor.
 
         Raises:
             RemoteProtocolError: Says why the kernel refuses.
@@ -273,7 +282,7 @@ class Participant(Recorded):
 
     def _greet(self, timeout_s: float) -> list[bytes]:
         """Connect, say HELLO and return the frames of WELCOME."""
-        again, self._joined = self._joined, True  # a HELLO may be heard where its answer is not
+        again, self._joined = self._joined, True  # a HELLO may arrive where its answer does not
         self._link, frames, self.welcome = greet(self._connect, self._hello, timeout_s, again)
         return frames
 
@@ -377,11 +386,66 @@ class Participant(Recorded):
         self._send([peer.encode(), encode_head(Head(Verb.CALL, serial, call)), body])
         return serial
 
+    def ask_beside(self, call: str, message: Any, span_s: float | None) -> Any:
+        """Ask the supervisor for something that is on no journal, and wait for the answer; None if it was done before.
+
+        What else comes is heard later. It may be asked twice: then it must be harmless. Who hears a journal has done it
+        before, unless nothing follows on the journal.
+
+        Raises:
+            CallFailed: The supervisor refuses.
+            DeadlineExceeded: It does not answer within `span_s`.
+        """
+        journal = self._journal
+        if journal is not None and journal.playing:
+            if journal.peek() is not None:
+                return None
+            self._go_live(journal)
+        row = CALL_BY_NAME[call]
+        body, serial, until_s = codec_of(row.request).encode(message), None, self._real_clock() + (span_s or math.inf)
+        while True:
+            with self._lock:
+                if serial is None:
+                    self._aside = serial = self._aside + 1
+                    self._send_known([[b"", encode_head(Head(Verb.CALL, serial, call)), body]])
+                frames = self._heard_beside(serial)
+            if frames is not None:
+                if decode_head(frames[1]).verb is Verb.REPLY:
+                    return codec_of(row.reply).decode(frames[2])
+                tree = decode_map(frames[2])
+                if tree.get("kind") != "busy":
+                    raise CallFailed("the kernel", call, tree)
+                self._pause(RETRY_S["call"])
+            if self._real_clock() > until_s:
+                raise DeadlineExceeded(f"the kernel did not answer {call} within {span_s} s")
+            serial = None  # said again, for it may be lost
+
+    def _heard_beside(self, serial: int) -> list[bytes] | None:
+        """Return the answer to a call that is on no journal, None if it stays away; the lock is held."""
+        until_s = self._real_clock() + _BESIDE_S
+        while (left_s := until_s - self._real_clock()) > 0:
+            try:
+                frames = self._link.receive(left_s)
+            except PeerLost:
+                if self._journal is None or self._closed.is_set():
+                    raise
+                self._come_back()
+                return None
+            if frames is None or asks_for_beat(frames):
+                self._send_known([] if frames is None else [_BEAT_HERE])
+                continue
+            head = decode_head(frames[1])
+            if head.serial == serial and head.verb in (Verb.REPLY, Verb.ERROR):
+                return frames
+            if head.serial < _ASIDE:
+                self._arrived.append(frames)
+        return None
+
     def gather(self, asked: Sequence[Pending], mend: Mend | None = None, blobs: bool = False) -> list[Any]:
         """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
         Raises the first failed answer's error, in order of arrival: answers to the other calls are dropped.
-        Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
+        Requests that come meanwhile wait; what is told is taken at once. `mend` gets the place of a call whose callee
         is lost, and the error; it returns the call as it was asked anew, or raises.
         """
         given, asked = asked, list(asked)
@@ -484,7 +548,7 @@ class Participant(Recorded):
             return any(type(one) is Leave for one in self._inbox)
 
     def pump(self, timeout_s: float) -> None:
-        """Wait once for something to happen, and let what is told be heard; requests wait."""
+        """Wait once for something to happen, and take what is told; requests wait."""
         for one in self._receive(min(timeout_s, _IDLE_S), frozenset()):
             if type(one) is Told or type(one) is Gone:
                 self._hear(one)
@@ -539,7 +603,7 @@ class Participant(Recorded):
 
     # -- inside -------------------------------------------------------------------------------------------------------
     def _send(self, frames: Sequence[bytes], call: str = "") -> None:
-        """Send a message; while a journal is heard nothing leaves, and a CALL or REPLY (with a `call`) is compared."""
+        """Send a message; in a replay nothing is sent, and a CALL or REPLY (with a `call`) is compared."""
         journal = self._journal
         if journal is not None:
             if not journal.say(frames if call else (), call):
@@ -621,7 +685,7 @@ class Participant(Recorded):
         With `awaited` only what is told and the answers to these calls end the wait if they are in the inbox; all else
         that is there stays.
         """
-        if self._inbox:  # an earlier wait has heard it
+        if self._inbox:  # an earlier wait has received it
             ready = [] if awaited is None else self._ready(awaited)
             if ready or awaited is None:
                 return ready
@@ -631,7 +695,7 @@ class Participant(Recorded):
             self._now_s = journal.time_s
             if again is not None:
                 return again
-            self._go_live(journal)  # from now on the bus is heard
+            self._go_live(journal)  # from now on messages come from the bus
         if self._returned:
             self._return()
         conversation = self._conversation
@@ -706,7 +770,7 @@ class Participant(Recorded):
             self._come_back()
 
     def works_since_s(self) -> float | None:
-        """Return since when a hook has been running, also while a journal is heard; None if none does."""
+        """Return since when a hook has been running, also while a journal is replayed; None if none does."""
         return self._busy_since_s
 
     def read_aside(self) -> bool:

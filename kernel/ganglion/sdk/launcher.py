@@ -32,6 +32,7 @@ class LaunchSpec:
         user: The name of the user as which it runs, None for that of the supervisor; see `changes_users`.
         mask: The mask of the files that it makes; None is that of the supervisor.
         near: Variables that take the place of others where the process comes to live on the supervisor's machine.
+        node: Variables that are paths below a folder of the process's node; see `keeps_files`.
     """
 
     name: str
@@ -44,6 +45,11 @@ class LaunchSpec:
     user: str | None = None
     mask: int | None = None
     near: Mapping[str, str] = field(default_factory=dict)
+    node: Mapping[str, str] = field(default_factory=dict)
+
+    def on_node(self, folder: str) -> dict[str, str]:
+        """Return the variables with what is below a private folder of the node, which is made by the process."""
+        return {**self.variables, **{name: f"{folder}/{place}" for name, place in self.node.items()}}
 
     @property
     def command(self) -> list[str]:
@@ -83,7 +89,7 @@ class Launched(ABC):
 
     @abstractmethod
     def signal(self, signum: int) -> None:
-        """Send a signal to the process and to all that it has started; one that has ended hears nothing."""
+        """Send a signal to the process and to all that it has started; one that has ended gets none."""
 
     def look(self) -> None:
         """Tell at once if it has ended; a launcher that is told by others needs none."""
@@ -114,7 +120,8 @@ class Launcher(ABC):
     under `launchers`, by keyword.
     """
 
-    shares_files: ClassVar[bool] = False
+    shares_files: bool = False
+    keeps_files: bool = False
     changes_users: ClassVar[bool] = False
     processors: frozenset[int] = frozenset()
     address: str = ""

@@ -63,6 +63,7 @@ Handler = Callable[[str, Any], Awaitable[Any]]
 """Take the caller's name and its request; return the reply's message. A GanglionError is answered as ERROR."""
 
 _ANSWERS_KEPT = ANSWERS_PER_CALLER * PEERS
+_DONE_AGAIN = frozenset({"kernel.model", "kernel.keep"})  # too large to be kept, and harmless
 _ABSENT_S = 0.05  # between two tries to reach a peer that will return
 _NUMBERED = ("operator/", "observer/")  # names that a new broker gives to others
 _BEAT_HERE = [b"", encode_head(Head(Verb.BEAT, 0, "here")), b""]
@@ -311,7 +312,9 @@ class Bus:
             verb, data = Verb.ERROR, codec_of(Failure).encode(failure, content)
         frames = [peer.encode(), encode_head(Head(verb, head.serial)), data]
         key = (peer, head.serial, head.call)
-        if key in self._answers:
+        if head.call in _DONE_AGAIN:
+            self._answers.pop(key, None)
+        elif key in self._answers:
             self._answers[key] = frames
         while len(self._answers) > _ANSWERS_KEPT:
             self._answers.popitem(last=False)

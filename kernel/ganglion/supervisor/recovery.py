@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BROKER, _WARM = "broker", "warm parent"
 _REPLAY_FACTOR = 2.0  # a successor may take so many times as long to replay a journal as its predecessor to write it
+_REPLAY_MOST_S = 600.0  # of a journal that we do not see
 REJOIN_S = 5.0  # for our own processes to find another broker; a process that hangs is given two
 ASKED_ROLES = (
     Role.ENVIRONMENT,
@@ -145,7 +146,7 @@ class Restarter:
                 return
             if not run.begun or not member.here.is_set() or member.place.role in (Role.GOVERNOR, Role.STORE):
                 run.fail(text, peer=member.name)  # the governor has not met it, or is in no state to end the run
-            else:  # the governor knows where the run stood, and ends it by name; it may be too slow
+            else:  # the governor knows how far the run was, and ends it by name; it may be too slow
                 asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
 
     def _judge(self, run: Run, member: Member) -> Verdict:
@@ -177,9 +178,11 @@ class Restarter:
             self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
-        # A process that is killed from outside while it is idle does not count as poison, wherever it stands.
+        # A process that is killed from outside while it is idle does not count as poison, wherever it is.
         innocent = not member.returns or (member.off.is_set() and member.idle and _may_be_innocent(member))
-        place = (journal_place(member.journal), member.child.way)
+        # Where a journal is that we do not see nobody knows whether it died at the same place.
+        where = (0, member.incarnation) if member.far else journal_place(member.journal)
+        place = (where, member.child.way)
         times = 0 if innocent else run.restarts.died(member.name, place)
         if times >= recovery.restarts_poison:
             self._supervisor.spawn(self._poison(run, member, times))
@@ -205,7 +208,10 @@ class Restarter:
             return
         member = run.members[former.name] = supervisor.member(run, former.place)
         member.lost_s, member.lost_way = former.lost_s, former.child.way
+        member.hears = member.far and member.returns and (former.hears or former.here.is_set())
         replay_s = journal_age_s(member.journal) if member.returns else 0.0
+        if member.hears:
+            replay_s = min(time.monotonic() - run.started_s, _REPLAY_MOST_S)
         member.due_s = asyncio.get_running_loop().time() + (DEADLINES_S["join"] or 0.0) + _REPLAY_FACTOR * replay_s
         while not run.over.is_set():
             try:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ganglion import registry
 from ganglion.errors import LaunchError, UsageError
 from ganglion.limits import ATTACH_WAIT_REPORT_S, LOG_LINE_BYTES, PLAN_BYTES, WAIT_REPORT_S, processes_per_run
+from ganglion.run.agents import replaying
 from ganglion.run.loss import Loss, loss_of, ours, recovers, unrepeatable
-from ganglion.run.plan import Plan, processes_of, span_s, widest
+from ganglion.run.plan import Plan, PluginPlan, processes_of, span_s, widest
 from ganglion.run.plan import Process as Place
 from ganglion.sdk.launcher import CREDENTIALS, Launcher, LaunchSpec
 from ganglion.supervisor.connection import Connection, write_private
@@ -75,6 +77,8 @@ class Member:
     dismissed: bool = False  # its end is wanted
     returns: bool = False  # a successor comes if it is lost, and others wait for it
     journal: Path | None = None
+    far: bool = False  # its journal is on its node, which we do not see
+    hears: bool = False  # there, for it goes on where its predecessor was
     keys: KeyPair | None = None  # of one that lives on another machine
     lost_s: float | None = None  # when its predecessor was lost, until it has joined
     lost_way: str = ""  # how
@@ -252,17 +256,25 @@ def spec_of(home: Home, run: Run, member: Member) -> LaunchSpec:
     if member.keys is not None:
         more["near"] = {"GANGLION_ENDPOINT": _endpoint_here(home, member), "GANGLION_SERVER_KEY": ""}
     if program is None:
-        return LaunchSpec(log_name(place), variables, **more)
+        return LaunchSpec(log_name(place), variables, node=_on_node(home, run, member), **more)
     argv = argv_of(home, run, member, variables, user)
     cwd = str(Path(run.plan.folder or ".", program.cwd or ""))
     return LaunchSpec(member.label, {**variables, **program.variables}, argv, cwd=cwd, **more)
+
+
+def _on_node(home: Home, run: Run, member: Member) -> dict[str, str]:
+    """Return what a process keeps in a folder of its node, by the variables that name it; nothing if it sees ours."""
+    if home.launcher_of(member.place).shares_files:
+        return {}
+    journal = {"GANGLION_JOURNAL": f"{run.id}/journals/{log_name(member.place)}.journal"} if member.far else {}
+    return {"GANGLION_NODE": run.id, **journal}
 
 
 def _endpoint_here(home: Home, member: Member) -> str:
     """Return the way to the broker on this machine; one that cannot open the socket file has the port."""
     place = member.place
     outside = place.program is not None or place.run_as is not None or not home.launcher_of(place).shares_files
-    return (home.connection.tcp or "") if outside else home.connection.endpoint
+    return home.connection.tcp or home.connection.endpoint if outside else home.connection.endpoint
 
 
 def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
@@ -289,19 +301,22 @@ def variables_of(home: Home, run: Run, member: Member) -> dict[str, str]:
         variables |= {name: known[name] for name in CREDENTIALS if known.get(name)}
     if member.journal is not None:
         variables["GANGLION_JOURNAL"] = str(member.journal)
-        if run.rewound:  # an object had more state than its attributes: none is saved by them again
-            variables["GANGLION_GONE_BACK"] = "1"
+    if run.rewound and run.journaled:  # an object had more state than its attributes: none is saved by them again
+        variables["GANGLION_GONE_BACK"] = "1"
     if member.place.role is Role.STORE:
         variables |= run.withdrawal
         variables |= {} if run.kept is None else {"GANGLION_KEEP": str(run.kept)}
         span = span_s("record", widest(phase.deadlines_s for phase in run.plan.phases))
         variables["GANGLION_RECORD_S"] = "" if span is None else str(span)
-    if member.keys is not None:
+    near = home.launcher_of(member.place).shares_files
+    if member.hears:
+        variables["GANGLION_HEARS"] = "1"
+    if member.keys is not None or not near:
         variables |= SINGLE_THREAD  # as those of the warm parent have it
     return variables | {
         "GANGLION_FOLDER": run.plan.folder,
         "GANGLION_ALLOW": ",".join([*run.plan.allow, *home.allow]),
-        "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()),
+        "GANGLION_LOG": str((run.folder.logs / f"{log_name(member.place)}.jsonl").resolve()) if near else "-",
     }
 
 
@@ -646,14 +661,37 @@ def _quoted(words: Sequence[str]) -> list[str]:
 
 def check_launcher(plan: Plan, launcher: Launcher) -> None:
     """Raise UsageError, before anything is started, for what a plan needs and a launcher has not."""
-    name = type(launcher).__name__
-    if recovers(plan) and not launcher.shares_files:
-        raise UsageError(
-            f"launcher {name}: its processes do not see the folder of the run, and keep no journals to recover from: "
-            "expected `recovery: {on_loss: fail}` everywhere"
-        )
+    head = f"launcher {type(launcher).__name__}: its processes do not see the folder of the run"
     if users_of(plan) and not launcher.changes_users:
+        name = type(launcher).__name__
         raise UsageError(f"launcher {name}: it starts no processes as another user: run_as cannot be kept")
+    if launcher.shares_files:
+        return
+    if recovers(plan) and not launcher.keeps_files:
+        raise UsageError(
+            f"{head}, and keep no journals to recover from: expected `recovery: {{on_loss: fail}}` everywhere"
+        )
+    for phase in plan.phases:
+        reading = [f"agent {agent.name}: it learns from recorded episodes (replay)" for agent in replaying(phase)]
+        reading += [f"environment {e.uid}: it plays recorded episodes" for e in phase.environments if _plays(e.plugin)]
+        reading += [f"table {t.uid}: it begins with recorded episodes" for t in phase.pools if _begun(t.plugin)]
+        programs = [(f"environment {e.uid}", e.program) for e in phase.environments]
+        programs += [(f"agent {agent.name}", agent.program) for agent in phase.agents]
+        reading += [
+            f"{what}: its command has a {{connection}}; the same is in its variables GANGLION_*"
+            for what, program in programs
+            if program is not None and any("{connection}" in word for word in program.command or ())
+        ]
+        if reading:
+            raise UsageError(f"{head}: phase {phase.name}: {reading[0]}, which is a file there")
+
+
+def _plays(plugin: PluginPlan | None) -> bool:
+    return plugin is not None and registry.plays(plugin.name)
+
+
+def _begun(plugin: PluginPlan | None) -> bool:
+    return plugin is not None and plugin.params.get("source") is not None
 
 
 def check_plan(run: str, plan: Plan) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ganglion import registry
 from ganglion.document import load_document
 from ganglion.errors import DocumentError, GanglionError, UsageError
+from ganglion.run.loss import Loss, loss_of
 from ganglion.supervisor.folder import reserve
 from ganglion.supervisor.hub import Handler
 from ganglion.supervisor.runs import Member, Run
@@ -228,6 +229,13 @@ def _state(run: Run, member: Member) -> str:
     return member.child.state.value
 
 
+def _recovery(run: Run, member: Member) -> str:
+    """Return in words from what a successor of a process goes on."""
+    returns = "journal on its node" if member.far else "journal"
+    words = {Loss.RETURNS: returns, Loss.LED: "controller", Loss.EPISODE: "next episode"}
+    return words.get(loss_of(run.plan.phases[run.phase], member.place), "")
+
+
 def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placement: str) -> dict[str, Any]:
     process = None if member.child.gone else member.process
     cpu_s, memory = process.usage() if process is not None else (0.0, 0)
@@ -254,6 +262,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
         "sent": peer["sent"] if peer else {},
         "queued_bytes": peer["queued_bytes"] if peer else 0,
         "restarts": member.incarnation - 1,
+        "recovery": _recovery(run, member),
         "excused": run.excused.get(member.name, 0),
         "cpu_s": round(cpu_s, 2),
         "memory_bytes": memory,

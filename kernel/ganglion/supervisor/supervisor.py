@@ -29,6 +29,7 @@ from ganglion.supervisor.hub import Bus, Handler, Hub
 from ganglion.supervisor.launch.local import CHECK, Local
 from ganglion.supervisor.launch.process import Process, within
 from ganglion.supervisor.launch.system import User, check_users, dump_nothing
+from ganglion.supervisor.lending import Lending
 from ganglion.supervisor.life import Event, State
 from ganglion.supervisor.placement import AUTO, Placer
 from ganglion.supervisor.recovery import Restarter, Watchdog
@@ -147,7 +148,9 @@ class Supervisor:
         name = self.settings.run or f"kernel-{os.getpid()}"
         dump_nothing()  # a core file would hold tokens and keys
         ours: dict[str, Handler] = {"kernel.need": self._need, "kernel.ended": self._ended}
-        self.bus = Bus({**self.settings.handlers, **ours, "kernel.overdue": self.restarter.overdue}, self)
+        lending = Lending(self)
+        ours |= {"kernel.overdue": self.restarter.overdue, "kernel.model": lending.give, "kernel.keep": lending.take}
+        self.bus = Bus({**self.settings.handlers, **ours}, self)
         self.broker_gone = asyncio.get_running_loop().create_future()
         log = None if self.settings.logs is None else self.settings.logs / "broker.out"
         try:
@@ -373,6 +376,8 @@ class Supervisor:
         member = run.member(place, lambda member: self.bus.bid_leave(member.name), self.restarter.ended)
         if self.launcher.address and not place.attached and place.role not in STORED:
             member.keys = new_pair()
+        if not (self.launcher.shares_files or place.attached or place.role in STORED):
+            member.far, member.journal = member.journal is not None, None  # it is where the process lives
         return member
 
     async def bring_up(self, run: Run, members: Sequence[Member]) -> None:
@@ -405,7 +410,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
-        """Stop processes for a moment, each by its launcher; say whether all of them stand."""
+        """Stop processes for a short time, each by its launcher; say whether all are stopped."""
         groups: dict[Launcher, list[Launched]] = {}
         for process in processes:
             if process.launched is not None:
@@ -439,7 +444,7 @@ class Supervisor:
             self.spawn(self.ask_stop(run))
 
     async def ask_stop(self, run: Run) -> None:
-        """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
+        """Have the governor end a run: after the episodes, or now; before that, write a checkpoint."""
         await run.checkpointer.stop()
         await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared

@@ -184,6 +184,38 @@ class Overdue(Message):
     waited_s: float
 
 
+class ModelAsked(Message):
+    """Ask for the models in a folder of the supervisor's machine, or for a piece of the one of that `name`.
+
+    It is for who lives on a machine that does not see the folder.
+    """
+
+    folder: str
+    name: str = ""
+    offset: int = 0
+
+
+class ModelPiece(Message):
+    """Answer with the files of a folder, as lists [name, SHA-256, bytes], or with what one has from the offset on."""
+
+    files: list[list[Any]]
+    data: bytes = b""
+
+
+class ModelKept(Message):
+    """Keep a piece of a brain's own model in the folder that `brain.setup` or `brain.store` named.
+
+    The last piece completes the file, which is there whole or not at all; a piece may be said again.
+    """
+
+    folder: str
+    name: str
+    sha256: str
+    size_bytes: int
+    offset: int
+    data: bytes
+
+
 class Withdraw(Message):
     """Withdraw names: they may not join (again); those that have joined are disconnected.
 
@@ -254,7 +286,7 @@ class RunSignal(Message):
 class Signalled(Message):
     """Answer an operator's signal: accepted with the place where it acts, or refused with the reason.
 
-    PAUSE, and CONTINUE for some steps, are answered when all workers that are meant stand; the text has a line for
+    PAUSE, and CONTINUE for some steps, are answered when all workers that are meant are paused; the text has a line for
     each.
     """
 
@@ -298,7 +330,7 @@ class Incident(Message):
     name: str  # the name of the peer, without the run
     incarnation: int
     kind: str  # lost, restarted, rewound, poison, restarts
-    position: str | None = None  # which call it heard last, and where in the run
+    position: str | None = None  # which call it received last, and where in the run
     detail: str | None = None
     failure: Failure | None = None  # it does not come back: the run ends with this
 
@@ -359,7 +391,7 @@ class Rebuilt(Message):
 
 
 class Stands(Message):
-    """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary.
+    """Report that a worker is paused at a boundary, where there is no common boundary.
 
     `heeded` is the number of the last signal that it has acted on: one that is on its way to it may end this.
     """
@@ -372,7 +404,7 @@ class Stands(Message):
 
 
 class Boundary(Message):
-    """Report that a worker stands at the common boundary after a round, or that episodes ended where there is none.
+    """Report that a worker is at the common boundary after a round, or that episodes ended where there is none.
 
     `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
     of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
@@ -454,7 +486,7 @@ class ControllerSetup(_InWorker):
     store: str | None = None
     evaluation: bool = False  # this worker evaluates what others train
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
-    mends: bool = False  # a lost environment is started anew, and replayed to where it stood
+    mends: bool = False  # a lost environment is started anew, and replayed to where it was
     bodies: list[dict[str, Any]] | None = None
     end: str | None = None
     free: dict[str, Any] | None = None
@@ -1055,6 +1087,8 @@ CALLS: tuple[Call, ...] = (
     Call("kernel.need", (Role.GOVERNOR,), None, Need, Done),
     Call("kernel.ended", (Role.GOVERNOR,), None, Ended, Done),
     Call("kernel.overdue", (Role.GOVERNOR, Role.CONTROLLER, Role.MUSCLE, Role.BRAIN), None, Overdue, Done),
+    Call("kernel.model", (Role.MUSCLE, Role.BRAIN), None, ModelAsked, ModelPiece),
+    Call("kernel.keep", (Role.BRAIN,), None, ModelKept, Done),
     Call("governor.start", (Role.SUPERVISOR,), Role.GOVERNOR, GovernorStart, Done),
     Call("governor.signal", (Role.SUPERVISOR,), Role.GOVERNOR, FlowSignal, Signalled),
     Call("governor.stop", (Role.SUPERVISOR,), Role.GOVERNOR, RunRequest, Done),

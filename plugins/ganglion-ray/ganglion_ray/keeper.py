@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import importlib
 import os
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +30,45 @@ _OF_RAY = ("RAY_", "GANGLION_")  # variables of a keeper that are no business of
 def versions() -> dict[str, str]:
     """Return what must be equal on all nodes, by name."""
     return {"Python": ".".join(map(str, sys.version_info[:2])), "ganglion": version("ganglion"), "ray": version("ray")}
+
+
+class House:
+    """Keep the folder of a cluster's user on this node, for as long as this actor of Ray lives.
+
+    Journals and models of processes are there where nodes share no folder. What others have left is removed: whoever
+    is still there holds a lock.
+    """
+
+    def __init__(self, name: str) -> None:
+        base = Path(tempfile.gettempdir()) / f"ganglion-ray-{os.getuid()}"
+        base.mkdir(mode=0o700, exist_ok=True)
+        found = base.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(f"{base}: expected a folder that nobody else enters")
+        for old in base.iterdir():
+            if _locked(old) is not None:
+                shutil.rmtree(old, ignore_errors=True)
+        self._folder = base / name
+        self._folder.mkdir(mode=0o700)
+        self._lock = _locked(self._folder)
+
+    async def folder(self) -> str:
+        """Return the folder."""
+        return str(self._folder)
+
+    async def forget(self, run: str = "") -> None:
+        """Remove what is kept of a run, or all."""
+        await asyncio.to_thread(shutil.rmtree, self._folder / run, True)
+
+
+def _locked(folder: Path) -> int | None:
+    """Return a descriptor that holds the lock of a folder; None if somebody else has it, or it is none."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None
+    return descriptor
 
 
 class Keeper:
@@ -52,7 +95,7 @@ class Keeper:
         """Start a process; return its number, and what prevents it, if anything does.
 
         `spec` are the fields of a `LaunchSpec`. `folder` must be seen here as on the supervisor's machine, where it has
-        the number `inode`: the process finds its journal, models and log below it.
+        the number `inode`: the process finds its journal, models and log below it. Without a folder nothing is shared.
         """
         pid, wrong = await asyncio.to_thread(self._start, LaunchSpec(**spec), folder, inode)
         if pid:
@@ -61,14 +104,12 @@ class Keeper:
 
     def _start(self, launched: LaunchSpec, folder: str, inode: int) -> tuple[int, str]:
         try:
-            same = Path(folder).stat().st_ino == inode
+            same = not folder or Path(folder).stat().st_ino == inode
         except OSError:
             same = False
         if not same:
-            return (
-                0,
-                f"it does not see {folder} of the supervisor's machine; share the folder of results with all nodes",
-            )
+            cure = "share the folder of results with all nodes, or settings, launchers.ray.shared: false"
+            return 0, f"it does not see {folder} of the supervisor's machine; {cure}"
         read, self._lifeline = os.pipe()
         known = {name: value for name, value in os.environ.items() if not name.startswith(_OF_RAY)}
         try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
+import secrets
 import signal
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ from ganglion.sdk import Launched, Launcher, LaunchError, LaunchSpec, LaunchWatc
 
 _ASK_S = 5.0  # for the head of a cluster to answer
 _START_S = 60.0  # for Ray to start a keeper
+_FORGET_S = 60.0  # after the last process of a run its nodes forget it
 _GONE_S = 5.0  # for keepers to end at the end
 _STORE_BYTES = 80_000_000  # of shared memory: a run puts nothing there
 _ROLES = ("environment", "muscle", "brain", "controller", "table")
@@ -77,7 +80,7 @@ class _Kept(Launched):
 
     def __init__(self, name: str, keeper: Any, node: str) -> None:
         self.name, self.keeper, self.node = name, keeper, node
-        self.used = (0.0, 0)
+        self.used, self.run = (0.0, 0), ""
         self.over = self.ending = False
 
     def signal(self, signum: int) -> None:
@@ -94,9 +97,13 @@ class _Kept(Launched):
 class RayLauncher(Launcher):
     """Let Ray place processes: one small actor for each starts it, hands on its output and tells how it ended.
 
-    All nodes see the folder of results under the same path (a shared file system), and have the same versions of
-    Python, Ray, Ganglion and the plugins that documents name. Another node is refused by its name. A node that is lost
-    is the loss of its processes: each is started anew on another node, and goes on from its journal.
+    All nodes have the same versions of Python, Ray, Ganglion and the plugins that documents name. Another node is
+    refused by its name. A node that is lost is the loss of its processes: each is started anew on another node.
+
+    Usually all nodes see the folder of results under the same path (a shared file system): journals are there, and
+    what is lost with a node goes on from its journal. With `shared: false` models travel over the bus, and journals are
+    in a folder of each node: a process that is lost goes on from its journal on the same node, and what is lost with a
+    node makes the phase begin again, once.
 
     Args:
         address: Of the cluster, as `ray.init` takes it. `auto` is that of the variable RAY_ADDRESS or the one that
@@ -106,15 +113,16 @@ class RayLauncher(Launcher):
             node, workers spread over the nodes; the default), `pack` or `spread`.
         near: Whether processes on the supervisor's own machine join over its sockets; else all connections are
             encrypted.
+        shared: Whether all nodes see the folder of results.
 
     Raises:
         ValueError: `roles` says what it may not.
     """
 
-    shares_files = True
-
-    def __init__(self, address: str = "auto", roles: Mapping[str, Any] | None = None, near: bool = True) -> None:
-        for name, value, kind in (("address", address, str), ("near", near, bool)):
+    def __init__(
+        self, address: str = "auto", roles: Mapping[str, Any] | None = None, near: bool = True, shared: bool = True
+    ) -> None:
+        for name, value, kind in (("address", address, str), ("near", near, bool), ("shared", shared, bool)):
             if not isinstance(value, kind) or value == "":
                 raise ValueError(f"{name}: expected {_KINDS[kind]}, found {value!r:.80}")
         self._cluster, self._wants, self._near = address, wants_of(roles or {}), near
@@ -122,6 +130,10 @@ class RayLauncher(Launcher):
         self._kept: dict[_Kept, asyncio.Task[None]] = {}
         self._nodes: dict[int, str] = {}  # worker -> where its first process is
         self._choosing: dict[int, asyncio.Lock] = {}
+        self.shares_files, self.keeps_files = shared, not shared
+        self._houses: dict[str, asyncio.Task[tuple[Any, str]]] = {}  # node -> what keeps a folder there, and that
+        self._forgetting: set[asyncio.Task[None]] = set()
+        self._homes: dict[tuple[str, str], str] = {}  # run and name -> node with its journal
 
     # -- the cluster --------------------------------------------------------------------------------------------------
     async def open(self) -> None:
@@ -180,9 +192,36 @@ class RayLauncher(Launcher):
         for kept, hearing in list(self._kept.items()):
             hearing.cancel()
             self._end(kept.keeper)
+        forgetting = [asyncio.ensure_future(self._forget(house)) for house in self._houses.values()]
+        if forgetting:
+            await asyncio.wait(forgetting, timeout=_GONE_S)
         await asyncio.to_thread(self._ray.shutdown)
         self._ray = None
         return left
+
+    async def _house(self, node: str) -> tuple[Any, str]:
+        """Return what keeps a folder on a node, and the folder."""
+        from ganglion_ray.keeper import House
+
+        strategies = self._ray.util.scheduling_strategies
+        strategy = strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+        name = secrets.token_hex(8)
+        house = self._ray.remote(House).options(num_cpus=0, scheduling_strategy=strategy, max_restarts=0).remote(name)
+        return house, await house.folder.remote()
+
+    async def _forget(self, keeping: asyncio.Task[tuple[Any, str]], run: str = "") -> None:
+        """Have a node forget a run, or all; a node that is lost has nothing any more."""
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            house, _ = await keeping
+            await house.forget.remote(run)
+
+    def _forget_if_over(self, run: str) -> None:
+        """Have all nodes forget a run of which no process is left."""
+        if self._ray is not None and not any(kept.run == run for kept in self._kept):
+            self._homes = {key: node for key, node in self._homes.items() if key[0] != run}
+            for house in self._houses.values():
+                self._forgetting.add(task := asyncio.ensure_future(self._forget(house, run)))
+                task.add_done_callback(self._forgetting.discard)
 
     def examine(self) -> list[tuple[str, str, str]]:
         """Look at the cluster; return for each node its state, what it is and has, and the cure where it is needed."""
@@ -230,6 +269,9 @@ class RayLauncher(Launcher):
         fault = _shortage(spec.role, wants, nodes)
         if fault:
             raise LaunchError(f"cannot start {spec.name}: {fault}")
+        home = self._homes.get(_key(spec))
+        if home in {node["NodeID"] for node in nodes if node["Alive"]}:  # its journal is there
+            return await self._start(spec, watch, wants, self._affinity(str(home))["scheduling_strategy"])
         if wants.place != "worker" or spec.worker is None:
             return await self._start(spec, watch, wants, "SPREAD" if wants.place == "spread" else "DEFAULT")
         alive = {node["NodeID"] for node in nodes if node["Alive"]}
@@ -268,8 +310,14 @@ class RayLauncher(Launcher):
                 differ = _difference(ours, theirs)
                 if differ:
                     raise LaunchError(f"{where}: {differ}; pip install {_pins(ours)} there")
-                folder, inode = await asyncio.to_thread(_seen, spec)
-                variables = {**spec.variables, **(spec.near if self._near and address == self.address else {})}
+                folder, inode = await asyncio.to_thread(_seen, spec) if self.shares_files else ("", 0)
+                variables = dict(spec.variables)
+                if spec.node:
+                    if node not in self._houses:
+                        self._houses[node] = asyncio.ensure_future(self._house(node))
+                    variables = spec.on_node((await asyncio.shield(self._houses[node]))[1])
+                    self._homes[_key(spec)] = node
+                variables |= spec.near if self._near and address == self.address else {}
                 words = {**dataclasses.asdict(spec), "variables": variables}
                 pid, wrong = await keeper.start.remote(words, folder, inode)
                 if wrong:
@@ -285,7 +333,7 @@ class RayLauncher(Launcher):
             cure = f"is `{_pins(ours)}` installed there?"
             raise LaunchError(f"cannot start {spec.name} on {where}: {_last_line(error)}; {cure}") from error
         kept = _Kept(spec.name, keeper, node)
-        kept.host, kept.pid = host, pid
+        kept.host, kept.pid, kept.run = host, pid, _key(spec)[0]
         self._kept[kept] = asyncio.ensure_future(self._hear(kept, watch))
         return kept
 
@@ -303,6 +351,8 @@ class RayLauncher(Launcher):
         kept.over = True
         del self._kept[kept]
         self._end(kept.keeper)
+        if not self.shares_files:
+            asyncio.get_running_loop().call_later(_FORGET_S, self._forget_if_over, kept.run)
         watch.exited(code, why)
 
     def _end(self, keeper: Any) -> None:
@@ -316,6 +366,11 @@ class RayLauncher(Launcher):
         if any(node["NodeID"] == kept.node and node["Alive"] for node in nodes):
             return f"its keeper on {kept.host} is gone: {_last_line(error)}"
         return f"its node {kept.host} was lost"
+
+
+def _key(spec: LaunchSpec) -> tuple[str, str]:
+    """Return run and name of a process."""
+    return spec.variables.get("GANGLION_RUN", ""), spec.name
 
 
 def _amounts(node: Mapping[str, Any]) -> dict[str, float]:

@@ -334,7 +334,7 @@ _Damages = Iterator[tuple[str, str, str]]  # kind, where, text, as `ganglion.sdk
 def verify(settings: Settings, runs: tuple[str, ...], digest: bool) -> int:
     """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.
 
-    This finds accidents and careless edits; against who rewrites everything, keep the printed digest elsewhere.
+    This finds accidents and careless edits; against deliberate rewriting, keep the printed digest elsewhere.
     """
     found = []
     for run, damages, reader in _verified(settings, runs, digest):
@@ -375,9 +375,22 @@ def _verified(
         yield from ((name, _of_folder(settings.results, name, error), None) for name in names)
         return
     with reader:
-        runs = map(reader.resolve, names) if names else [row["run"] for row in reader.rows("runs", columns=["run"])]
+        runs = list(map(reader.resolve, names)) if names else _ours(settings, reader)
         for run in dict.fromkeys(runs):
             yield run, itertools.chain(reader.verify(run), _of_files(settings.results, run, reader)), reader
+
+
+def _ours(settings: Settings, reader: StoreReader) -> list[str]:
+    """Return the runs of a store; of one outside of our results folder those alone that have a folder there."""
+    runs = [str(row["run"]) for row in reader.rows("runs", columns=["run"])]
+    scheme, _, path = store_uri(settings).partition(":///")
+    if scheme == "sqlite" and Path(path).resolve().parent == settings.results.resolve():
+        return runs
+    ours = [run for run in runs if _is_name(run) and (settings.results / run).is_dir()]
+    if len(ours) < len(runs):
+        text = f"{len(runs) - len(ours)} of {len(runs)} runs have no folder in {settings.results}: others have them, "
+        click.echo(f"{text}and they are looked at by their names", err=True)
+    return ours
 
 
 def _of_files(results: Path, run: str, reader: StoreReader) -> _Damages:

@@ -41,6 +41,9 @@ from ganglion_store.verify import Verification
 Write = Callable[[Cursor, Books], None]
 
 
+_ELSEWHERE = "; a kernel with another results folder has it in this store: choose another id (--name)"
+
+
 class _Doubt(NamedTuple):
     """Hold a transaction of which is not known whether it was carried out."""
 
@@ -92,7 +95,7 @@ class SqlWriter(StoreWriter):
         found = self._connection.execute(sql.SELECT_RUN, (self._run,)).fetchone()
         if not resume:
             if found:
-                raise StoreError(f"{self._path}: expected a new run, found results of run {self._run}")
+                raise StoreError(f"{self._path}: expected a new run, found results of run {self._run}{_ELSEWHERE}")
             return
         self._begun = bool(found)
         if not found:
@@ -411,7 +414,9 @@ class SqlWriter(StoreWriter):
         try:
             self._engine.check_schema(self._connection)
             if books.run is None and cursor.execute(sql.SELECT_RUN, (self._run,)).fetchone():
-                raise StoreError(f"run {self._run}: expected one writer, found that another one has begun it")
+                raise StoreError(
+                    f"run {self._run}: expected one writer, found that another one has begun it{_ELSEWHERE}"
+                )
             for write in pending:
                 try:
                     write(cursor, books)

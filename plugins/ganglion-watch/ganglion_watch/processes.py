@@ -59,7 +59,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {  # title -> key of the 
     "table": ("table", lambda state: " ".join(f"{k}={v}" for k, v in state.items() if v is not None)),
     "cpu": ("cpu_s", lambda cpu_s: f"{cpu_s:.1f} s"),
     "memory": ("memory_bytes", lambda memory_bytes: f"{memory_bytes / 2**20:.0f} MB"),
-    **{name: (name, str) for name in ("restarts", "excused", "placement")},
+    **{name: (name, str) for name in ("restarts", "recovery", "excused", "placement")},
     "elapsed": ("elapsed_s", span),
     "eta": ("left_s", span),
 }

@@ -52,8 +52,8 @@ KERNEL_TABLE = """
 | governor    | info watch need ended overdue                       |
 | controller  | info watch overdue                                  |
 | environment | info                                                |
-| muscle      | info overdue                                        |
-| brain       | info overdue                                        |
+| muscle      | info overdue model                                  |
+| brain       | info overdue model keep                             |
 | table       | info watch                                          |
 | store       | info watch                                          |
 | observer    | info peers watch subscribe                          |

@@ -162,7 +162,6 @@ def test_a_document_becomes_a_plan(read: READ) -> None:
     assert (90, 25, "ada/1") == (moor.budget_steps, moor.max_steps, moor.episode_end)
 
 
-FREELY = "      simulation: {name: aeb, params: {mode: free}}\n"
 AEB = "      simulation: {name: aeb}\n"
 PAIRS = "product: custom, num: [[ada, moor, 0], [bob, lake, 0]]"
 
@@ -195,7 +194,7 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
             HEAD.replace("{uid: moor, name: counting}", "{uid: moor, command: [x]}")
             + "      bodies: {rules: [{match: {agent: ada}, reward: {name: 'own:Pays'}}]}\n"
             + AEB,
-            "a reward runs in a process of ours, and environment `moor` is a `command`",
+            "a reward runs in Ganglion's process, and environment `moor` is a `command`",
         ),
         (HEAD + "      bodies: {num: 5000}\n" + AEB, "expected at most 4096 bodies, found 20000"),
         (HEAD + "      simulation: {name: aeb, params: {end: {environment: fen}}}\n", "no environment `fen`"),
@@ -224,10 +223,6 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
         (
             HEAD + "      phase_config: {sync: async}\n      simulation: {name: aeb, params: {mode: free, lead: 0}}\n",
             "11:58: schedule.train.simulation.params.lead: expected a number of ticks of at least 1",
-        ),
-        (
-            HEAD + "      recovery: {on_loss: restart}\n      phase_config: {sync: async}\n" + FREELY,
-            "not built yet: `on_loss: restart` in `mode: free`",
         ),
         (spawning("addy", "moor", 1), "10:34: schedule.train.bodies.dynamic.0.agent: there is no agent `addy`"),
         (spawning("ada", "mor", 1), "there is no environment `mor`; did you mean `moor`?"),

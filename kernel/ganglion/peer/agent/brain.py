@@ -34,7 +34,7 @@ from ganglion.peer.author import Loader, Tolerated, continues, failure_of
 from ganglion.peer.conversation import Request
 from ganglion.peer.host import AgentHost, Part, shown_behind
 from ganglion.peer.journal.snapshot import Checkpoints, Generators, Snapshot, State, export, restore, streams_of
-from ganglion.peer.models import copy_model, files_of
+from ganglion.peer.models import files_of
 from ganglion.peer.participant import DEFERRED
 from ganglion.peer.step.arrays import learns_arrays
 from ganglion.peer.step.layout import ROW_NUMBER, Groups, Layout
@@ -137,7 +137,8 @@ class BrainHost(AgentHost):
         self._outer = list(self._parts)  # what is seen and set before filters, by groups
         own, hooks = attributes["rng"], self._hooks
         self._memory = Memory(rng=own)
-        self._models = Models(setup.models, setup.load)
+        place = self.place
+        self._models = Models(place.write(setup.models), None if setup.load is None else place.read(setup.load))
         attributes |= {
             "memory": self._memory,
             "bodies": known,
@@ -279,7 +280,7 @@ class BrainHost(AgentHost):
         self._running().last_update = self._last_update
 
     def _go_on_from(self, brain: Brain, checkpoint: Any) -> None:
-        """Go on where a predecessor stood that exported itself."""
+        """Restore the exported state of a predecessor."""
         if not isinstance(brain, CheckpointableBrain):
             raise RemoteProtocolError("checkpoint: the brain is none that can go on from one")
         tree = checkpoint[0]["books"]["rewards"]
@@ -434,11 +435,12 @@ class BrainHost(AgentHost):
 
     def store(self, request: Request, store: BrainStore) -> BrainStored:
         """Store model and policy, or copy the model of `source` where none is learned; say which files were written."""
+        place, second = self.place, store.second
         if store.source is not None and store.models is not None:
-            files = files_of(Path(store.source))
-            rows = copy_model(files, Path(store.models))
-            if store.second is not None:
-                copy_model(files, Path(store.second))
+            files = files_of(Path(place.read(store.source)))
+            rows = place.copied(files, store.models)
+            if second is not None:
+                place.copied(files, second)
             return BrainStored([{**row, "updates": 0} for row in rows])
         brain = self._running()
         self._hooks("store", brain.store)
@@ -446,9 +448,10 @@ class BrainHost(AgentHost):
             self._hooks("store", self._models.save_value, self._last_update, "policy")
         if self._filters is not None:
             self._filters.store(self._models)
-        rows = self._models.written()
-        if store.second is not None:
-            copy_model([Path(row["path"]) for row in rows], Path(store.second))
+        written = self._models.written()
+        rows = place.stored(written, self._setup.models)
+        if second is not None:
+            place.copied([Path(row["path"]) for row in written], second)
         return BrainStored([{**row, "updates": self._version} for row in rows], self._notes.left())
 
     def shutdown(self, request: Request, _: Any) -> Done:
@@ -610,7 +613,7 @@ class BrainHost(AgentHost):
         return batch
 
     def _credit(self, thinks: Sequence[Think]) -> None:
-        """Let the brain hear what fell due to bodies after their ends."""
+        """Give the brain what fell due to bodies after their ends."""
         credits_ = []
         for think in thinks:
             places = self._sources[think.source].tolist() if self._sources else range(len(self._bodies))

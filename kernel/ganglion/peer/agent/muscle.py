@@ -132,7 +132,7 @@ class MuscleHost(AgentHost):
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
         self._newest: Any = None  # the update for muscles that are made later: of bodies that are spawned
-        self._kept: list[Think] = []  # what the brain is still to hear of, all of the open episode
+        self._kept: list[Think] = []  # what the brain is still to get, all of the open episode
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
@@ -333,7 +333,7 @@ class MuscleHost(AgentHost):
 
     def _model_reader(self, setup: MuscleSetup) -> Policy | Models | None:
         """Return what `Muscle.load` reads from: the files that the phase began with, in an evaluation the brain too."""
-        files = None if setup.models is None else Models(setup.models)
+        files = None if setup.models is None else Models(self.place.read(setup.models))
         return files if setup.policy is None else Policy(self._policy, files)
 
     def _policy(self) -> tuple[bool, Any]:
@@ -407,7 +407,7 @@ class MuscleHost(AgentHost):
         if self._setup.policy is not None:
             self._receive(self._newest_of_brain().filters)
         elif self._setup.models is not None:
-            filters.received_from(Models(self._setup.models))
+            filters.received_from(Models(self.place.read(self._setup.models)))
 
     def _receive(self, published: dict[str, Any] | None) -> None:
         """Give filters what their other halves published."""
@@ -707,7 +707,7 @@ class MuscleHost(AgentHost):
         return replace(think, before=joined(kept), reward_ids=think.reward_ids or kept[0].reward_ids)
 
     def _send_kept(self, position: Position | None) -> None:
-        """Let the brain hear of the decisions that were kept although more could be."""
+        """Give the brain the decisions that were kept although more could be."""
         think = self._kept.pop()
         self._take_in(self._ask("brain.think", self._with_kept(think), position))
 

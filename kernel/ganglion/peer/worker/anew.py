@@ -33,7 +33,7 @@ class Anew:
         """Have the successor of a lost environment begin its next episode; raises the error if it costs more."""
         peer = world.world.peer
         self._host.await_again(self._ticks.phase, peer, error)
-        self._lose(world, peer)
+        self.lose(world, peer)
         return self.start(world)
 
     def start(self, world: _World) -> Pending:
@@ -50,7 +50,8 @@ class Anew:
         world.anew = True
         return True
 
-    def _lose(self, world: _World, peer: str) -> None:
+    def lose(self, world: _World, peer: str) -> None:
+        """Give up the open episode of an environment for the loss of a peer."""
         ticks = self._ticks
         if not ticks.core.open(world.number):
             return
@@ -86,7 +87,7 @@ class Anew:
             agent.dues = {place: due for place, due in agent.dues.items() if due[1] is not None}
             agent.noted.clear()
             for link in agent.links:
-                self._lose(link.world, agent.actor.peer)
+                self._ticks.give_up(link.world, agent.actor.peer)
 
     def numbers(self, agent: _Agent) -> list[int] | None:
         """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""

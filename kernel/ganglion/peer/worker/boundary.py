@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from ganglion.run.effect import record_of
 from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Mode, Signal
-from ganglion.wire.messages import Boundary, Go, Stands
+from ganglion.wire.messages import Acted, Boundary, EpisodeEnded, Go, Stands, Verdict
 
 if TYPE_CHECKING:
     from ganglion.peer.worker.episode import Episode
@@ -27,6 +28,54 @@ class Ending:
     truncated: bool
     reason: str
     causes: list[dict[str, Any]]
+
+
+class Line:
+    """Keep what an episode and the ticks of bodies have in common: rounds of brains, wishes, tolerated errors, the end.
+
+    Attributes:
+        number, step: Of the episode and of the step in it, of ticks: of the evaluation, and ticks so far.
+        round, participants: The number of the round of brains, and agent -> workers where others than this take part.
+    """
+
+    _whose: int | None = None  # the number of the episode in records of tolerated errors
+
+    def __init__(self, phase: Phase, verdict: Verdict) -> None:
+        self.phase, self.number, self.step = phase, verdict.episode, 0
+        self.round, self.participants = verdict.round, verdict.participants
+        self._wishes: list[dict[str, Any]] = []
+        self._tolerated = 0  # errors of authors
+        self._ending: Ending | None = None
+        self._closed = False
+        self._alone = [phase.setup.worker]
+
+    def _workers(self, name: str) -> list[int]:
+        """Return the workers whose muscles the brain of an agent awaits in this round."""
+        return self._alone if self.participants is None else self.participants.get(name, self._alone)
+
+    def _wish(self, name: str, peer: str, answer: Acted) -> None:
+        """Take what came with an answer of an agent's muscle: tolerated errors, topics, the signal of its brain."""
+        self._note_tolerated(answer.excused)
+        if answer.topics is not None:
+            self.phase.topics.take(peer, "muscle.act", answer.topics)
+        if answer.signal is not None:
+            wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
+            self._wishes.append({**wish, "issuer": f"brain:{name}"})
+
+    def _note_tolerated(self, excused: list[dict[str, Any]] | None) -> None:
+        setup = self.phase.setup
+        mode = setup.mode if setup.evaluation else None
+        for excuse in excused or ():
+            self._tolerated += 1
+            record = record_of(excuse, setup.phase, (setup.worker, self._whose, self.step), self.phase.moment, mode)
+            self.phase.records.add([*record, -self._tolerated])  # the number by which a repeat is known
+
+    def _tell_governor(self, report: EpisodeEnded) -> Verdict:
+        """Tell the governor of the end, and return its verdict, which may wait for other workers and an evaluation."""
+        phase = self.phase
+        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
+        verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
+        return verdict
 
 
 class Boundaries:
@@ -172,7 +221,7 @@ class Boundaries:
         return None
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:
-        """Tell where we stand, and stand until a signal other than PAUSE comes."""
+        """Report the pause, and wait until a signal other than PAUSE comes."""
         phase = self._phase
         setup = phase.setup
         episode.hand_on()
@@ -185,7 +234,7 @@ class Boundaries:
                 phase.participant.pump(_PAUSE_LOOK_S)
             others = [cause for cause in self._arrived() if cause["signal"] != Signal.PAUSE.name]
             if others:
-                return others  # else it was told to go on and to stand again: it says so once more
+                return others  # else it was told to continue and to pause again: it reports once more
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _ending(self, winner: dict[str, Any], causes: list[dict[str, Any]]) -> Ending:

@@ -12,10 +12,9 @@ from ganglion.peer.agent.decision import heard, setpoints_of
 from ganglion.peer.conversation import Pending
 from ganglion.peer.results.records import Records, pack
 from ganglion.peer.step.layout import Field, Layout
-from ganglion.peer.worker.boundary import Boundaries, Ending
+from ganglion.peer.worker.boundary import Boundaries, Ending, Line
 from ganglion.peer.worker.lost import Replayer, Told
 from ganglion.peer.worker.world import Actor, Decision, Phase, Turn, Values, World, fields_of
-from ganglion.run.effect import record_of
 from ganglion.sdk.controller import Controller, EpisodeEnded, StepResult
 from ganglion.sdk.flow import Signal
 from ganglion.wire.journal import digest
@@ -66,14 +65,13 @@ class _Rows:
         self._rows, self._size_bytes = [], 0
 
 
-class Episode:
+class Episode(Line):
     """Run one episode; the controller plugin steers it by `act` and `update`."""
 
     def __init__(self, phase: Phase, number: int, verdict: Verdict) -> None:
-        self.phase, self.number, self.step = phase, number, 0
-        self.round, self.participants = verdict.round, verdict.participants
+        super().__init__(phase, verdict)
+        self.number = self._whose = number
         self._boundaries = Boundaries(phase)
-        self._ending: Ending | None = None
         self._recorded = 0
         records, place = phase.records, [phase.setup.phase, phase.setup.mode, phase.setup.worker]
         self._rows = {
@@ -84,13 +82,9 @@ class Episode:
             a.name: _Rows(records, ["actions", *place, a.name, number], a.sensors.layout, a.actuators, a.actuators)
             for a in phase.actors
         }
-        self._wishes: list[dict[str, Any]] = []
-        self._tolerated = 0  # errors of authors in this episode
         self._turn = Turn(phase.controller, list(phase.by_name), phase.hooks)
-        self._closed = False
         self._lost = False
         self._acting = True  # in a round whose step is not recorded yet
-        self._alone = [phase.setup.worker]
         self._place = (phase.setup.phase, phase.setup.worker, number, 0)
         phase.hooks.step = 0
         for actor in phase.actors:
@@ -138,7 +132,7 @@ class Episode:
         asked = []
         for actor in actors:
             rewards = actor.owed(worlds)
-            workers = self._alone if self.participants is None else self._workers(actor)
+            workers = self._alone if self.participants is None else self._workers(actor.name)
             if self._alone[0] not in workers:
                 text = f"agent {actor.name} is asked in step {self.step + 1}, but turn({self.step}) did not say so"
                 raise AuthorError(f"{text} when it was asked for the first time")
@@ -155,11 +149,11 @@ class Episode:
         if phase.programs:
             answers = heard([*actors, *map(phase.by_name.__getitem__, passing)], answers)
         if passing:
-            self._wish(passing, answers[len(asked) :])
+            self._wish_all(passing, answers[len(asked) :])
         setpoints: dict[str, Field] = {}
         for actor, answer in zip(actors, answers, strict=False):
             if answer.signal is not None or answer.excused or answer.topics is not None:
-                self._wish([actor.name], [answer])
+                self._wish(actor.name, actor.peer, answer)
             if actor.decision is not None and actor.decision.rewards is not None:
                 self._completed(actor, answer, False, False)
             given = answer.setpoints
@@ -178,7 +172,7 @@ class Episode:
         return Values(setpoints, phase.actuator_layouts)
 
     async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
-        """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
+        """Apply setpoints, gather, settle, and wait at the boundary; EpisodeEnded if the episode ends there."""
         phase, participant = self.phase, self.phase.participant
         if self._closed:
             raise EpisodeEnded("the episode has ended")
@@ -190,7 +184,7 @@ class Episode:
         if self.participants is not None:
             passing = self._let_pass(complete=True)
             if passing:
-                self._wish(passing, self._hear(passing, passing.values()))
+                self._wish_all(passing, self._hear(passing, passing.values()))
         self._turn.end()
         self.step += 1
         phase.hooks.step = self.step
@@ -305,32 +299,13 @@ class Episode:
         return {
             actor.name: workers
             for actor in self.phase.actors
-            if actor.setup["brain"] is not None and worker in (workers := self._workers(actor))
+            if actor.setup["brain"] is not None and worker in (workers := self._workers(actor.name))
         }
 
-    def _wish(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
-        """Take the signals of brains that came with answers of these agents."""
+    def _wish_all(self, agents: Iterable[str], answers: Iterable[Acted]) -> None:
+        """Take what came with the answers of these agents."""
         for name, answer in zip(agents, answers, strict=True):
-            self._note_tolerated(answer.excused)
-            if answer.topics is not None:
-                self.phase.topics.take(self.phase.by_name[name].peer, "muscle.act", answer.topics)
-            if answer.signal is not None:
-                wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
-                self._wishes.append({**wish, "issuer": f"brain:{name}"})
-
-    def _note_tolerated(self, excused: list[dict[str, Any]] | None) -> None:
-        setup = self.phase.setup
-        mode = setup.mode if setup.evaluation else None
-        for excuse in excused or ():
-            self._tolerated += 1
-            place = (setup.worker, self.number, self.step)
-            record = record_of(excuse, setup.phase, place, self.phase.moment, mode)
-            self.phase.records.add([*record, -self._tolerated])  # the number by which a repeat is known
-
-    def _workers(self, actor: Actor) -> list[int]:
-        if self.participants is None:
-            return [self.phase.setup.worker]
-        return self.participants.get(actor.name, [self.phase.setup.worker])
+            self._wish(name, self.phase.by_name[name].peer, answer)
 
     def _reward_ids(self, actor: Actor, rewards: Field | None) -> list[dict[str, Any]] | None:
         if rewards is None or actor.told_rewards:
@@ -448,7 +423,7 @@ class Episode:
             )
             asked.append(self._ask_actor(actor, message, 2))
         for actor, answer in zip(due, self._hear([a.name for a in due], asked), strict=True):
-            self._wish([actor.name], [answer])
+            self._wish(actor.name, actor.peer, answer)
             if actor.decision is not None and actor.decision.rewards is not None:
                 self._completed(actor, answer, ending.terminated, ending.truncated)
         self._wishes = [{**wish, "late": True} for wish in self._wishes]
@@ -471,7 +446,7 @@ class Episode:
     def let_pass(self) -> None:
         """Have all muscles pass in the round in which this episode was lost: brains think without them."""
         passing = self._pass(self._awaited())
-        self._wish(passing, self._hear(passing, passing.values()))
+        self._wish_all(passing, self._hear(passing, passing.values()))
 
     def _seal(self, terminated: bool, truncated: bool, reason: str) -> None:
         phase, setup = self.phase, self.phase.setup
@@ -504,10 +479,7 @@ class Episode:
             evaluation=phase.setup.evaluation,
             lost=self._lost,
         )
-        # The verdict may wait for other workers and for an evaluation, each of whose steps has a deadline.
-        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
-        verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
-        return verdict
+        return self._tell_governor(report)
 
     def next_agents(self, step: int) -> list[str]:
         """Return the agents that act in the step after `step`."""

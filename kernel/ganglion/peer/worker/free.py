@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ganglion.peer.agent.decision import heard
+from ganglion.peer.author import is_loss
 from ganglion.peer.conversation import Pending
 from ganglion.peer.step.layout import writable_copy
 from ganglion.peer.step.tick import Array, Over, Pace
-from ganglion.peer.worker.ticks import Asked, Sent, Sums, Ticks
+from ganglion.peer.worker.ticks import Asked, Sent, Sums, Ticks, _Agent, _World
 from ganglion.peer.worker.world import Phase
 from ganglion.wire.messages import TERMINATED, TRUNCATED, Act, Acted, Boundary, EnvironmentUpdated, Verdict
 
 if TYPE_CHECKING:
+    from ganglion.errors import GanglionError
     from ganglion.peer.worker.controller import ControllerHost
 
 
@@ -45,10 +47,11 @@ class _Course:
         self.awaits: dict[int, int] = {}  # number of an agent -> that of its message, before the next step
         self.deciding = np.zeros(0, np.int64)  # rows that decide before that
         self.sent: tuple[Array | None, list[Array]] | None = None  # which bodies take part in it, and what is applied
+        self.doomed = ""  # the muscle that was lost: its episode is given up in place of the next step
 
 
 class _Closing:
-    """An episode that is over, until all its agents have heard of it: number of an agent -> that of its message."""
+    """An episode that is over, until all its agents have got it: number of an agent -> that of its message."""
 
     def __init__(self, over: Over, awaits: dict[int, int], sums: Sums) -> None:
         self.over, self.awaits, self.sums = over, awaits, sums
@@ -60,7 +63,7 @@ class FreeTicks(Ticks):
     An environment asks the muscles of its bodies, steps and begins anew, whatever the others do. A muscle has one
     message at a time: bodies of several environments that wait while it is busy are in its next one. What is done
     follows from the order in which answers come, and from nothing else. Before a signal, or the end, all environments
-    finish their steps and stand at a boundary.
+    finish their steps and wait at a boundary.
 
     Args:
         lead: How many ticks an environment may be ahead of the slowest unfinished one; None: any.
@@ -88,7 +91,7 @@ class FreeTicks(Ticks):
             [m.waiting, None if m.asked is None else list(m.asked[2:]), m.sent, m.wanted, m.swaps, m.busy]
             for m in self._mail
         ]
-        courses = [[c.awaits, c.deciding, None if c.sent is None else list(c.sent)] for c in self._courses]
+        courses = [[c.awaits, c.deciding, None if c.sent is None else list(c.sent), c.doomed] for c in self._courses]
         flights = [[serial, *flight, self._pendings[serial].as_asked()] for serial, flight in self._flights.items()]
         closing = [[list(one.over), one.awaits, one.sums] for one in self._closing]
         own = {"at": list(self._pace.at), "mail": mail, "courses": courses, "flights": flights, "closing": closing}
@@ -102,8 +105,8 @@ class FreeTicks(Ticks):
         for agent, mail, (waiting, asked, *rest) in zip(self.agents, self._mail, state["mail"], strict=True):
             mail.waiting, (mail.sent, mail.wanted, mail.swaps, mail.busy) = list(waiting), rest
             mail.asked = None if asked is None else Asked(agent, Act([]), *asked)
-        for course, (awaits, deciding, step) in zip(self._courses, state["courses"], strict=True):
-            course.awaits, course.deciding = dict(awaits), writable_copy(deciding)
+        for course, (awaits, deciding, step, doomed) in zip(self._courses, state["courses"], strict=True):
+            course.doomed, course.awaits, course.deciding = doomed, dict(awaits), writable_copy(deciding)
             course.sent = None if step is None else (step[0], step[1])
         self._flights = {serial: (kind, number) for serial, kind, number, _ in state["flights"]}
         again = self.phase.participant.ask_again
@@ -119,37 +122,56 @@ class FreeTicks(Ticks):
 
     def tick(self) -> bool:
         """Take what is answered next, and ask what follows; say whether the worker's part goes on."""
-        if not self._flights:  # all stand, or are done
+        if not self._flights:  # all wait at the boundary, or are done
             if self._begun:
                 self._finish_tick()
             else:
                 self._begun = True
                 self._renew()
             return self._ending is None
-        participant = self.phase.participant
-        for serial in participant.first(self._pendings):
-            (kind, number), pending = self._flights.pop(serial), self._pendings.pop(serial)
-            [answer] = participant.gather([pending])
-            if kind == "act":
-                self._decided(number, answer)
-            elif kind == "update":
-                self._stepped(number, pending, answer)
-            elif kind == "reset":
-                self.core.tick = self._pace.since(number)
-                self._take_reset(self.worlds[number], answer)
-                self._ask_for(number)
-            elif kind == "swap":
-                self._mail[number].busy = False
-                self._drawn |= dict.fromkeys(self.agents[number].rows.tolist(), answer.version)
+        for serial in self.phase.participant.first(self._pendings):
+            if serial in self._flights:  # else it has been taken while somebody was lost
+                self._land(serial)
         self._go_on()
         return True
+
+    def _land(self, serial: int) -> None:
+        """Take an answer, of a successor where somebody was lost, and ask what follows."""
+        (kind, number), pending = self._flights.pop(serial), self._pendings.pop(serial)
+        lost: list[_Agent] = []
+
+        def mend(_: int, error: GanglionError) -> Pending:
+            if kind in ("update", "reset"):
+                self.core.tick = self._pace.at[number] if kind == "update" else self._pace.since(number)
+                return self._anew.environment(self.worlds[number], error)
+            if kind == "report" or not self._doom(number, error):
+                raise error
+            return self._ask_again(kind, number, error, lost)
+
+        [answer] = self.phase.participant.gather([pending], mend)
+        if kind == "act":
+            self._decided(number, answer, bool(lost))
+        elif kind == "update":
+            self._stepped(number, pending, answer)
+        elif kind == "reset":
+            self.core.tick = self._pace.since(number)
+            if self._anew.is_anew(self.worlds[number], answer):
+                self._begin_anew(self.worlds[number])
+            else:
+                self._take_reset(self.worlds[number], answer)
+            self._ask_for(number)
+        elif kind == "swap":
+            self._mail[number].busy = False
+            self._drawn |= dict.fromkeys(self.agents[number].rows.tolist(), answer.version)
+        if lost:
+            self._give_up_all(number, lost)
 
     def _fly(self, kind: str, number: int, pending: Pending) -> None:
         pending.carried = True
         self._flights[pending.serial], self._pendings[pending.serial] = (kind, number), pending
 
     def _renew(self) -> None:
-        """Let all go on that stand."""
+        """Let all go on that wait."""
         standing, self._standing = sorted(self._standing), []
         for number in standing:
             self._advance(number)
@@ -199,16 +221,18 @@ class FreeTicks(Ticks):
         mail.sent += 1
         self._fly("act", number, self.ask(agent, mail.asked.message, 0))
 
-    def _decided(self, number: int, answer: Acted) -> None:
-        """Take the answer of a muscle; environments that wait for no other muscle step."""
+    def _decided(self, number: int, answer: Acted, lost: bool) -> None:
+        """Take the answer of a muscle, of a lost one none; environments that wait for no other muscle step."""
         agent, mail = self.agents[number], self._mail[number]
         asked, mail.asked, mail.busy = mail.asked, None, False
         assert asked is not None
         if self.phase.programs:
-            [answer] = heard([agent.actor], [answer], [len(asked.deciding)])
+            [answer] = heard([agent.actor], [answer], [0 if lost else len(asked.deciding)])
         at = np.array(self._pace.at)[self.core.environment[agent.rows]]
         self.core.tick = int(at[asked.places].max())
-        self._complete(asked, answer, lost=False)
+        self._complete(asked, answer, lost)
+        if lost:
+            return
         self._settle_told(number)
         self._seal_over()
         if len(asked.deciding):
@@ -228,6 +252,53 @@ class FreeTicks(Ticks):
         found = [[ticks[self.core.environment[row]], row, self._drawn.pop(row)] for row in rows if row in self._drawn]
         if found:
             self.phase.records.add(["opponents", setup.phase, setup.worker, found])
+
+    # -- a lost muscle ------------------------------------------------------------------------------------------------
+    def _doom(self, number: int, error: GanglionError) -> bool:
+        """Have environments of an agent end the steps that they are in, and make no more; says whether it was lost."""
+        if not is_loss(error):
+            return False
+        agent = self.agents[number]
+        mine = [link.world.number for link in agent.links]
+        for environment in mine:
+            if self.core.open(environment):
+                self._courses[environment].doomed = agent.actor.peer
+        for serial, (kind, environment) in list(self._flights.items()):
+            if kind == "update" and environment in mine:
+                self._land(serial)
+        return True
+
+    def _ask_again(self, kind: str, number: int, error: GanglionError, lost: list[_Agent]) -> Pending:
+        """Have the successor of a lost muscle pass what that was asked, or decide by another model as that should."""
+        if kind == "swap" and self.play is not None:
+            agent = self.agents[number]
+            self._anew.set_up(agent, error, lost)
+            return self._ask_swap(self.play, self.play.agents.index(agent))
+        asked = self._mail[number].asked
+        assert asked is not None
+        return self._anew.muscle(asked, error, lost, 0)
+
+    def _give_up_all(self, number: int, lost: list[_Agent]) -> None:
+        """Give up the open episodes of the environments of a lost muscle; nobody waits for it."""
+        mail = self._mail[number]
+        mail.waiting, mail.wanted = [], mail.sent
+        for course in self._courses:
+            course.awaits.pop(number, None)
+        for one in [one for one in self._closing if number in one.awaits]:
+            self._settle(one, number)
+        self._anew.forget(lost)
+        self._seal_over()
+
+    def give_up(self, world: _World, peer: str) -> None:
+        """Give up the open episode of an environment for the loss of a muscle, when it waits for no other one."""
+        course, number = self._courses[world.number], world.number
+        if number in self._standing or not self.core.open(number):
+            self.core.tick, course.doomed = self._pace.at[number], ""
+            self._anew.lose(world, peer)
+            return
+        course.doomed = peer
+        if not course.awaits:
+            self._step_now(number)
 
     # -- an environment -----------------------------------------------------------------------------------------------
     def _arrive(self, number: int) -> None:
@@ -272,9 +343,15 @@ class FreeTicks(Ticks):
             self._step_now(number)
 
     def _step_now(self, number: int) -> None:
+        course = self._courses[number]
+        if course.doomed:
+            self.core.tick, peer, course.doomed = self._pace.at[number], course.doomed, ""
+            self._anew.lose(self.worlds[number], peer)
+            self._seal_over()
+            self._arrive(number)
+            return
         self.step += 1
         self.phase.hooks.step = self.step
-        course = self._courses[number]
         sent = self._step(self.worlds[number], course.deciding, (*self._base, self.step, 0))
         course.sent = (sent.places, sent.setpoints)
         self._fly("update", number, sent.pending)
@@ -285,7 +362,10 @@ class FreeTicks(Ticks):
         assert course.sent is not None
         sent, course.sent = Sent(self.worlds[number], pending, *course.sent), None
         self.core.tick = tick
-        self._take(sent, answer, tick + 1)
+        if not self._anew.is_anew(self.worlds[number], answer):
+            self._take(sent, answer, tick + 1)
+        if not self.core.open(number):
+            course.doomed = ""
         self._pace.step(number)
         self._seal_over()
         phase.tick += 1
@@ -295,7 +375,7 @@ class FreeTicks(Ticks):
 
     # -- episodes that are over ---------------------------------------------------------------------------------------
     def _seal_over(self) -> None:
-        """Record the episodes of which all their agents have heard; those of a worker that is cut short too."""
+        """Record the episodes that all their agents have got; those of a worker that is cut short too."""
         over, self._over = self._over, []
         self._closing += map(self._closing_of, over)
         if not self._closing:
@@ -309,7 +389,7 @@ class FreeTicks(Ticks):
             self._record_over([one.over for one in sealed], [one.sums for one in sealed])
 
     def _closing_of(self, over: Over) -> _Closing:
-        """Return an episode with the agents that are still to hear of it; what the others got is known."""
+        """Return an episode with the agents that are still to get it; what the others got is known."""
         found = _Closing(over, {}, {})
         for number in self._agents_of[over.environment]:
             agent, mail = self.agents[number], self._mail[number]

@@ -31,11 +31,10 @@ from ganglion.peer.step.layout import (
 )
 from ganglion.peer.step.tick import BETWEEN, Array, Clock, Over, Timelines, closed_flags
 from ganglion.peer.worker.anew import Anew
-from ganglion.peer.worker.boundary import Boundaries, Ending
+from ganglion.peer.worker.boundary import Boundaries, Ending, Line
 from ganglion.peer.worker.lost import Replayer, Told
 from ganglion.peer.worker.play import Play, play_of
 from ganglion.peer.worker.world import Actor, Phase, World
-from ganglion.run.effect import record_of
 from ganglion.sdk.condition import EpisodeView
 from ganglion.sdk.flow import Signal
 from ganglion.sdk.seed import derive, integer_from_words
@@ -426,7 +425,7 @@ class _Boundaries(Boundaries):
         return causes
 
 
-class Ticks:
+class Ticks(Line):
     """Run the ticks of one worker's part of a phase with bodies.
 
     What the boundary and the host of a controller know of an episode, it has too: the worker's part counts as episode
@@ -434,10 +433,9 @@ class Ticks:
     """
 
     def __init__(self, phase: Phase, verdict: Verdict, host: ControllerHost) -> None:
-        self.phase, self.step, self.number = phase, 0, verdict.episode
+        super().__init__(phase, verdict)
         self._anew = Anew(self, host)
         self._leg = 0
-        self.round, self.participants = verdict.round, verdict.participants
         setup = phase.setup
         self.table = table = _table(setup)
         self.position = np.array([body["position"] for body in table])  # in the list of all bodies
@@ -464,12 +462,8 @@ class Ticks:
         self._boundaries = _Boundaries(phase, self)
         self._shown = np.full(len(table), -1)  # the last episode whose first readings were recorded
         self._check_zero()
-        self._wishes: list[dict[str, Any]] = []
         self._over: list[Over] = []  # episodes whose ends are not told to their agents yet
         self._reports: list[dict[str, Any]] = []
-        self._ending: Ending | None = None
-        self._closed = False
-        self._tolerated = 0
         self._untold, self._news_s = [0, 0], 0.0  # episodes and steps that were not told of yet, and when they may be
         self._newest: dict[str, Any] = {}
         # Ends are told at once where somebody reads the means of episodes; where the rows of several workers come
@@ -657,7 +651,7 @@ class Ticks:
         passing = self._passing([one.agent for one in asked])
         answers, lost = self._gather([*asked, *passing], 0)
         for one, answer in zip(passing, answers[len(asked) :], strict=True):
-            self._wish(one.agent.actor.name, answer)
+            self._wish(one.agent.actor.name, one.agent.actor.peer, answer)
         for one, answer in zip(asked, answers, strict=False):
             self._complete(one, answer, one.agent in lost)
         self._seal_over()
@@ -716,7 +710,7 @@ class Ticks:
                 [np.concatenate(runs)[order] for runs in zip(*(end[place] for end in ends), now, strict=True)]
                 for place, now in ((2, readings), (3, earned), (4, applied))
             )
-        workers = [self.phase.setup.worker] if self.participants is None else self._workers(agent.actor.name)
+        workers = self._workers(agent.actor.name)
         as_rows = not agent.actor.blocks
         blocks, rewards = agent.sensors.blocks(readings, places, as_rows), agent.rewards.blocks(earned, places, as_rows)
         waiting = self.phase.topics.waiting
@@ -745,11 +739,9 @@ class Ticks:
     def _complete(self, asked: Asked, answer: Acted, lost: bool) -> None:
         """Record the decisions that a message completed; of a lost muscle there are none."""
         agent, _, places, flags, earned, _ = asked
-        self._wish(agent.actor.name, answer)
+        self._wish(agent.actor.name, agent.actor.peer, answer)
         if lost:
             return
-        if answer.topics is not None:
-            self.phase.topics.take(agent.actor.peer, "muscle.act", answer.topics)
         done = (flags & FIRST) == 0
         count = int(done.sum())
         objectives = answer.objective or []
@@ -1290,10 +1282,6 @@ class Ticks:
         position = (*self._base, self.step, leg)
         return self.phase.participant.ask(agent.actor.peer, "muscle.act", message, agent.actor.act_s, position)
 
-    def _workers(self, name: str) -> list[int]:
-        own = [self.phase.setup.worker]
-        return own if self.participants is None else self.participants.get(name, own)
-
     def _passing(self, asked: Sequence[_Agent]) -> list[Asked]:
         """Return what lets those pass who do not act and whom their brains await together with other workers."""
         if not self._several:
@@ -1334,20 +1322,6 @@ class Ticks:
     def numbers(self, actor: Actor) -> list[int] | None:
         """Return the numbers of the next episodes of an agent's bodies; None as long as all are the first."""
         return next((self._anew.numbers(agent) for agent in self.agents if agent.actor is actor), None)
-
-    def _wish(self, name: str, answer: Acted) -> None:
-        if answer.excused:
-            self._note_tolerated(answer.excused)
-        if answer.signal is not None:
-            wish = {"signal": answer.signal["signal"], "reason": answer.signal.get("reason", "")}
-            self._wishes.append({**wish, "issuer": f"brain:{name}"})
-
-    def _note_tolerated(self, excused: list[dict[str, Any]]) -> None:
-        setup = self.phase.setup
-        for excuse in excused:
-            self._tolerated += 1
-            record = record_of(excuse, setup.phase, (setup.worker, None, self.step), self.phase.moment, None)
-            self.phase.records.add([*record, -self._tolerated])
 
     # -- the end of a tick --------------------------------------------------------------------------------------------
     def _ask_conditions(self, world: _World, rows: Array, flags: Array) -> list[Over]:
@@ -1425,6 +1399,10 @@ class Ticks:
         if lost:  # which may be noticed in any order
             self._over.sort(key=lambda one: (one.environment, one.episode if one.row is None else one.row))
         self.phase.topics.flush((world.world.peer,))
+
+    def give_up(self, world: _World, peer: str) -> None:
+        """Give up the open episode of an environment for the loss of a muscle."""
+        self._anew.lose(world, peer)
 
     def _renew(self) -> None:
         """Begin the next episodes of the environments whose episode is over and whose budget is not spent."""
@@ -1535,9 +1513,7 @@ class Ticks:
             closed=self.take_reports() or [],
             used=[[pair["agent"], pair["environment"], pair["used"]] for pair in phase.setup.dynamic or ()] or None,
         )
-        span = None if phase.common or phase.patient else phase.span_s("governor.episode")
-        verdict: Verdict = phase.participant.call(phase.governor, "governor.episode", report, span)
-        return verdict
+        return self._tell_governor(report)
 
     def next_agents(self, step: int) -> list[str]:
         """Return the agents that act or pass in the next round: all of them."""

@@ -1,0 +1,115 @@
+"""Lending: models for processes that do not see the folder of results, read and written in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from ganglion.errors import RemoteProtocolError, StoreError
+from ganglion.limits import MODEL_BYTES, MODEL_PIECE_BYTES
+from ganglion.supervisor.folder import file_digest, open_regular
+from ganglion.synced import sync
+from ganglion.wire.messages import Done, ModelAsked, ModelKept, ModelPiece
+from ganglion.wire.name import Role
+
+if TYPE_CHECKING:
+    from ganglion.run.plan import Process
+    from ganglion.supervisor.runs import Run
+    from ganglion.supervisor.supervisor import Supervisor
+
+_FILES = "model*.npz"
+
+
+class Lending:
+    """Answer `kernel.model` and `kernel.keep`; neither is kept in memory, for both may be asked again."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    async def give(self, caller: str, asked: ModelAsked) -> ModelPiece:
+        """Return the models in a folder, or a piece of one; RemoteProtocolError for what is no model."""
+        self._place_of(caller)
+        return await asyncio.to_thread(piece_of, asked)
+
+    async def take(self, caller: str, kept: ModelKept) -> Done:
+        """Write a piece of a brain's model; RemoteProtocolError if the folder is not its own, StoreError."""
+        run, place = self._place_of(caller)
+        own = self._supervisor.settings.results.resolve() / run.id / "brains"
+        document = Path(run.plan.folder or ".")
+        agents = [a for phase in run.plan.phases for a in phase.agents if a.name == place.uid and a.models]
+        second = [(document / str(agent.models)).absolute() for agent in agents]
+        folder = Path(kept.folder)
+        base, phase, name = folder.parent.parent, folder.parent.name, folder.name
+        there = base == own or (base.parent in second and base.name.partition("+")[0] == run.id)
+        if place.role is not Role.BRAIN or ".." in folder.parts or not (there and phase.isdigit()):
+            raise RemoteProtocolError(f"kernel.keep: expected a folder of your models, found {kept.folder!r:.300}")
+        if not _stands_for(name, place.uid or "") or not _is_model(kept.name):
+            raise RemoteProtocolError(f"kernel.keep: expected a model of {place.label}, found {kept.name!r:.100}")
+        await asyncio.to_thread(write_piece, folder, kept)
+        return Done()
+
+    def _place_of(self, caller: str) -> tuple[Run, Process]:
+        run = self._supervisor.runs.get(caller.partition("/")[0])
+        member = None if run is None else run.members.get(caller)
+        if run is None or member is None or self._supervisor.launcher.shares_files:
+            raise RemoteProtocolError("expected a participant of a run that does not see the folder of results")
+        return run, member.place
+
+
+def _is_model(name: str) -> bool:
+    return Path(name).name == name and Path(name).match(_FILES)
+
+
+def _stands_for(name: str, agent: str) -> bool:
+    """Say whether the name of a folder stands for an agent, as `ganglion.sdk.file_name` makes it."""
+    head, _, digest = name.partition(".")
+    return digest == hashlib.sha256(agent.encode()).hexdigest()[:16] if digest else unquote(head) == agent
+
+
+def piece_of(asked: ModelAsked) -> ModelPiece:
+    """Return the models in a folder, or a piece of one; RemoteProtocolError for another name, StoreError."""
+    folder = Path(asked.folder)
+    try:
+        if not asked.name:
+            files = sorted(folder.glob(_FILES))
+            return ModelPiece([[path.name, file_digest(path), path.stat().st_size] for path in files])
+        if not _is_model(asked.name):
+            raise RemoteProtocolError(f"kernel.model: expected the name of a model, found {asked.name!r:.100}")
+        with open_regular(folder / asked.name) as file:
+            file.seek(asked.offset)
+            return ModelPiece([], file.read(MODEL_PIECE_BYTES))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"model {folder / asked.name}: cannot be read: {error}") from error
+
+
+def write_piece(folder: Path, kept: ModelKept) -> None:
+    """Write a piece beside its place; the last one puts the file there, if it is what was announced."""
+    path, part = folder / kept.name, folder / f".{kept.name}.part"
+    size = kept.offset + len(kept.data)
+    if not 0 <= kept.offset < size <= kept.size_bytes <= 2 * MODEL_BYTES:
+        raise RemoteProtocolError(f"kernel.keep: expected a piece of {kept.size_bytes} bytes, found one up to {size}")
+    try:
+        if path.is_file() and not part.exists() and file_digest(path) == kept.sha256:
+            return  # it was said before
+        folder.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if kept.offset else os.O_TRUNC)
+        descriptor = os.open(part, flags, 0o666)
+        try:
+            os.pwrite(descriptor, kept.data, kept.offset)
+        finally:
+            os.close(descriptor)
+        if size < kept.size_bytes:
+            return
+        found = file_digest(part)
+        if found != kept.sha256:
+            part.unlink()
+            raise StoreError(f"model {path}: expected SHA-256 {kept.sha256}, found {found}")
+        sync(part)
+        part.rename(path)
+        sync(folder)
+    except OSError as error:
+        raise StoreError(f"model {path}: cannot be written: {error}") from error
