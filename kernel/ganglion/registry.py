@@ -1,4 +1,4 @@
-"""The table of plugin groups; found by entry point, loaded late, checked, blamed by distribution."""
+"""The table of plugin groups; found by entry point, loaded late, checked, faults named with the distribution."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The store: rows per second into SQLite and PostgreSQL, and the steps per second of runs with each against none.
 
-Rows come ready encoded, 1,000 in an episode that is sealed by its own commit. The references get the same values in one
-table without seals: `executemany` in transactions of 1,000 rows. PostgreSQL is a server of its own, with fsync.
+Rows come ready encoded, 2,000 in an episode that is sealed by its own commit. References get the same rows in tables
+without seals: `executemany` in transactions of 1,000 rows. PostgreSQL is a server of its own, with fsync.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ sys.path.append(str(HERE.parents[1] / "tests/kernel/source"))
 STEPS = 1000  # of an episode; as many rows of steps, and of actions
 RAW_GATE = {"SQLite": 0.6, "PostgreSQL": 2.0}  # x executemany
 RUN_GATE = 0.9  # x --store none
-COLUMNS = "step tick time_ticks time_stamp sensors setpoints rewards terminated truncated"
+TABLES = {  # of the references, with the types of their columns
+    "steps": "bigint bigint bigint text bytea bytea bytea boolean boolean",
+    "actions": "bigint bigint bigint bytea bytea bytea bytea float boolean boolean bytea",
+}
 Values = tuple[list[list[object]], list[list[object]]]
 
 
@@ -126,31 +129,32 @@ def _filled(stack: ExitStack, uri: str, round_s: float) -> Callable[[], float]:
 
 
 def _raw(stack: ExitStack, uri: str, folder: Path, round_s: float) -> Callable[[], float]:
-    """Return what puts the same rows of steps into one table by `executemany`, and gives rows per second."""
-    values = [row[:9] for row in _values()[0]]
-    names = ", ".join(COLUMNS.split())
+    """Return what puts the same rows into two tables by `executemany`, and gives rows per second."""
+    values = _values()
     if uri.startswith("sqlite"):
         connection = stack.enter_context(closing(sqlite3.connect(folder / "raw.db", isolation_level=None)))
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"CREATE TABLE raw ({names})")
-        cursor, text = connection.cursor(), "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        cursor, sign = connection.cursor(), "?"
     else:
         import psycopg
 
         session = stack.enter_context(psycopg.connect(uri, autocommit=True))
-        kinds = ["bigint"] * 3 + ["text"] + ["bytea"] * 3 + ["boolean"] * 2
-        columns = ", ".join(f"{name} {kind}" for name, kind in zip(COLUMNS.split(), kinds, strict=True))
-        session.execute(f"CREATE TABLE raw ({columns})")
-        cursor, text = session.cursor(), "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+        cursor, sign = session.cursor(), "%s"
+    texts = []
+    for name, kinds in TABLES.items():
+        columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(kinds.split()))
+        cursor.execute(f"CREATE TABLE raw_{name} ({columns})")
+        texts.append(f"INSERT INTO raw_{name} VALUES ({', '.join([sign] * len(kinds.split()))})")  # noqa: S608 - ours
 
     def measure() -> float:
         done, begin_s, now_s = 0, time.perf_counter(), 0.0
         while now_s - begin_s < round_s:
-            cursor.execute("BEGIN")
-            cursor.executemany(text, values)
-            cursor.execute("COMMIT")
-            done += STEPS
+            for text, rows_ in zip(texts, values, strict=True):
+                cursor.execute("BEGIN")
+                cursor.executemany(text, rows_)
+                cursor.execute("COMMIT")
+                done += STEPS
             now_s = time.perf_counter()
         return done / (now_s - begin_s)
 

@@ -113,12 +113,18 @@ def test_a_brain_that_is_lost_learns_again(case: str, results: Path) -> None:
 FAULTS = [
     (
         "sarsa",
-        "{phase: record}",
+        "{run: RUN, phase: record}",
         "agents.ada.replay.0: its bodies were of several groups of ids or spaces (lake, moor)",
     ),
-    ("log", "{phase: nowhere}", "agents.ada.replay.0: recorded episodes of"),
-    ("log", "{environment: sea}", "agents.ada.replay.0.environment: in run "),
+    ("log", "{experiment_run: school, phase: nowhere}", "agents.ada.replay.0: recorded episodes of"),
+    ("log", "{run: school, environment: sea}", "agents.ada.replay.0.environment: in run "),
+    ("log", "{store: nowhere, run: school}", "agents.ada.replay.0: recorded episodes of"),
     ("log", "{path: nowhere}", "agents.ada.replay.0: "),
+    (
+        "log",
+        "{path: nowhere, run: school}",
+        "agents.ada.replay.0.run: expected a run, a `path` or a `table`, found `run`",
+    ),
     ("log", "{table: demos}", "agents.ada.replay.0: expected a table of this phase that begins with a `source` (none)"),
 ]
 ASKS = """
@@ -159,6 +165,17 @@ PLAYED: list[tuple[dict[str, str], str]] = [
         "environments.lake.environment.params.source: body ada/lake/1 was not",
     ),
     ({"source": "{run: RUN, winds: 3}"}, "environments.lake.environment.params.source: expected keys of agent, base"),
+    (
+        {"source": "{run: RUN, agent: eve}"},
+        "environments.lake.environment.params.source.agent: expected one of ada, found",
+    ),
+    ({"source": "{run: RUN, format: arrow}"}, "environments.lake.environment.params.source.format: expected a run, a"),
+    ({"source": "{run: RUN, worker: -1}"}, "environments.lake.environment.params.source.worker: expected a number"),
+    ({"source": "{run: RUN, store: nowhere}"}, "environments.lake.environment.params.source: recorded episodes of"),
+    (
+        {"tables": "[{uid: t, name: pool, params: {source: {run: RUN, pat: 1}}, serve: [ada]}]"},
+        "tables.0.params.source: ex",
+    ),
     ({"source": "RUN"}, "environments.lake.environment.params.source: expected a map that names a run"),
     ({"source": "{path: nowhere}"}, "environments.lake.environment.params.source: "),
     ({"source": "{table: demos}"}, "environments.lake.environment.params.source: expected a table of this phase"),
@@ -174,10 +191,7 @@ PLAYED: list[tuple[dict[str, str], str]] = [
 ]
 
 
-WRONG = [
-    (ASKS, {"brain": brain, "source": source[:-1] + ", experiment_run: school}"}, said)
-    for brain, source, said in FAULTS
-]
+WRONG = [(ASKS, {"brain": brain, "source": source}, said) for brain, source, said in FAULTS]
 WRONG += [(PLAYS, given, said) for given, said in PLAYED]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from simulation import ROLES, Outcome, calm, searched, survives
+from simulation.asking import Lesson
 
 BODIES = """
 uid: tape
@@ -127,3 +128,111 @@ def test_a_loss_does_not_show_in_what_is_played(
 ) -> None:
     """Whoever is killed at whatever moment of the recording or the playing: the rows are those of a run in peace."""
     survives(CASES[case], results, victim, shares=shares, tight=tight, view=played)
+
+
+LESSON = """
+uid: lesson
+seed: 9
+version: "0.1"
+run_config: {condition: max_episodes}
+schedule:
+  - record:
+      environments: [{environment: {uid: room, name: "simulation.asking:Lesson"}}]
+      agents:
+        - name: ada
+          brain: log
+          muscle: {name: "simulation.asking:Remembers"}
+          sensors: [room.at]
+          actuators: [room.answer]
+      simulation: {name: vanilla, conditions: [environment]}
+      phase_config: {episodes: 6}
+"""
+PHASE = """
+  - {name}:
+      environments:
+        - environment: {{uid: room, name: replay, params: {{source: {{phase: record}}{params}}}}}
+          reward: {reward}
+      agents: [{{name: ada, muscle: {{name: "simulation.asking:Remembers", params: {{more: 50}}}}}}]
+      phase_config: {{episodes: {episodes}, worker: {workers}}}
+"""
+PHASES: dict[str, dict[str, Any]] = {
+    "once": {},
+    "shuffled": {"params": ", order: shuffled", "episodes": 12},
+    "sampled": {"params": ", order: sampled", "episodes": 12},
+    "own": {"params": ", actions: own"},
+    "dealt": {"params": ", map: any", "workers": 2, "episodes": 3},
+    "recomputed": {"params": ", reward: recompute", "reward": "{name: 'simulation.judged:Pays', params: {factor: 2}}"},
+}
+SHOWN = {  # readings of one environment step after the other, of an episode that was recorded as that of this number
+    number: [[number, t] for t in range(1, 4)] for number in range(6)
+}
+
+
+@pytest.fixture(scope="module")
+def lesson(results: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the decisions of each phase of a run that records and plays in many ways, with what its steps showed."""
+    before = Lesson.made
+    few = {"params": "", "reward": "null", "episodes": 6, "workers": 1}
+    text = LESSON + "".join(PHASE.format(name=name, **{**few, **given}) for name, given in PHASES.items())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GANGLION_ALLOW", "simulation")
+        outcome = calm(text, 1, results)
+    assert before + 1 == Lesson.made  # no simulator runs
+    shown = {
+        (row["phase"], row["worker"], row["episode"], row["step"]): row["sensors"]["room.at"]
+        for row in outcome.tables["steps"]
+    }
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in ("record", *PHASES)}
+    for row in outcome.tables["actions"]:
+        after = shown[row["phase"], row["worker"], row["episode"], row["step"] + 1]
+        found[["record", *PHASES][row["phase"]]].append({**row, "shown": list(after)})
+    return found
+
+
+def numbers(rows: list[dict[str, Any]]) -> list[int]:
+    """Return which recorded episodes were played, one after the other; each is whole."""
+    episodes = [rows[i : i + 3] for i in range(0, len(rows), 3)]
+    found = [one[0]["shown"][0] for one in episodes]
+    assert [SHOWN[number] for number in found] == [[row["shown"] for row in one] for one in episodes]
+    return found
+
+
+def test_episodes_are_played_in_the_order_asked_for(lesson: dict[str, list[dict[str, Any]]]) -> None:
+    """As recorded; all of them before any comes again; or drawn with replacement. Workers are dealt them in turn."""
+    turns = [numbers(lesson["shuffled"])[:6], numbers(lesson["shuffled"])[6:]]
+    sampled = numbers(lesson["sampled"])
+    by_worker = [numbers([row for row in lesson["dealt"] if row["worker"] == worker]) for worker in range(2)]
+
+    assert [*range(6)] == numbers(lesson["once"])
+    assert [[*range(6)]] * 2 == [sorted(turn) for turn in turns]
+    assert turns[0] != turns[1]
+    assert [*range(6)] not in turns
+    assert 12 == len(sampled)
+    assert len(set(sampled[:6])) < 6 or len(set(sampled[6:])) < 6
+    assert [[0, 2, 4], [1, 3, 5]] == by_worker
+
+
+@pytest.mark.parametrize("name", ["once", "shuffled", "dealt"])
+def test_forced_setpoints_are_those_of_the_record(lesson: dict[str, list[dict[str, Any]]], name: str) -> None:
+    """They are applied and stored; what the muscle proposes is its own, out of a memory that begins anew each time."""
+    rows = lesson[name]
+
+    assert [0, 1, 2] * 6 == [row["setpoints"]["room.answer"] for row in lesson["record"]]
+    assert [row["step"] for row in rows] == [row["setpoints"]["room.answer"] for row in rows]
+    assert [50 + row["step"] for row in rows] == [row["proposed"]["room.answer"] for row in rows]
+
+
+def test_own_setpoints_change_nothing_of_what_is_seen(lesson: dict[str, list[dict[str, Any]]]) -> None:
+    """With `own` the muscle's are applied and stored; readings, rewards and flags are the record's all the same."""
+    rows, kept = lesson["own"], ("sensors", "shown", "rewards", "terminated", "truncated")
+
+    assert [50 + row["step"] for row in rows] == [row["setpoints"]["room.answer"] for row in rows]
+    assert [[row[name] for name in kept] for row in lesson["record"]] == [[row[name] for name in kept] for row in rows]
+
+
+def test_rewards_are_computed_anew_where_a_document_says_so(lesson: dict[str, list[dict[str, Any]]]) -> None:
+    """`recompute` asks the reward plugin of the document, which sees what was recorded; else rewards are read."""
+    paid = {name: [row["rewards"]["room.pay"] for row in rows] for name, rows in lesson.items()}
+
+    assert [1.0, 2.0, 3.0] * 6 == paid["record"] == paid["once"]
+    assert [2 * t + t for t in (1.0, 2.0, 3.0)] * 6 == paid["recomputed"]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 VARY = "<!-- numbers vary -->\n"
 NEEDS = re.compile(r"<!-- needs (\S+) -->\n")  # a recipe of another language: the block is for machines with its tools
-BLOCK = re.compile(r"((?:<!--.*-->\n)*)^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"((?:<!--[^\n]*-->\n)*)^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"(?:#|//) ([\w./-]+\.\w+)")
 WAIT_S = 120.0
 PAPERS = sorted(
@@ -182,7 +182,9 @@ def test_papers_name_what_there_is(path: str) -> None:
     paper = ROOT / path
     text = paper.read_text()
     prose = BLOCK.sub("", text)
-    links = re.findall(r"\]\((?!https?:|#|reference/)([^)#]+)", prose)  # the reference is printed when it is built
+    links = re.findall(
+        r"\]\((?!https?:|#|reference/|pictures/|plugins/)([^)#]+)", prose
+    )  # those are made when it is built
     named = re.findall(r"`([a-z_]+(?:/[\w.-]+)*/[\w-]+\.(?:py|md))`", text)
     places = (paper.parent, ROOT, ROOT / "kernel" / "ganglion")
 
@@ -211,6 +213,14 @@ def test_sections_are_named() -> None:
 def _titles(text: str) -> set[str]:
     """Return the titles of a paper's sections, without their numbers."""
     return set(re.findall(r"^#+ (?:\d+\. )?(.*)$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", PAPERS)
+def test_no_block_is_passed_over(path: str) -> None:
+    """Each block of a console is one that is carried out: none is taken for a part of another one, or of a comment."""
+    paper = (ROOT / path).read_text()
+
+    assert len(re.findall(r"^```console$", paper, re.MULTILINE)) == len(list(_blocks(paper)))
 
 
 def test_difference_is_seen() -> None:

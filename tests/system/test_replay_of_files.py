@@ -1,4 +1,4 @@
-"""A learner that has only seen recordings acts as well as who was recorded: from the store, and from each format."""
+"""A learner that has only seen recordings acts as well as who was recorded: from store, each format, or a table."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ schedule:
           sensors: [field.observation]
           actuators: [field.action]
           replay: {replay}
+      tables: {tables}
       simulation: {{name: vanilla, conditions: [{{name: max_steps, params: {{steps: {steps}}}}}]}}
       phase_config: {{mode: {mode}, episodes: {episodes}}}
 """
@@ -44,24 +45,33 @@ LIVE = """
       simulation: {name: vanilla, conditions: []}
       phase_config: {mode: test, episodes: 10}
 """
-SOURCES = ["", "minari", "minari-parquet", "parquet", "arrow"]
+SOURCES = ["store", "table", "minari", "minari-parquet", "parquet", "arrow"]
+TABLE = "[{uid: demos, name: pool, params: {capacity: {steps: 5000}, source: {experiment_run: teach}}, serve: [scout]}]"
 
 
-@pytest.mark.parametrize("form", SOURCES, ids=lambda form: form or "store")
+@pytest.mark.parametrize("form", SOURCES)
 def test_a_learner_learns_from_recordings_alone(tmp_path: Path, form: str) -> None:
     """PPO, which clones what was done, reaches 80 % of the teacher's return after one step of its own."""
     pytest.importorskip("torch", reason="torch is not installed: scripts/setup --with torch")
     (tmp_path / "teacher.py").write_text(TEACHER)
-    seen = {"brain": "none", "muscle": "'teacher:Balance'", "replay": "[]", "steps": 500, "mode": "test"}
+    seen = {
+        "tables": "[]",
+        "brain": "none",
+        "muscle": "'teacher:Balance'",
+        "replay": "[]",
+        "steps": 500,
+        "mode": "test",
+    }
     (tmp_path / "teach.yml").write_text(DOCUMENT.format(uid="teach", episodes=12, **seen))
-    assert 0 == ganglion(tmp_path, "run", "-q", "teach.yml").returncode
-    replay = "[{experiment_run: teach}]"
-    if form:
-        assert 0 == ganglion(tmp_path, "export", "teach", "--to", "tapes", "--format", form).returncode
+    assert 0 == ganglion(tmp_path, "run", "-q", "teach.yml", span_s=900.0).returncode
+    replay = "[{table: demos}]" if form == "table" else "[{experiment_run: teach}]"
+    if form not in ("store", "table"):
+        assert 0 == ganglion(tmp_path, "export", "teach", "--to", "tapes", "--format", form, span_s=900.0).returncode
         replay = "[{path: tapes}]"
-    own = {"brain": "ppo", "muscle": "ppo", "replay": replay, "steps": 1, "mode": "train"}
+    tables = TABLE if form == "table" else "[]"
+    own = {"tables": tables, "brain": "ppo", "muscle": "ppo", "replay": replay, "steps": 1, "mode": "train"}
     (tmp_path / "learn.yml").write_text(DOCUMENT.format(uid="learn", episodes=1, **own) + LIVE)
-    done = ganglion(tmp_path, "run", "-q", "learn.yml")
+    done = ganglion(tmp_path, "run", "-q", "learn.yml", span_s=900.0)
     assert 0 == done.returncode, done.stderr
 
     taught = [row["return"] for row in table(tmp_path, "returns", "teach")]

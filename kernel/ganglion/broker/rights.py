@@ -1,4 +1,4 @@
-"""The table of permissions: what a role may say to another."""
+"""The table of permissions: what a role may send to another."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def try_environments(plan: Plan, faults: Sequence[Mapping[str, Any]] = (), pairs
         try:
             found = pool.map(lambda order: _try(children, tree, *order), orders.values())
             answers = dict(zip(orders, found, strict=True))
-        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not hear it
+        except BaseException:  # Ctrl-C above all: children have sessions of their own and do not get it
             pool.shutdown(wait=False, cancel_futures=True)
             children.end()
             raise

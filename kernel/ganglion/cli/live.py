@@ -35,7 +35,7 @@ def _scope(command: Callable[..., int]) -> Callable[..., int]:
 @_scope
 @click.pass_obj
 def pause(settings: Settings, /, run: str, steps: int | None, **scope: Any) -> int:
-    """Let the workers of RUN stand at their next step boundary; return when they do, and print where each one is."""
+    """Pause the workers of RUN at their next step boundary; return when they are paused, and print where."""
     steps_on = [] if steps is None else [RunSignal(run, "CONTINUE", steps=steps, **scope)]
     return _send(settings, RunSignal(run, "PAUSE", **scope), *steps_on)
 
@@ -46,7 +46,7 @@ def pause(settings: Settings, /, run: str, steps: int | None, **scope: Any) -> i
 @_scope
 @click.pass_obj
 def unpause(settings: Settings, /, run: str, **scope: Any) -> int:
-    """Let the paused workers of RUN go on; with --steps return when they stand again, and print where each one is."""
+    """Continue the paused workers of RUN; with --steps return when they are paused again, and print where."""
     return _send(settings, RunSignal(run, "CONTINUE", **scope))
 
 
@@ -88,7 +88,7 @@ def tell_topics(settings: Settings, /, run: str, uid: str, given: Sequence[str],
 def _send(settings: Settings, *wishes: RunSignal) -> int:
     """Send flow signals up to one that is refused; print the governor's last answer, and return the exit status.
 
-    The answer comes when all workers stand if PAUSE is among them.
+    If PAUSE is among them the answer comes when all workers are paused.
     """
     with find_run(settings.results, settings.kernel, wishes[0].run) as operator:
         for wish in wishes:

@@ -75,7 +75,7 @@ def newest_folder(results: Path, run: str) -> Path | None:
 
 
 def records_heard(results: Path, run: str) -> Iterator[list[Any]]:
-    """Yield the records that the store of a run has heard since it began its journal, those of a writer in order.
+    """Yield the records that the store of a run has received since it began its journal, those of a writer in order.
 
     UsageError if there is no such journal.
     """

@@ -80,7 +80,7 @@ def _put(node: Node, path: list[str], value: Node, place: str) -> Node:
     if isinstance(node.value, list):
         return _put_item(node, path, value, place)
     if not isinstance(node.value, dict):
-        raise Nowhere(f"the path leads nowhere: before `{path[0]}` stands {node.found()}")
+        raise Nowhere(f"the path leads nowhere: before `{path[0]}` there is {node.found()}")
     known = PLACES.get(place)
     key = path[0] if known is None or path[0] in node.map else known.spellings.get(path[0], path[0])
     if place == "entry" and key not in _ENTRY_KEYS and key not in node.map:
@@ -271,7 +271,7 @@ def _entries(phase: Expanded, key: str, entities: dict[str, Node]) -> Iterator[t
             continue
         if name in seen:
             node = entry.map.get("environment", entry).map[named]
-            phase.faults.append(node.fault(f"duplicate {named} `{name}`: each stands once in the {key} of a phase"))
+            phase.faults.append(node.fault(f"duplicate {named} `{name}`: each is once in the {key} of a phase"))
             continue
         seen.add(name)
         flag = entry.map.get("remove")

@@ -57,7 +57,7 @@ def has_bodies(phase: Expanded, lookup: Lookup) -> bool:
 
 
 # Keys of `load` and `replay` that name something else than a phase of this run.
-_ELSEWHERE = frozenset({"experiment_run", "instance", "base", "path", "table"})
+_ELSEWHERE = frozenset({"experiment_run", "instance", "run", "base", "store", "path", "table"})
 
 
 def check(root: Node, phases: list[Expanded], lookup: Lookup) -> list[Fault]:
@@ -133,7 +133,7 @@ def _schedule(root: Node) -> list[Fault]:
         if isinstance(entry.value, dict) and len(names) != 1:
             shown = ", ".join(f"`{name}`" for name in names) or "none"
             empty = names and entry.map[names[0]].value is None  # its keys are indented too little
-            hint = "; what belongs to a phase stands further right" if empty else ""
+            hint = "; what belongs to a phase is indented further" if empty else ""
             faults.append(entry.fault(f"expected the name of one phase in each entry, found {shown}{hint}"))
             continue
         for name in names:
@@ -254,7 +254,7 @@ class _Phase:
         for table in tables:
             uid, mix = table.map.get("uid"), table.get("mix")
             if uid is not None and uid.value in uids:
-                self._wrong(uid, f"duplicate uid `{uid.value}`: each stands once in the tables of a phase")
+                self._wrong(uid, f"duplicate uid `{uid.value}`: each is once in the tables of a phase")
             elif uid is not None:
                 uids[str(uid.value)] = table
             users = [item for key in ("feed", "serve") for item in table.entries(key)]
@@ -275,7 +275,7 @@ class _Phase:
                 continue
             for key in ("name", "feed"):
                 if key in table.map:
-                    self._wrong(table.keys[key], f"`{key}` cannot stand beside `mix`, which draws from other tables")
+                    self._wrong(table.keys[key], f"`{key}` cannot be beside `mix`, which draws from other tables")
             asked = [item.value for item in table.entries("serve")]
             if not asked and _clean(table, model.Table):
                 self._wrong(table, "missing key `serve`: no brain could ask the table")
@@ -324,7 +324,7 @@ class _Phase:
                 definition = self.phase.environments[uid].map["environment"]
                 forms = [key for key in ("command", "attach") if is_given(definition, key)]
                 if name is not None and forms:
-                    text = f"a reward runs in a process of ours, and environment `{uid}` is a `{forms[0]}`"
+                    text = f"a reward runs in Ganglion's process, and environment `{uid}` is a `{forms[0]}`"
                     self._wrong(name, text)
 
     def _processes(self) -> None:
@@ -369,7 +369,7 @@ class _Phase:
             if part is None:
                 continue
             if forms in (["command"], ["attach"]):
-                self._wrong(entry.keys[key], f"`{key}` runs in a process of ours and cannot stand beside `{forms[0]}`")
+                self._wrong(entry.keys[key], f"`{key}` runs in Ganglion's process and cannot be beside `{forms[0]}`")
             else:
                 self._plugin(kind, part)
 
@@ -402,7 +402,7 @@ class _Phase:
             return
         objective = agent.get("objective")
         if agent.entries("filters"):
-            message = f"`filters` run in a process of ours and cannot stand beside `{forms[0]}`"
+            message = f"`filters` run in Ganglion's process and cannot be beside `{forms[0]}`"
             self._wrong(agent.keys["filters"], message)
         params = None if objective is None else objective.get("params")
         if (objective and objective.text("name") != OBJECTIVE) or (params and params.value):
@@ -439,9 +439,9 @@ class _Phase:
                 continue
             within = next((f"{w}*" for w in sorted(wild) if self._within(item.value, w)), None)
             if item.value in seen:
-                self._wrong(item, f"`{item.value}` stands twice in `{key}`")
+                self._wrong(item, f"`{item.value}` is twice in `{key}`")
             elif within is not None:
-                self._wrong(item, f"`{item.value}` stands twice in `{key}`: `{within}` has it too")
+                self._wrong(item, f"`{item.value}` is twice in `{key}`: `{within}` has it too")
             elif not self.unclear:
                 self._id(item, item.value, key)
             seen.add(item.value)

@@ -263,7 +263,7 @@ class _Composer:
             self._refuse(event, f"the alias *{event.anchor} has no anchor &{event.anchor} before it")
         node = self._anchors[event.anchor]
         if node is None:
-            self._refuse(event, f"the alias *{event.anchor} stands inside its own anchor")
+            self._refuse(event, f"the alias *{event.anchor} is inside its own anchor")
         self._count(event, node.size, node.height)
         return node
 
@@ -381,7 +381,7 @@ def compose(source: Source, text: str) -> tuple[Node | None, list[Fault]]:
     if found:
         line, begin = text.count("\n", 0, found.start()), text.rfind("\n", 0, found.start()) + 1
         node = Node(None, source, line, found.start() - begin)
-        return None, [node.fault(f"the character {found.group()!a} may not stand in a document")]
+        return None, [node.fault(f"the character {found.group()!a} is not allowed in a document")]
     composer = _Composer(source, text)
     try:
         return composer.document(), composer.faults

@@ -1,4 +1,4 @@
-"""The keys of a run document as pydantic models; what they refuse is said in our words, at its place."""
+"""The keys of a run document as pydantic models; what they refuse becomes a fault at its place."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Plugin(Form):
 
 
 class _Program(Form):
-    """Say how a program is started that stands in place of a plugin."""
+    """Say how a program is started in place of a plugin."""
 
     cwd: Text = Field(_ABSENT, description="working folder of `command`, relative to the document")
     variables: Variables = Field(_ABSENT, description="environment variables of `command`")
@@ -265,7 +265,7 @@ class Topics(Form):
 
 
 class Entry(Form):
-    """Give an environment and what stands between it and the agents."""
+    """Give an environment and what is between it and the agents."""
 
     environment: Environment = Field(description="what runs")
     reward: Plugin | None = Field(None, description="replaces the rewards of the environment")
@@ -310,6 +310,8 @@ class Load(_Kept):
 class Replay(_Kept):
     """Name recorded episodes from which an agent's brain learns before the first step of a train phase."""
 
+    run: TextOrNull = Field(None, description="id or uid of the run")
+    store: TextOrNull = Field(None, description="directory or store, in which alone is looked")
     environment: TextOrNull = Field(None, description="only if the agent was in this environment alone")
     mode: Annotated[Mode | None, Expect("one of train, test, evaluate or null")] = Field(
         None, description="only episodes of this mode; default: the mode of the phase, without its evaluations"
@@ -342,7 +344,7 @@ class Agent(Form):
     rewards: list[Id] | None = Field(
         None, description="full ids or uids; default: all of the environments that the agent touches"
     )
-    filters: list[Plugin] | None = Field(None, description="what stands between the agent and the bus")
+    filters: list[Plugin] | None = Field(None, description="what is between the agent and the bus")
     replay: list[Replay] | None = Field(
         None,
         description="recorded episodes from which the brain learns before the first step of this phase (train only), "
@@ -401,7 +403,7 @@ class BodyReward(Form):
     clip: list[Number] = Field(_ABSENT, description="[low, high]")
     name: PluginName = Field(_ABSENT, description="a reward plugin: short name, or `module:Class`")
     params: Params = Field(_ABSENT, description="arguments of its constructor")
-    on_error: OnError = Field(_ABSENT, description="`continue`: where it fails, what the environment pays stands")
+    on_error: OnError = Field(_ABSENT, description="`continue`: where it fails, the environment's own reward counts")
 
 
 class Decision(Form):
@@ -496,7 +498,7 @@ class Table(Plugin):
 
     uid: Name = Field(description="names the table")
     on_error: Literal["fail"] = Field("fail", description="a table that raises fails the run")
-    feed: list[Name] = Field([], description="agents whose decisions it keeps, as their brains hear of them")
+    feed: list[Name] = Field([], description="agents whose decisions it keeps, as their brains get them")
     serve: list[Name] = Field(_ABSENT, description="agents whose brains may ask it; default: those that feed it")
     mix: Shares = Field(_ABSENT, description="in place of a plugin: which part of what is drawn comes from which table")
 

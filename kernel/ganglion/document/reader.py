@@ -212,11 +212,13 @@ def _reaches(root: Node, phases: Sequence[Expanded], local: bool) -> list[Fault]
         message = "documents start no programs here (GANGLION_COMMANDS=deny)"
         return [node.fault(message) for node in commands] if os.environ.get("GANGLION_COMMANDS") == "deny" else []
     loads = [*_values(agents, "load"), *(item for replay in _values(agents, "replay") for item in replay.items)]
+    tables = [table for phase in phases if phase.tables is not None for table in phase.tables.items]
+    loads += _values(_values([*(entry.map["environment"] for entry in entries), *tables], "params"), "source")
     recoveries = [*(p.recovery for p in phases if p.recovery), *_values([root, *entries, *agents], "recovery")]
     refused = {
         "starts no programs": commands,
         "names no folder to write to": _values(agents, "models"),
-        "names no place to read from": _values(loads, "base"),
+        "names no place to read from": [node for key in ("base", "store", "path") for node in _values(loads, key)],
         "chooses no user": _values(recoveries, "run_as"),
     }
     whose = "a document that came over the network"

@@ -1,4 +1,4 @@
-"""Spellings: the names that documents may use, ours and those of other projects."""
+"""Spellings: the names that documents may use, of Ganglion and of other projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authors' code: classes found by name, methods called so that what they raise is blamed on them, or noted."""
+"""Authors' code: classes found by name, methods called so that errors name their object, or are tolerated."""
 
 from __future__ import annotations
 

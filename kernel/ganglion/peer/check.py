@@ -1,4 +1,4 @@
-"""The check that needs the plugins: done in a child, so that no code of theirs runs where processes are started."""
+"""The check that needs the plugins: done in a child, so that no code of plugins runs in the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A peer's side of the talk: serials, pending calls, deadlines, repeats; pure."""
+"""A peer's side of the protocol: serials, pending calls, deadlines, repeats; pure."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Conversation:
     `receive` takes what came and returns what it means, and the frames to send at once. `call`, `reply`, `fail`,
     `tell` return frames to send. `late` returns the calls whose deadline has passed, `give_up` ends them. `repeat`
     returns what the kernel was too busy for and is to be said again: that a destination has too much to do is no
-    answer, and who asked does not hear of it.
+    answer, without the caller's notice.
 
     Attributes:
         serial: Of the last CALL.
@@ -244,7 +244,7 @@ class Conversation:
         """Say that we leave."""
         return [b"", encode_head(Head(Verb.BYE, 1)), b""]
 
-    # -- what we hear -------------------------------------------------------------------------------------------------
+    # -- what is received ----------------------------------------------------------------------------------------------
     def receive(self, frames: Sequence[bytes], now_s: float) -> tuple[list[Incoming], list[Sequence[bytes]]]:
         """Return what a message means, and the messages to send because of it.
 
@@ -433,7 +433,7 @@ class Conversation:
         data = tree.get("data")
         pending.absent = type(data) is dict and bool(data.get("absent"))
         if pending.absent:
-            self.wait_on(pending, now_s)  # its time stands still while the callee is absent
+            self.wait_on(pending, now_s)  # its deadline is suspended while the callee is absent
             pending.reported = False
         pending.again_s = now_s + after_ms / 1000
         self._busy[serial] = pending

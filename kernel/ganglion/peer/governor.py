@@ -1,4 +1,4 @@
-"""Host of the governor: carries out its effects, and tells it what happens."""
+"""Host of the governor: carries out its effects, and reports events to it."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class GovernorHost:
             return self._take(Governor.episode, request, report)
 
     def stands(self, request: Request, report: Stands) -> Any:
-        """Take where a worker stands, unless it goes on as soon as it hears what it was told meanwhile."""
+        """Take that a worker is paused, unless a signal is on its way by which it continues."""
         heeded, said = report.heeded, self._said.get(request.peer, [])
         if heeded is not None and any(s.number > heeded and s.signal != Signal.PAUSE.name for s in said):
             return Done()
@@ -186,7 +186,7 @@ class GovernorHost:
             self._records.heard(told)
 
     def gone(self, gone: Gone) -> None:
-        """Hear that a peer is lost."""
+        """Take that a peer is lost."""
         if self._governor is not None:
             if not gone.returns:
                 self._records.lost(gone.peer, gone.reason)
@@ -297,7 +297,7 @@ class GovernorHost:
                 participant.reply(effect.token, effect.message)
             elif isinstance(effect, Ask):
                 if effect.call == "controller.start":
-                    # Its rows must not be there before what we declare, also where a lost store hears all again.
+                    # Its rows must not be there before what we declare, also where a lost store replays all.
                     self._write(self._records.drain)
                 pending = participant.ask(effect.peer, effect.call, effect.message, effect.span_s)
                 self._tags[pending.serial] = effect.tag
@@ -372,7 +372,7 @@ class GovernorHost:
 
     def _keep_index(self) -> None:
         """Write which models there are; where that cannot be done the run ends, and it is not tried again."""
-        if self._unindexed or self.participant.playing:  # what a predecessor has heard is written at the next tick
+        if self._unindexed or self.participant.playing:  # what a predecessor has received is written at the next tick
             return
         try:
             self._models.flush()

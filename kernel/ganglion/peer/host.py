@@ -1,4 +1,4 @@
-"""Hosts: what those of environments, muscles and brains share, from the set-up to the snapshot."""
+"""Hosts: what the hosts of environments, muscles and brains share, from the set-up to the snapshot."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class AgentHost(Host):
 
     # -- the journal --------------------------------------------------------------------------------------------------
     def _stand(self) -> None:
-        """Begin the journal anew with a snapshot, or go on where a predecessor stood, where that is due."""
+        """Restore a predecessor's snapshot, or compact the journal by one, where that is due."""
         if self._compaction is None:
             filters = () if self._filters is None else self._filters.filters
             self._snapshot = self._snapshot_of(
@@ -165,7 +165,7 @@ class AgentHost(Host):
         return self._snapshot.take(self._books(), self.participant.takes_attributes)
 
     def _go_on(self, state: State) -> None:
-        """Go on where a predecessor stood."""
+        """Restore the state of a predecessor."""
         read = self._snapshot.read(state)
         books = read["books"]
         if books["rewards"] is not None and self._rewards is None:

@@ -32,7 +32,7 @@ def main(variables: Mapping[str, str], command: Sequence[str] = ()) -> int:
     `command` is the program that speaks in lines and is the environment or the muscle.
     """
     faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to hear
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
     usual = gc.get_threshold()
     gc.freeze()  # what is there now stays: nothing of it needs to be looked at again
     gc.set_threshold(_GARBAGE_OBJECTS, *usual[1:])

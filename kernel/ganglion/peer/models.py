@@ -51,7 +51,7 @@ def located(uri: str, folder: Path) -> str:
 
 
 def shown(uri: str) -> str:
-    """Return a URI as people may see it: without what stands before an `@`."""
+    """Return a URI as people may see it: without what is before an `@`."""
     scheme, slashes, rest = uri.partition("://")
     return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
 

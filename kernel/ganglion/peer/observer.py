@@ -1,4 +1,4 @@
-"""Host of an observer: hands on what is told to topics of a run, and says what was missed."""
+"""Host of an observer: hands it the messages of topics of a run, and says which were missed."""
 
 from __future__ import annotations
 

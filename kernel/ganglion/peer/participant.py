@@ -1,4 +1,4 @@
-"""One process joined to the bus: its link, a thread that asks and answers, and a pulse that says it is there."""
+"""One process joined to the bus: its link, a thread that asks and answers, and a pulse that answers BEAT."""
 
 from __future__ import annotations
 
@@ -180,11 +180,11 @@ class Participant(Recorded):
         gone: Called for each peer that is lost.
         clock: Gives monotonic seconds.
         pulse: Whether a second thread reads the link while a hook runs for long; without it such a peer falls silent.
-        journal: What is heard is written there; with one the loss of the broker is waited out.
+        journal: What is received is recorded there; with one the loss of the broker is waited out.
         pause: Sleeps for some seconds.
 
     Attributes:
-        incarnation: Of the participant that began the journal: all its successors that hear this journal have the same.
+        incarnation: Of the participant that began the journal: all successors that replay it have the same.
         patience_s: How long we may work without hearing anything; then the pulse ends this process, which prints its
             stacks. For processes whose answers have no deadline; None: for ever.
         hang: Ends this process.
@@ -218,7 +218,7 @@ class Participant(Recorded):
         self._connect = connect
         self._pause = pause
         self._real_clock = clock
-        self._behind_s = 0.0  # how long this participant was not there: its clock stood
+        self._behind_s = 0.0  # how long this participant was stopped, with its clock
         self._joined = False  # whether it may have joined, on whatever connection
         self._arrived: deque[list[bytes]] = deque()  # what the pulse has read
         self._returned = False  # whether `on_return` is due
@@ -233,7 +233,7 @@ class Participant(Recorded):
         self._lock = threading.Lock()
         self._busy_since_s: float | None = None
         self._gave_up = False  # whether it was told that the journal is too long
-        self._now_s = 0.0  # when something was heard last, or nothing
+        self._now_s = 0.0  # when something was received last, or nothing
         self._closed = threading.Event()
         self._lost: PeerLost | None = None
         self._reports = Reports()
@@ -244,14 +244,14 @@ class Participant(Recorded):
         return self._connect()
 
     def clock(self) -> float:
-        """Return monotonic seconds; while a journal is heard, those of its records."""
+        """Return monotonic seconds; while a journal is replayed, those of its records."""
         if self._journal is not None and self._journal.playing:
             return self._journal.time_s
         return self._real_clock() - self._behind_s
 
     # -- joining and leaving ------------------------------------------------------------------------------------------
     def join(self, hello: Hello, timeout_s: float = HANDSHAKE_S * 5) -> Welcome:
-        """Say HELLO and wait for WELCOME, or hear it from the journal of a predecessor.
+        """Send HELLO and wait for WELCOME, or replay it from the journal of a predecessor.
 
         Raises:
             RemoteProtocolError: Says why the kernel refuses.
@@ -282,7 +282,7 @@ class Participant(Recorded):
 
     def _greet(self, timeout_s: float) -> list[bytes]:
         """Connect, say HELLO and return the frames of WELCOME."""
-        again, self._joined = self._joined, True  # a HELLO may be heard where its answer is not
+        again, self._joined = self._joined, True  # a HELLO may arrive where its answer does not
         self._link, frames, self.welcome = greet(self._connect, self._hello, timeout_s, again)
         return frames
 
@@ -445,7 +445,7 @@ class Participant(Recorded):
         """Wait for the answers to these calls; return their messages in the order of `asked`, or with their `blobs`.
 
         Raises the first failed answer's error, in order of arrival: answers to the other calls are dropped.
-        Requests that come meanwhile wait; what is told is heard at once. `mend` gets the place of a call whose callee
+        Requests that come meanwhile wait; what is told is taken at once. `mend` gets the place of a call whose callee
         is lost, and the error; it returns the call as it was asked anew, or raises.
         """
         given, asked = asked, list(asked)
@@ -548,7 +548,7 @@ class Participant(Recorded):
             return any(type(one) is Leave for one in self._inbox)
 
     def pump(self, timeout_s: float) -> None:
-        """Wait once for something to happen, and let what is told be heard; requests wait."""
+        """Wait once for something to happen, and take what is told; requests wait."""
         for one in self._receive(min(timeout_s, _IDLE_S), frozenset()):
             if type(one) is Told or type(one) is Gone:
                 self._hear(one)
@@ -603,7 +603,7 @@ class Participant(Recorded):
 
     # -- inside -------------------------------------------------------------------------------------------------------
     def _send(self, frames: Sequence[bytes], call: str = "") -> None:
-        """Send a message; while a journal is heard nothing leaves, and a CALL or REPLY (with a `call`) is compared."""
+        """Send a message; in a replay nothing is sent, and a CALL or REPLY (with a `call`) is compared."""
         journal = self._journal
         if journal is not None:
             if not journal.say(frames if call else (), call):
@@ -685,7 +685,7 @@ class Participant(Recorded):
         With `awaited` only what is told and the answers to these calls end the wait if they are in the inbox; all else
         that is there stays.
         """
-        if self._inbox:  # an earlier wait has heard it
+        if self._inbox:  # an earlier wait has received it
             ready = [] if awaited is None else self._ready(awaited)
             if ready or awaited is None:
                 return ready
@@ -695,7 +695,7 @@ class Participant(Recorded):
             self._now_s = journal.time_s
             if again is not None:
                 return again
-            self._go_live(journal)  # from now on the bus is heard
+            self._go_live(journal)  # from now on messages come from the bus
         if self._returned:
             self._return()
         conversation = self._conversation
@@ -770,7 +770,7 @@ class Participant(Recorded):
             self._come_back()
 
     def works_since_s(self) -> float | None:
-        """Return since when a hook has been running, also while a journal is heard; None if none does."""
+        """Return since when a hook has been running, also while a journal is replayed; None if none does."""
         return self._busy_since_s
 
     def read_aside(self) -> bool:

@@ -17,7 +17,7 @@ from ganglion.wire.messages import BrainPretrain, BrainPretrained, BrainStored, 
 
 
 class Stage(Enum):
-    """Say where a run stands; a phase goes through NEEDING to CLOSING in this order."""
+    """Say how far a run is; a phase goes through NEEDING to CLOSING in this order."""
 
     PLANNED = "planned"
     NEEDING = "the supervisor starts processes"

@@ -1,4 +1,4 @@
-"""The evaluations within a phase that trains: their workers, their episodes, the metrics that come of them."""
+"""The evaluations within a phase that trains: their workers, their episodes, their metrics."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Evaluations(Stateful):
         return effects
 
     def ready(self, worker: int, reply: ControllerReady, first: Mapping[str, Any]) -> str | list[Effect]:
-        """Hear what the environments of a worker declare; returns what is wrong with it, or what follows."""
+        """Take what the environments of a worker declare; returns what is wrong with it, or what follows."""
         wrong = strange(first, reply.declarations, f"evaluation worker {worker}")
         if wrong:
             return wrong
@@ -123,7 +123,7 @@ class Evaluations(Stateful):
         return effects if self.active or self._cut else effects + self._ask_brains()
 
     def stands(self, report: Stands) -> None:
-        """Take note that a worker stands because of PAUSE."""
+        """Record that a worker is paused."""
         if report.worker in self.active:
             self.standing[report.worker] = (report.episode, report.steps)
 

@@ -103,7 +103,7 @@ def join_text(process: Process) -> str:
 
 
 Stand = Mapping[int, "tuple[int | None, int] | None"]
-"""Worker -> episode (None in a phase with bodies) and step where it stands, None while it moves."""
+"""Worker -> episode (None in a phase with bodies) and step where it is paused, None while it moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +114,17 @@ class _Promise:
 
 
 class Promises(Stateful):
-    """Keep the signals whose answer is where the workers stand."""
+    """Keep the signals that are answered when the workers are paused."""
 
     def __init__(self) -> None:
         self._open: list[_Promise] = []
 
     def give(self, token: Any, worker: int | None, now_s: float) -> None:
-        """Promise an answer when this worker stands, or all do."""
+        """Promise an answer when this worker is paused, or all are."""
         self._open.append(_Promise(token, worker, now_s + PAUSE_ANSWER_S))
 
     def keep(self, workers: Stand, kind: str, now_s: float) -> list[Effect]:
-        """Answer those whose workers stand, and those who have waited long enough; `kind` is what a worker is called.
+        """Answer signals whose workers are paused, and those that waited long enough; `kind` names the workers.
 
         Without workers none is left that could pause.
         """
@@ -336,13 +336,13 @@ _PHASE_END = "phase end"
 class Flow(Stateful):
     """Decide about the workers of one phase.
 
-    Without a common boundary a worker is judged when its episode ends. With one, all active workers stand after each
+    Without a common boundary a worker is judged when its episode ends. With one, all active workers wait after each
     round; those whose episodes end there end them one by one in worker order, then all verdicts are given, then the
     next round begins: what arrives first changes nothing. A worker whose episode was lost has ended it before the
     others stand; it counts as standing.
 
     Where an evaluation is due (`evaluating`), the verdicts of the boundary are held until it has come in
-    (`evaluated`); all others stand.
+    (`evaluated`); all others wait.
 
     Attributes:
         standing: The workers that stand because of PAUSE: worker -> episode and step.
@@ -367,7 +367,7 @@ class Flow(Stateful):
         self.evaluating = False
         self.standing: dict[int, tuple[int, int]] = {}
         self._judged = Judgement()  # of the boundary whose verdicts wait: for an evaluation, or for ends of bodies
-        self._halted: set[int] = set()  # workers that were told to stand while it runs
+        self._halted: set[int] = set()  # workers that wait while it runs
         self._due = 0  # evaluations that were due so far, those included that fell together
         self._left: int | None = None  # boundaries to go before the next PAUSE
         self._seeds = seeds
@@ -414,14 +414,14 @@ class Flow(Stateful):
         return effects + self._next_in_queue()
 
     def boundary(self, token: Any, report: Boundary) -> list[Effect]:
-        """Take a worker's stand at the common boundary, or the ends of episodes where there is none."""
+        """Take that a worker is at the common boundary, or the ends of episodes where there is none."""
         if not self.common:
             return [Answer(token, Go()), *self._take_ends(report)]
         self._stood[report.worker] = (token, report)
         return self._gathered()
 
     def _gathered(self) -> list[Effect]:
-        """Decide about a round if all workers stand, or have lost their episodes in it."""
+        """Decide about a round if all workers are at the boundary, or have lost their episodes in it."""
         if not self._stood.keys() | self._ended.keys() >= self.active:
             return []
         if tells := self._tells() or self._next_errand():
@@ -434,13 +434,13 @@ class Flow(Stateful):
         return self._round()
 
     def _tells(self) -> list[Effect]:
-        """Have workers tell brains of bodies that ended, together, before they stand."""
+        """Have workers tell brains of bodies that ended, together, before they wait."""
         telling = {worker: report.telling for worker, (_, report) in sorted(self._stood.items()) if report.telling}
         participants = self._participants(telling)
         return [Answer(self._stood.pop(worker)[0], Go(participants=participants)) for worker in telling]
 
     def _next_errand(self) -> list[Effect]:
-        """Let the next worker make all anew; it stands again when it has."""
+        """Let the next worker make all anew; it is at the boundary again when it has."""
         while self._errands:
             worker, go = self._errands.pop(0)
             if worker in self._stood:
@@ -449,13 +449,13 @@ class Flow(Stateful):
         return []
 
     def stands(self, report: Stands) -> None:
-        """Take note that a worker stands because of PAUSE, where there is no common boundary."""
+        """Record that a worker is paused, where there is no common boundary."""
         if report.worker in self.active:
             self.standing[report.worker] = (report.episode, report.steps)
 
     @property
     def paused(self) -> bool:
-        """Say whether workers stand, or are about to, because of PAUSE."""
+        """Say whether workers are paused, or are about to be."""
         return self._paused or bool(self.standing)
 
     def steer(self, wish: FlowSignal) -> list[Effect]:
@@ -467,7 +467,7 @@ class Flow(Stateful):
         self._resumed = not self._paused
         self._left = wish.steps if signal is Signal.CONTINUE else None
         if self.evaluating and signal is Signal.CONTINUE and not self.common:
-            return []  # they go on when the evaluation is over, which begins when all of them stand
+            return []  # they go on when the evaluation is over, which begins when all of them are at the boundary
         if not self._paused:
             gone = self.standing if wish.worker is None or self.common else {wish.worker}
             self.standing = {worker: at for worker, at in self.standing.items() if worker not in gone}
@@ -528,7 +528,7 @@ class Flow(Stateful):
 
     # -- a common round -----------------------------------------------------------------------------------------------
     def _round(self) -> list[Effect]:
-        """Decide about a round when all workers stand."""
+        """Decide about a round when all workers are at the boundary."""
         if not self._resumed and any(_asks_for_pause(report) for _, report in self._stood.values()):
             self._paused = True
         if self._paused:
@@ -691,7 +691,7 @@ class Flow(Stateful):
 
     @property
     def ready_to_evaluate(self) -> bool:
-        """Say whether an evaluation is due and every worker stands."""
+        """Say whether an evaluation is due and every worker is at the boundary."""
         others = self.active - self._ended.keys()
         return self.evaluating and (self.common or others <= self.standing.keys())
 
@@ -703,7 +703,7 @@ class Flow(Stateful):
         self.evaluating = False
         effects: list[Effect] = [] if view is None else [self._record_pause(Signal.CONTINUE, moment)]
         judgement = self._judged
-        fresh = self._count()  # of workers that ended while they were on their way to stand
+        fresh = self._count()  # of workers that ended on their way to the boundary
         if view is not None:
             self.tally.evaluations.append(view)
         if view is not None and not self._stopping:
@@ -771,7 +771,7 @@ class Flow(Stateful):
         return effects + self._record_held()
 
     def _record_held(self) -> list[Effect]:
-        """Record the ends of workers that went their own ways as if they had stood together.
+        """Record the ends of workers that went their own ways as if they had waited for each other.
 
         Who was faster must not show: workers that ended in the last round of all ended with the phase.
         """
@@ -872,7 +872,7 @@ def episode_ended(
 
 
 def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationCondition, str]]) -> bool:
-    """Say whether the outcome could depend on which worker is faster, so that all must stand after each round."""
+    """Say whether the outcome could depend on which worker is faster, so that all must wait after each round."""
     if phase.free:
         return False
     if phase.bodies is not None and listens(phase, conditions):
@@ -887,7 +887,7 @@ def _wants_common(phase: PhasePlan, conditions: Sequence[tuple[str, TerminationC
 
 
 def _asks_for_pause(report: Boundary) -> bool:
-    """Say whether a worker wants to stand here, and nothing greater."""
+    """Say whether a worker asks for PAUSE here, and for nothing greater."""
     return max((Signal[cause["signal"]] for cause in report.causes), default=Signal.CONTINUE) is Signal.PAUSE
 
 

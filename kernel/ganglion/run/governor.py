@@ -82,7 +82,7 @@ class Governor(Stateful):
         self._promises = Promises()
         self._paused: list[int] = []  # workers, as was told
         self._absent: dict[str, list[Any]] = {}  # lost peer -> calls that wait for its successor
-        self._asked_s = 0.0  # when an evaluation was heard of last
+        self._asked_s = 0.0  # when an evaluation was reported last
         self._agents: list[ResolvedAgent] = []
         self._ready: dict[str, Any] = {}  # what worker 0's environments declare
         self._replies: dict[str, dict[tuple[Any, ...], Any]] = {}  # by word, until the last has come
@@ -217,14 +217,14 @@ class Governor(Stateful):
         return self._flow_on(self._flow.episode(token, report), now_s)
 
     def boundary(self, token: Any, report: Boundary, now_s: float) -> list[Effect]:
-        """Take the report of a worker that stands at the common boundary."""
+        """Take the report of a worker that is at the common boundary."""
         self._stepped = True
         if self.stage is not Stage.RUNNING:
             return [Answer(token, Go(Signal.SHUTDOWN.name, "failed"))]
         return self._flow_on(self._flow.boundary(token, report), now_s)
 
     def stands(self, token: Any, report: Stands, now_s: float) -> list[Effect]:
-        """Take the report of a worker that stands because of PAUSE."""
+        """Take the report of a worker that is paused."""
         effects: list[Effect] = [Answer(token, Done())]
         if self.stage is not Stage.RUNNING:
             return effects
@@ -240,7 +240,7 @@ class Governor(Stateful):
         return [*effects, *self.fail(placed(report), peer, now_s), *self._after_cut(now_s)]
 
     def signal(self, token: Any, wish: FlowSignal, phase: str | None, now_s: float) -> list[Effect]:
-        """Take an operator's signal; PAUSE is answered when the workers stand."""
+        """Take an operator's signal; PAUSE is answered when the workers are paused."""
         running = self.stage is Stage.RUNNING
         why = refusal(wish, phase, self._phase if running else None, sorted(self._flow.active) if running else ())
         if why:

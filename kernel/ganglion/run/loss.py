@@ -14,7 +14,7 @@ class Loss(Enum):
     RETURNS = auto()
     """Its successor goes on as if nothing had happened; others wait for it."""
     LED = auto()
-    """It is a program, whose successor its controller leads to where the lost one stood."""
+    """It is a program, whose successor its controller leads to where the lost one was."""
     EPISODE = auto()
     """Its worker loses the open episode, and begins another one with a successor."""
     FAILS = auto()
@@ -38,7 +38,7 @@ def loss_of(phase: PhasePlan, process: Process) -> Loss:
 
 
 def led(phase: PhasePlan, environment: EnvironmentPlan) -> bool:
-    """Say whether the successor of a program is led by its controller to where the lost one stood.
+    """Say whether the successor of a program is led by its controller to where the lost one was.
 
     Programs keep no journal. With `sync: async` updates come in order of arrival, which cannot be repeated. Where
     bodies have episodes of their own, or environments go their own ways, there is no begin to replay from.

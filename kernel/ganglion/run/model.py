@@ -1,4 +1,4 @@
-"""Models: what `load` asks for, which of what lies there; what agents begin phases with and leave behind."""
+"""Models: which stored model `load` means; which models agents begin phases with, and which they leave."""
 
 from __future__ import annotations
 

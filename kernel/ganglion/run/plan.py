@@ -1,4 +1,4 @@
-"""The plan: what a checked document says, phase by phase, ready to be carried out; what losses and waits mean in it."""
+"""The plan: what a checked document says, phase by phase; what losses and waits mean in it."""
 
 from __future__ import annotations
 

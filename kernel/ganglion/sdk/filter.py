@@ -1,4 +1,4 @@
-"""Filter: what stands between an agent and the bus."""
+"""Filter: what is between an agent and the bus."""
 
 from __future__ import annotations
 

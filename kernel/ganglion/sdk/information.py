@@ -1,4 +1,4 @@
-"""Information: a reading, setpoint or reward with its space and id; flags of an end; numbers noted beside the work."""
+"""Information: a reading, setpoint or reward with its space and id; flags of an end; statistics."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Launched(ABC):
 
     @abstractmethod
     def signal(self, signum: int) -> None:
-        """Send a signal to the process and to all that it has started; one that has ended hears nothing."""
+        """Send a signal to the process and to all that it has started; one that has ended gets none."""
 
     def look(self) -> None:
         """Tell at once if it has ended; a launcher that is told by others needs none."""

@@ -1,4 +1,4 @@
-"""Store: keeps the results of runs, and gives them back; an observer looks on."""
+"""Store: keeps the results of runs, and reads them back; observers follow a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: what environments and muscles tell and are told beside the steps: parameters, statistics, logs, messages."""
+"""Topic: what environments and muscles send and get beside the steps: parameters, statistics, logs, messages."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class Restarter:
                 return
             if not run.begun or not member.here.is_set() or member.place.role in (Role.GOVERNOR, Role.STORE):
                 run.fail(text, peer=member.name)  # the governor has not met it, or is in no state to end the run
-            else:  # the governor knows where the run stood, and ends it by name; it may be too slow
+            else:  # the governor knows how far the run was, and ends it by name; it may be too slow
                 asyncio.get_running_loop().call_later(LEAVE_ASK_S / 2, run.fail, text, None, member.name)
 
     def _judge(self, run: Run, member: Member) -> Verdict:
@@ -178,7 +178,7 @@ class Restarter:
             self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
-        # A process that is killed from outside while it is idle does not count as poison, wherever it stands.
+        # A process that is killed from outside while it is idle does not count as poison, wherever it is.
         innocent = not member.returns or (member.off.is_set() and member.idle and _may_be_innocent(member))
         # Where a journal is that we do not see nobody knows whether it died at the same place.
         where = (0, member.incarnation) if member.far else journal_place(member.journal)

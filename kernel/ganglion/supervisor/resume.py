@@ -38,7 +38,7 @@ _FIRST_BYTES = 64 * 1024  # the first record is an answer to HELLO
 
 
 def journal_place(path: Path | None) -> tuple[int, int]:
-    """Return file and length of a journal, which are equal where a process stands at the same place; else (0, 0)."""
+    """Return file and length of a journal, which are equal where a process is at the same place; else (0, 0)."""
     try:
         found = None if path is None else path.lstat()
     except OSError:
@@ -56,7 +56,7 @@ def journal_age_s(path: Path | None) -> float:
 
 
 def journal_position(path: Path | None, most: int = READ_BYTES) -> str | None:
-    """Return the last call in a journal with its position, None if not known; later ones may have been heard."""
+    """Return the last call in a journal with its position, None if not known; later ones may have come."""
     try:
         found = "" if journal_place(path)[1] > most else last_request(_read(path))
     except (OSError, GanglionError):
@@ -166,7 +166,7 @@ class Checkpoints:
 
     # -- writing ------------------------------------------------------------------------------------------------------
     def note(self, quiesce: AbstractContextManager[bool], journals: Sequence[Path]) -> Checkpoint | None:
-        """Link journals while their processes stand; None if one cannot be stopped or is missing, StoreError."""
+        """Link journals while their processes are stopped; None if one cannot be stopped or is missing, StoreError."""
         number = max(map(_number, self._folders()), default=0) + 1
         path = self._cuts / f"{_FOLDER}{number:09}"
         try:

@@ -410,7 +410,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _quiesced(self, processes: Sequence[Process]) -> Iterator[bool]:
-        """Stop processes for a moment, each by its launcher; say whether all of them stand."""
+        """Stop processes for a short time, each by its launcher; say whether all are stopped."""
         groups: dict[Launcher, list[Launched]] = {}
         for process in processes:
             if process.launched is not None:
@@ -444,7 +444,7 @@ class Supervisor:
             self.spawn(self.ask_stop(run))
 
     async def ask_stop(self, run: Run) -> None:
-        """Have the governor end a run: after the episodes, or now; before that, keep where it stands."""
+        """Have the governor end a run: after the episodes, or now; before that, write a checkpoint."""
         await run.checkpointer.stop()
         await self.note(run, must=False)
         now = run.interrupts >= 2 or run.compared

@@ -1,4 +1,4 @@
-"""Fakes: an environment, a muscle, a brain and an objective that play a script and note what they hear; a clock."""
+"""Fakes: an environment, a muscle, a brain and an objective that play a script and record what they get; a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop of every process of ours: uvloop."""
+"""The event loop of every process of Ganglion: uvloop."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class ZmqFront:
             for text in self._bound:
                 self.router.unbind(text)
             self._bound = []
-            self._look()  # libzmq may stand because we have not read
+            self._look()  # libzmq may be blocked because nothing was read
             self._closed = True
             for socket in (self.zap, self.router, self._monitor):
                 self._loop.remove_reader(socket.fileno())

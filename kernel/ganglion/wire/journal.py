@@ -1,6 +1,6 @@
-"""Journals: the records of what a process heard and said, as bytes; pure.
+"""Journals: the records of what a process received and sent, as bytes; pure.
 
-A participant writes down what it hears before it acts on it. Its successor hears it again, and stands where it stood:
+A participant records what it receives before it acts on it. Its successor replays that, and reaches the same state:
 message logging by the receiver (Strom and Yemini, 1985; Alvisi and Marzullo, 1998).
 
 A journal is `MAGIC` and blocks `[head][payload]`, each of them written at once. The head has three words of 32 bits,
@@ -44,7 +44,7 @@ class Kind(IntEnum):
     """What a record says."""
 
     HEARD = 1  # a message: its frames
-    TICK = 2  # that there was nothing to hear, and the clock was looked at
+    TICK = 2  # nothing was received, and the clock was read
     LATE = 3  # calls whose deadline has passed: their serials
     SAID = 4  # a CALL or REPLY: a digest of all that were said since the last such record
     BASE = 5  # the process at the compaction of its journal: last serial, state of the host, last answers
@@ -113,7 +113,7 @@ def large_name(frame: bytes) -> str:
 
 
 def large_names(payload: Any) -> dict[str, int]:
-    """Return the large blobs of a message that was heard, with their lengths; RemoteProtocolError if it is none."""
+    """Return the large blobs of a message that was received, with their lengths; RemoteProtocolError if it is none."""
     frames: list[Any] = payload if type(payload) is list else [None]
     names = [frame for frame in frames if type(frame) is not bytes]
     if not all(type(name) is str and _NAME.fullmatch(name) for name in names):
@@ -122,7 +122,7 @@ def large_names(payload: Any) -> dict[str, int]:
 
 
 def frames_of(payload: Any, large: Callable[[str], bytes] = lambda name: b"") -> list[bytes]:
-    """Return the frames of a message that was heard, with what `large` has for the names of blobs.
+    """Return the frames of a message that was received, with what `large` has for the names of blobs.
 
     RemoteProtocolError if they are none.
     """
@@ -154,7 +154,7 @@ def read_records(journal: Any) -> Iterator[Record]:
     """
     size, place = len(journal), len(MAGIC)
     if size < place:
-        return  # it was begun, and nothing was heard
+        return  # it was begun, and nothing was received
     if bytes(journal[:place]) != MAGIC:
         raise RemoteProtocolError(f"expected a journal, found {bytes(journal[:16])!r}")
     while place + HEAD.size <= size:
@@ -194,7 +194,7 @@ def _is_entry(found: Any) -> bool:
 
 
 def last_request(journal: Any) -> str:
-    """Return which call a process heard last, and where in the run; empty if it heard none."""
+    """Return which call a process received last, and where in the run; empty if none."""
     found = ""
     for one in read_records(journal):
         if one.kind is Kind.HEARD:

@@ -286,7 +286,7 @@ class RunSignal(Message):
 class Signalled(Message):
     """Answer an operator's signal: accepted with the place where it acts, or refused with the reason.
 
-    PAUSE, and CONTINUE for some steps, are answered when all workers that are meant stand; the text has a line for
+    PAUSE, and CONTINUE for some steps, are answered when all workers that are meant are paused; the text has a line for
     each.
     """
 
@@ -330,7 +330,7 @@ class Incident(Message):
     name: str  # the name of the peer, without the run
     incarnation: int
     kind: str  # lost, restarted, rewound, poison, restarts
-    position: str | None = None  # which call it heard last, and where in the run
+    position: str | None = None  # which call it received last, and where in the run
     detail: str | None = None
     failure: Failure | None = None  # it does not come back: the run ends with this
 
@@ -391,7 +391,7 @@ class Rebuilt(Message):
 
 
 class Stands(Message):
-    """Report that a worker stands at a boundary because of PAUSE, where there is no common boundary.
+    """Report that a worker is paused at a boundary, where there is no common boundary.
 
     `heeded` is the number of the last signal that it has acted on: one that is on its way to it may end this.
     """
@@ -404,7 +404,7 @@ class Stands(Message):
 
 
 class Boundary(Message):
-    """Report that a worker stands at the common boundary after a round, or that episodes ended where there is none.
+    """Report that a worker is at the common boundary after a round, or that episodes ended where there is none.
 
     `ending` says that its episode ends here; `next` are the agents that act in its next step. `ended` are the episodes
     of a phase with bodies that ended in this round, in canonical order: maps {environment, body, episode, steps,
@@ -486,7 +486,7 @@ class ControllerSetup(_InWorker):
     store: str | None = None
     evaluation: bool = False  # this worker evaluates what others train
     parcels: dict[str, Any] | None = None  # field -> number of the blob that holds it
-    mends: bool = False  # a lost environment is started anew, and replayed to where it stood
+    mends: bool = False  # a lost environment is started anew, and replayed to where it was
     bodies: list[dict[str, Any]] | None = None
     end: str | None = None
     free: dict[str, Any] | None = None

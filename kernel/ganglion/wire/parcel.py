@@ -140,7 +140,7 @@ def plan_bytes(plan: dict[str, Any]) -> int:
 
 
 def _is_deep(value: Any, levels: int) -> bool:
-    """Say whether lists and maps stand in one another on more levels."""
+    """Say whether lists and maps are nested on more levels."""
     if not isinstance(value, dict | list):
         return False
     parts = value.values() if isinstance(value, dict) else value

@@ -61,7 +61,7 @@ def _test(role: str) -> click.Command:
     ]
     text = (
         f"Play the bus against one {role} and judge every clause of PROTOCOL.md: the plugin NAME, a program "
-        f"(COMMAND, as in a document's `command`), or one that somebody else starts.\n\nExit status 1 if a must fails."
+        f"(COMMAND, as in a document's `command`), or one started from outside.\n\nExit status 1 if a must fails."
     )
 
     @click.pass_context

@@ -152,7 +152,7 @@ def _curve(bench: Bench, which: str) -> str:
 
 @case("leave.gone", "Deadlines, beats, leaving", alone=True)
 def gone(bench: Bench) -> None:
-    """When the kernel is gone without a word the peer ends by itself with a status that is not zero."""
+    """When the kernel is gone without BYE the peer ends by itself with a status that is not zero."""
     session = bench.fresh(silence_ms=_SILENCE_MS)
     session.ask("kit.unknown", {})
     session.peer.cut()
@@ -221,7 +221,7 @@ def bye(bench: Bench) -> None:
     if Verb.BYE not in verbs:
         raise Miss("expected BYE within 2 s, heard " + (", ".join(verb.name for verb in verbs) or "nothing"))
     to = heard[verbs.index(Verb.BYE)][0]
-    expect(to in (b"", b"supervisor"), f"expected BYE to the kernel or to who said it, found it to {to!r:.60}")
+    expect(to in (b"", b"supervisor"), f"expected BYE to the kernel or to its sender, found it to {to!r:.60}")
 
 
 @case("leave.silent", "Deadlines, beats, leaving")

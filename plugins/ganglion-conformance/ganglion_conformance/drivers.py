@@ -239,7 +239,7 @@ _WORDS = 2000  # characters of what a program said last that are kept
 
 
 class _ProgramPeer:
-    """Be one process of a program."""
+    """One process of a program."""
 
     def __init__(self, listener: Listener, process: subprocess.Popen[bytes] | None, errors: Any) -> None:
         self._listener = listener
@@ -306,7 +306,7 @@ class ProgramDriver:
 
 
 class AttachedDriver:
-    """Wait for a program that somebody else starts; tell on standard error by which variables it finds us."""
+    """Wait for a program that is started from outside; print to standard error the variables by which it joins."""
 
     program = False
     again = False

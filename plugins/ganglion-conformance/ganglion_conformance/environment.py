@@ -503,7 +503,7 @@ def extra_frames(world: World) -> None:
 # == several bodies ===================================================================================================
 @case_of(World, "bodies.declares", BODIES)
 def declares_bodies(world: World) -> None:
-    """Two bodies are answered by `bodies: 2` and a row of first readings of each; who has one leaves it out."""
+    """Two bodies are answered by `bodies: 2` and a row of first readings of each; with one it is left out."""
     world.bench.notes.pop("bodies", None)
     try:
         world.start_bodies()
@@ -540,7 +540,7 @@ def reset_bodies(world: World) -> None:
 
 @case_of(World, "bodies.groups", BODIES)
 def groups(world: World) -> None:
-    """What a group earns is a finite number, and of a group that bodies are of; without one nobody earns together."""
+    """What a group earns is a finite number, and of a group that bodies are of; without one no bodies earn together."""
     for group in ("herd", None):
         world.start_bodies(group=group)
         for _ in range(2):

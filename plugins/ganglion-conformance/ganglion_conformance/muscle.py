@@ -316,7 +316,7 @@ def broken_act(body: Body) -> None:
 
 @case_of(Body, "bodies.sets-up", BODIES)
 def sets_up_bodies(body: Body) -> None:
-    """A set-up with two bodies is answered by `bodies: 2`; who acts for one leaves it out."""
+    """A set-up with two bodies is answered by `bodies: 2`; a muscle of one leaves it out."""
     body.bench.notes.pop("bodies", None)
     try:
         body.setup_bodies()

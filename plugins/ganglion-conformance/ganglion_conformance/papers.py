@@ -50,7 +50,7 @@ _VERBS = {
     Verb.BYE: "leaves in order, or bids to leave",
 }
 _ROLES = {
-    Role.SUPERVISOR: "starts and ends the processes, announces who may join; one per kernel",
+    Role.SUPERVISOR: "starts and ends the processes, announces which peers may join; one per kernel",
     Role.OPERATOR: "a command line or another program that commands runs; any number",
     Role.GOVERNOR: "leads one run through phases and episodes",
     Role.CONTROLLER: "leads one worker: asks muscles, updates environments, sends rows to the store",

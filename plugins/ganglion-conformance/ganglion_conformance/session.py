@@ -199,7 +199,7 @@ class Session:
                 others.append(f"{head.verb.name} with serial {head.serial}")
 
     def _serve(self, head: Head, frames: Sequence[bytes]) -> None:
-        """Answer what the peer asks of somebody else."""
+        """Answer what the peer asks of another one."""
         to = frames[0].decode()
         if self.calls is None:
             failure = {"kind": "forbidden", "message": f"no peer is there that could be asked {head.call}"}

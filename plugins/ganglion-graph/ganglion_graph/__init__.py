@@ -1,1 +1,1 @@
-"""GRAPHS: what a document starts and who asks whom, drawn."""
+"""GRAPHS: the processes of a document and which asks which, drawn."""

@@ -110,7 +110,7 @@ def drawn(graph: Graph, form: str) -> Iterator[str]:
 @click.option("--allow", multiple=True, metavar="PACKAGE", help="a package that import paths may name")
 @click.pass_obj
 def graph(settings: Settings, source: str, form: str, phases: bool, allow: tuple[str, ...]) -> None:
-    """Print the processes of a document or of a run that was carried out, and who asks whom."""
+    """Print the processes of a document or of a run that was carried out, and which asks which."""
     if source == "-" or Path(source).is_file() or source.endswith((".yml", ".yaml")):
         plan = load_document(source, plugins=registry, allow=allow)[0]
     else:  # a run is drawn by its plan, whatever is installed now

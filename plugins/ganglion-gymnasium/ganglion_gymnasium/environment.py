@@ -35,7 +35,7 @@ Array = NDArray[Any]
 
 
 class GymnasiumEnvironment(Environment):
-    """Be an environment of Gymnasium.
+    """An environment of Gymnasium.
 
     Sensor `observation` and actuator `action` have the spaces of the environment (Tuple and Dict included; Text,
     Graph, Sequence and OneOf are refused by name), reward `reward` is any number. The no-op is the action nearest to

@@ -46,7 +46,7 @@ def as_gymnasium(
 
 
 class WrappedEnvironment(gymnasium.Env[Any, Any]):
-    """Be one of our environments as Gymnasium sees it.
+    """An environment of Ganglion as one of Gymnasium.
 
     One sensor is the observation as it is, several are a Dict by id; likewise actuators and the action. The reward is
     the sum of the rewards. `info` has `simtime_ticks`, and `rewards` by id. `reset(seed=s)` makes a new object of that

@@ -107,7 +107,7 @@ class Legal:
             part, size = self.columns.get(it.uid), Choices([it]).total
             known.append(np.full(size, -1) if part is None else np.arange(part.start, part.stop))
         self.places = np.concatenate([np.zeros(0, np.int64), *known])
-        self.free = self.places < 0  # choices that nobody masks
+        self.free = self.places < 0  # choices without a mask
 
     def __bool__(self) -> bool:
         return bool(self.columns)

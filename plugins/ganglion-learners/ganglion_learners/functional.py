@@ -37,7 +37,7 @@ class Unrolled(NamedTuple):
 
 
 class TorchFunctionalEnvironment(FunctionalEnvironment):
-    """Be a functional environment whose methods compute with tensors of torch; see `FunctionalEnvironment`.
+    """A functional environment whose methods compute with tensors of torch; see `FunctionalEnvironment`.
 
     The states are tensors on `device`. What comes from the bus is converted to tensors there, and what goes to the bus
     to arrays; no gradient is kept then. A method may return arrays of numpy, too. Dtypes may be those of torch.

@@ -36,7 +36,7 @@ NAMES_MAX = 4  # of arrays, in a message
 
 
 class Learner(CheckpointableBrain):
-    """Learn with torch on one thread from decisions as they come, one after the other, whoever made them.
+    """Learn with torch on one thread from decisions as they come, one after the other, of all bodies.
 
     All chance is the brain's own stream. The update, which is also the stored policy, is a map of named arrays, with
     the texts `algorithm` and `activation`.

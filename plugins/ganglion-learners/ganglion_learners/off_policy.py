@@ -74,7 +74,7 @@ class OffPolicy(Learner):
     def _step(self, rate: float, caution: float = 0.0) -> dict[str, float]:
         """Step once by a drawn minibatch, and return what is worth noting.
 
-        With `caution` learned actions are held to those of the replay: of others nobody has seen what comes.
+        With `caution` learned actions are held to those of the replay: what comes of others is not known.
         """
 
     @property

@@ -52,7 +52,7 @@ Activation = Annotated[str, (" or ".join(ACTIVATIONS), lambda it: it in ACTIVATI
 
 
 class Config:
-    """Be the base of the dataclass of a learner's parameters: each is checked by its type.
+    """The base of the dataclass of a learner's parameters: each is checked by its type.
 
     Raises:
         ValueError: A parameter is outside its range; the message names it.

@@ -19,7 +19,7 @@ Information = SensorInformation | ActuatorInformation
 class Recording:
     """Give the decisions of sessions, episode by episode, as often as they are asked for; nothing is kept.
 
-    A last decision of which nobody knows what followed is left out, unless it terminated.
+    A last decision without a known outcome is left out, unless it terminated.
 
     Args:
         sessions: May be iterated more than once; each time the same.

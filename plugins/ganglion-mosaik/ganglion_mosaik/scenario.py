@@ -25,7 +25,7 @@ ADDRESS = "GANGLION_MOSAIK"
 
 
 class ScenarioEnvironment(Environment):
-    """Be a scenario of mosaik, of which the run is a simulator: sensors, actuators, spaces and time are the scenario's.
+    """A scenario of mosaik, of which the run is a simulator: sensors, actuators, spaces and time are the scenario's.
 
     It has one episode, which is truncated when the scenario ends. If its process is lost the run ends: a scenario does
     not go back. Any other process is replaced, as always.

@@ -92,7 +92,7 @@ class GanglionSimulator(mosaik_api_v3.Simulator):  # type: ignore[misc]
         return time + self._step_size
 
     def _start(self) -> None:
-        """Start the run; its environment connects back with a token that nobody else knows."""
+        """Start the run; its environment connects back with a token that no other process knows."""
         token = secrets.token_hex(16)
         with socket.create_server(("127.0.0.1", 0)) as server:
             host, port = server.getsockname()

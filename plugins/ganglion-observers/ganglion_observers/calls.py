@@ -34,7 +34,7 @@ Connect = Callable[[], Link]
 
 @dataclass(slots=True)
 class Passed:
-    """Name one call: who asked whom, for what, when; `position` is (phase, worker, episode, attempt, step, leg)."""
+    """Name one call: caller, callee, what for, when; `position` is (phase, worker, episode, attempt, step, leg)."""
 
     caller: str
     callee: str
@@ -49,16 +49,16 @@ class Notes(Protocol):
     """What is done about calls."""
 
     def asked(self, call: Passed) -> None:
-        """Take note that this process asks."""
+        """Record that this process asks."""
 
     def answered(self, call: Passed, failed: bool) -> None:
-        """Take note of the answer to that."""
+        """Record the answer to that."""
 
     def began(self, call: Passed) -> None:
-        """Take note that this process is asked."""
+        """Record that this process is asked."""
 
     def ended(self, call: Passed, failed: bool) -> None:
-        """Take note that it has answered."""
+        """Record that it has answered."""
 
     def close(self) -> None:
         """Let go of everything."""
@@ -94,7 +94,7 @@ class NotingLink:
         self._notes.close()
 
     def _note(self, take: Callable[[int, str, list[Any]], None], verb: int, frames: Sequence[bytes]) -> None:
-        """Take note of a message; whatever is wrong with a note, the message is not held up."""
+        """Record a message; whatever is wrong with a record, the message is not held up."""
         try:
             take(verb, bytes(frames[0]).decode(), msgpack.unpackb(frames[1]))
         except Exception as error:  # noqa: BLE001 - a tracer is no reason to end a run

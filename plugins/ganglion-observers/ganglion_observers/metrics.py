@@ -15,7 +15,7 @@ from ganglion_observers.counting import FOLDER, WAITS
 from ganglion_observers.scalars import tool
 
 PEERS_MAX = 1_000
-"""The most peers of whom there are numbers: a label has no more values."""
+"""The most peers with numbers: a label has no more values."""
 
 AGENTS_MAX = 200
 KEPT_S = 2.0

@@ -1,4 +1,4 @@
-"""Spans: each call of a process as a span of OpenTelemetry, at who asks and at who answers."""
+"""Spans: each call of a process as a span of OpenTelemetry, at the caller and at the callee."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXPORT_S = 1.0
 """So often spans are exported."""
 
 FLUSH_S = 0.5
-"""So long a process that ends waits for spans to leave; nobody may be there to take them."""
+"""So long a process that ends waits for spans to leave; there may be no collector."""
 
 
 def opentelemetry(connect: Connect, name: str) -> Connect:
@@ -41,7 +41,7 @@ def trace_id(run: str, call: Passed) -> int:
 
 
 def span_id(call: Passed, side: str) -> int:
-    """Return the span of a call, at who asks (`client`) or at who answers (`server`)."""
+    """Return the span of a call, at the caller (`client`) or at the callee (`server`)."""
     text = f"{side} {call.caller} {call.serial} {call.call}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") or 1
 
@@ -75,7 +75,7 @@ class Spans:
         self._open: dict[tuple[str, str, int], Any] = {}
 
     def asked(self, call: Passed) -> None:
-        """Begin a span of who asks, below what it is just doing."""
+        """Begin a span of the caller, below what it is just doing."""
         under = call.under
         self._begin(call, "client", None if under is None else (trace_id(self._run, under), span_id(under, "server")))
 
@@ -84,7 +84,7 @@ class Spans:
         self._end(call, "client", failed)
 
     def began(self, call: Passed) -> None:
-        """Begin a span of who answers, below that of who asks."""
+        """Begin a span of the callee, below that of the caller."""
         self._begin(call, "server", (trace_id(self._run, call), span_id(call, "client")))
 
     def ended(self, call: Passed, failed: bool) -> None:

@@ -8,7 +8,7 @@ __all__ = ["PettingZooController"]
 
 
 class PettingZooController(Controller):
-    """Let those agents act whose turn it is, or who are alive where there are no turns.
+    """Let the agents act that are in turn, or that are alive where there are no turns.
 
     Each agent needs, among its sensors, `turn` of the PettingZoo agents whose actuators it has (environments of the
     AEC api) or `alive` (parallel ones). With several it acts if one of them may.

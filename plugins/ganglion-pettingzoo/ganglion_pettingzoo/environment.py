@@ -33,7 +33,7 @@ FLAG = Discrete(2)
 
 
 class PettingZooEnvironment(Environment):
-    """Be an environment of PettingZoo, parallel or AEC; each of its agents is for an agent of the run.
+    """An environment of PettingZoo, parallel or AEC; each of its agents is for an agent of the run.
 
     For each PettingZoo agent, say `player_0`, there are
     - sensor `player_0.observation` of its observation space; at first 0, or what is nearest to it, for who is not in

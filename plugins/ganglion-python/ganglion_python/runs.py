@@ -166,7 +166,7 @@ class Run:
 
     # -- a hand on it -------------------------------------------------------------------------------------------------
     def pause(self) -> str:
-        """Let all workers stand at their next step; return when they do, with where each one is."""
+        """Pause all workers at their next step; return when they are paused, with where each one is."""
         return self._signal("PAUSE")
 
     def unpause(self, steps: int | None = None) -> str:

@@ -19,18 +19,15 @@ from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
 from ganglion_replay.environment import Body, Recording
 from ganglion_replay.record import Record
-from ganglion_replay.sources import ELSEWHERE, NO_STORE, Finder, Place
+from ganglion_replay.sources import ELSEWHERE, NO_STORE, Finder, Place, given_of
 from ganglion_replay.spool import Source, Spool, read_chunk, read_index
 from ganglion_replay.tables import SOURCE, Filled, equal_columns, filled_of
 
 __all__ = ["PLUGIN", "Copies", "faults", "source_of"]
 
 PLUGIN = "replay"
-_LOOKED_AT = 100_000  # decisions of a source before anything is started; all are when it is copied, before the phase
-KEYS = frozenset(
-    {"run", "experiment_run", "instance", "base", "store", "phase", "agent", "environment", "mode", "worker"}
-    | {"path", "format", "table"}
-)
+# Of a source before anything is started, within seconds; all of it is looked at when it is copied, before the phase.
+_LOOKED_AT, _LOOKED_AT_BYTES = 100_000, 64 * 1024**2  # decisions
 
 
 def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | None:
@@ -43,16 +40,12 @@ def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | N
     if plugin is None or plugin.name.rpartition(":")[2] != PLUGIN:
         return None
     at, given = f"{plugin.at.removesuffix('.name')}.params.source", environment.params.get("source")
-    if not isinstance(given, Mapping) or not given:
-        raise DocumentError(f"{at}: expected a map that names a run, a path or a table, found {given!r:.60}")
-    strange = [key for key in given if key not in KEYS]
-    if strange:
-        raise DocumentError(f"{at}: expected keys of {', '.join(sorted(KEYS))}, found `{strange[0]}`")
+    found = given_of(at, given)
     recompute = environment.params.get("reward") == "recompute"
     if recompute is not (environment.reward is not None):
         words = "no reward plugin in the document" if recompute else "a reward plugin, and not `reward: recompute`"
         raise DocumentError(f"{at.removesuffix('.source')}: rewards are read or recomputed: found {words}")
-    return at, {key: value for key, value in given.items() if value is not None}
+    return at, found
 
 
 class Copies:
@@ -144,6 +137,7 @@ class Copies:
         else:
             place, environment = self._finder.place(at, source, uid)
             record, where = Record(place, environment, source), f"environment `{environment}` {_told(place)}"
+            record.check_agent(at)
             about |= {"static_model": record.static_model, "zoned": True}
             spool, kept = Spool(folder, about), 0
             numbers = {
@@ -323,20 +317,26 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
     if not finder.is_elsewhere(source):
         _refuse_without_store(finder, at)
         return
-    spans: Iterator[tuple[Any, Body, Span]]
+    spans: Iterator[tuple[Any, Body, Span, int]]
     if any(source.get(key) is not None for key in ELSEWHERE):
         found = finder.find(at, source, source.get("agent") or "")
         told, flaws = found.told, found.flaws
         spans = (
-            ((s.phase, s.run, s.worker, s.episode), (s.agent, s.body), Span(0, len(s), s.worker))
+            ((s.phase, s.run, s.worker, s.episode), (s.agent, s.body), Span(0, len(s), s.worker), s.observations.nbytes)
             for s in found.sessions()
             if _wanted(s, source)
         )
     else:
         place, uid = finder.place(at, source, environment.uid)
         record, told = Record(place, uid, source), f"`{uid}` {_told(place)}"
+        record.check_agent(at)
         spans = (
-            ((one.worker, one.episode), (agent, one.body), Span(one.start, len(one.steps["terminated"]), one.worker))
+            (
+                (one.worker, one.episode),
+                (agent, one.body),
+                Span(one.start, len(one.steps["terminated"]), one.worker),
+                one.size_bytes,
+            )
             for agent, one in record.episodes(flaws)
         )
         declared[environment.uid] = {
@@ -344,16 +344,18 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
             for kind, pairs in record.columns.items()
         }
     seen: dict[Any, dict[Body, Span]] = {}
-    steps = 0
-    for key, body, span in spans:
+    steps = size_bytes = 0
+    cut = False
+    for key, body, span, size in spans:
         seen.setdefault(key, {})[body] = span
-        steps += span.steps
-        if steps >= _LOOKED_AT:
+        steps, size_bytes = steps + span.steps, size_bytes + size
+        cut = steps >= _LOOKED_AT or size_bytes >= _LOOKED_AT_BYTES
+        if cut:
             break
     if flaws or not seen:
         text = f"expected whole episodes: {flaws[0]}" if flaws else f"{told}: there are no recorded episodes"
         raise DocumentError(f"{at}: {text}")
-    if steps < _LOOKED_AT:
+    if not cut:
         compare(phase, environment, at, [*seen.values()])
         count_of(phase, environment, at, [seen[key] for key in sorted(seen)])
     elif len(seen) > 1:  # the last one may be incomplete
@@ -375,7 +377,7 @@ def _source(finder: Finder, at: str, source: Mapping[str, Any], agent: str, stri
         _refuse_without_store(finder, at)
         return ()
     found = finder.find(at, source, agent)
-    count = _seen(map(len, found.sessions()))
+    count = _seen((len(one), one.observations.nbytes) for one in found.sessions())
     if strict and (found.flaws or not count):
         text = f"expected whole episodes: {found.flaws[0]}" if found.flaws else f"{found.told}: there are none"
         raise DocumentError(f"{at}: {text}")
@@ -388,12 +390,12 @@ def _refuse_without_store(finder: Finder, at: str) -> None:
         raise DocumentError(f"{at}: {NO_STORE}")
 
 
-def _seen(lengths: Iterable[int]) -> int:
-    """Look at episodes, whose lengths these are, until there were many decisions; return how many episodes."""
-    count = decisions = 0
-    for length in lengths:
-        count, decisions = count + 1, decisions + length
-        if decisions >= _LOOKED_AT:
+def _seen(sizes: Iterable[tuple[int, int]]) -> int:
+    """Look at episodes, of so many decisions and bytes each, until there was much; return how many episodes."""
+    count = decisions = size_bytes = 0
+    for steps, size in sizes:
+        count, decisions, size_bytes = count + 1, decisions + steps, size_bytes + size
+        if decisions >= _LOOKED_AT or size_bytes >= _LOOKED_AT_BYTES:
             break
     return count
 

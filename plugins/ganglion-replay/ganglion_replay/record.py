@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ganglion.errors import StoreError
+from ganglion.errors import DocumentError, StoreError
 from ganglion.peer.models import store_class
 from ganglion.sdk.flow import Mode
 from ganglion.sdk.spaces import parse_space
@@ -51,7 +51,8 @@ class Record:
         kind = store_class(place.uri)
         with kind.reader(place.uri) as reader:
             where = f"phase = {place.index} and environment = {quoted(environment)}"
-            rows = [row for row in reader.rows("declarations", [place.run], where=where) if row["agent"] is None]
+            declared = list(reader.rows("declarations", [place.run], where=f"phase = {place.index}"))
+            rows = [row for row in declared if row["agent"] is None and row["environment"] == environment]
             prefix = f"{environment}."
             self.columns = {
                 what: [[row["id"].removeprefix(prefix), row["space"]] for row in rows if row["kind"] == what]
@@ -64,8 +65,17 @@ class Record:
                 rows = list(reader.rows("bodies", [place.run], where=where, columns=["agent", "body"]))
                 self.bodies = [(row["agent"], row["body"]) for row in rows]
         only = asked.get("agent")
+        known = [body[0] for body in self.bodies] or [row["agent"] for row in declared if row["agent"] is not None]
+        self._agents = list(dict.fromkeys(known))
         self.bodies = [body for body in self.bodies if only is None or body[0] == only]
         self._spaces = {what: {uid: parse_space(text) for uid, text in self.columns[what]} for what in _KINDS}
+
+    def check_agent(self, at: str) -> None:
+        """Refuse a source that names an agent which was not there; DocumentError begins with its place."""
+        only = self._asked.get("agent")
+        if only is not None and only not in self._agents:
+            text = f"expected one of {', '.join(self._agents)}, found `{only}`, which was not in `{self._environment}`"
+            raise DocumentError(f"{at}.agent: {text}")
 
     def source(self, at: str, agent: str) -> Source:
         """Return the entry of an agent's bodies, or of all agents where there are no bodies."""

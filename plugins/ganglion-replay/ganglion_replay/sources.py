@@ -12,6 +12,7 @@ from ganglion.errors import DocumentError, GanglionError
 from ganglion.peer.models import located, shown, store_class, stored_runs
 from ganglion.run import model
 from ganglion.run.model import Wish
+from ganglion.sdk.flow import Mode
 from ganglion.sdk.information import Information
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
@@ -32,6 +33,50 @@ It raises DocumentError, which begins with that place, where there are none or w
 """
 ELSEWHERE = {"path": "ganglion_replay.files:find", "table": "ganglion_replay.tables:find"}
 """The key of a source that is no run, and the `ReadElsewhere` behind it, which is loaded when one is asked for."""
+
+
+_NARROW = frozenset({"agent", "environment", "worker"})
+_OF_RUN = frozenset({"run", "experiment_run", "instance", "base", "store", "phase", "mode"})
+KEYS = _NARROW | _OF_RUN | {"path", "format", "table"}
+
+
+def given_of(at: str, source: Any) -> dict[str, Any]:
+    """Return what the `source` of an environment or a table says, without what it leaves open.
+
+    Raises:
+        DocumentError: It is no map of the keys that there are.
+    """
+    if not isinstance(source, Mapping) or not source:
+        raise DocumentError(f"{at}: expected a map that names a run, a path or a table, found {source!r:.60}")
+    strange = [key for key in source if key not in KEYS]
+    if strange:
+        raise DocumentError(f"{at}: expected keys of {', '.join(sorted(KEYS))}, found `{strange[0]}`")
+    found = {key: value for key, value in source.items() if value is not None}
+    for key, value in found.items():
+        kinds: dict[str, tuple[Any, str]] = {
+            "worker": (int, "a number of a worker"),
+            "phase": ((int, str), "text or a number"),
+        }
+        kind, words = kinds.get(key, (str, "text"))
+        if not isinstance(value, kind) or isinstance(value, bool) or (key == "worker" and value < 0):
+            raise DocumentError(f"{at}.{key}: expected {words}, found {value!r:.60}")
+    if found.get("mode", "test") not in tuple(Mode):
+        raise DocumentError(f"{at}.mode: expected one of {', '.join(Mode)}, found {found['mode']!r:.60}")
+    return found
+
+
+def _refuse_mixed(at: str, source: Mapping[str, Any]) -> None:
+    """Refuse what names two things at once, or says of a run what is said of files."""
+    given = {key for key, value in source.items() if value is not None}
+    kind = next((key for key in ELSEWHERE if key in given), None)
+    strange = sorted(given & (_OF_RUN | set(ELSEWHERE) - {kind})) if kind else sorted(given & {"format"})
+    if "format" in given and kind == "table":
+        strange = ["format"]
+    if strange:
+        beside = f"`{kind}`" if kind else "a run"
+        raise DocumentError(
+            f"{at}.{strange[0]}: expected a run, a `path` or a `table`, found `{strange[0]}` beside {beside}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +142,7 @@ class Finder:
         Raises:
             DocumentError: There is nothing of the kind; with `at`, the place of the source, and where was looked.
         """
+        _refuse_mixed(at, source)
         key = next((key for key in ELSEWHERE if source.get(key) is not None), None)
         if key is not None:
             module, _, name = ELSEWHERE[key].partition(":")
@@ -120,13 +166,14 @@ class Finder:
             table = self.tables.get(str(source["table"]))
             others = {uid: one for uid, one in self.tables.items() if one is not table}
             return table is None or replace(self, tables=others).is_elsewhere(table.source)
-        return source.get("path") is not None or not self._wish(source, "").here
+        return "path" in source or "store" in source or not self._wish(source, "").here
 
     def place(self, at: str, source: Mapping[str, Any], uid: str) -> tuple[Place, str]:
         """Return which phase of which run is meant for an environment to play, and which environment of it.
 
         Where the source does not say it, it is the one with this uid, or the only one there.
         """
+        _refuse_mixed(at, source)
         wish, asked = self._wish(source, ""), source.get("environment")
         where = "environment is not null" if asked is None else f"environment = {quoted(asked)}"
         place = self.phase(at, source, wish, where)
@@ -140,7 +187,7 @@ class Finder:
         return place, str(chosen)
 
     def _wish(self, source: Mapping[str, Any], agent: str) -> Wish:
-        """Return what a source asks for; `store` is another word for `base`, and `run` is an id or a uid."""
+        """Return what a source asks for; a `store` is a `base` that is alone, and `run` is an id or a uid."""
         asked = dict(source)
         if asked.get("store") is not None:
             asked["base"] = asked["store"]
@@ -152,7 +199,7 @@ class Finder:
     def phase(self, at: str, source: Mapping[str, Any], wish: Wish, having: str | None = None) -> Place:
         """Return which phase of which run in which store is meant; `having`: which declarations it has to have."""
         vain: list[tuple[str, str]] = []
-        for place, uri, here in self._places(wish):
+        for place, uri, here in self._places(wish, source.get("store") is not None):
             try:
                 found = self._look(uri, wish, self.before if here else None, having, source.get("run"))
             except GanglionError as error:  # one more place without them
@@ -183,12 +230,15 @@ class Finder:
                     yield session_of(episode, whose)
 
     # -- looking ------------------------------------------------------------------------------------------------------
-    def _places(self, wish: Wish) -> Iterator[tuple[str, str, bool]]:
-        """Yield the places to look at, in order: name, URI, and whether only this run is meant there."""
+    def _places(self, wish: Wish, alone: bool) -> Iterator[tuple[str, str, bool]]:
+        """Yield the places to look at, in order: name, URI, and whether only this run is meant there.
+
+        A `store` is the only one, a `base` the first.
+        """
         if wish.base is not None:
             uri = self._uri(wish.base)
-            yield f"base {shown(uri)}", uri, False
-        if self.store is not None:
+            yield f"{'store' if alone else 'base'} {shown(uri)}", uri, False
+        if self.store is not None and not alone:
             if wish.here:
                 yield "this run", self.store, True
             if wish.elsewhere:

@@ -16,7 +16,7 @@ from ganglion.sdk.information import Information
 from ganglion.sdk.pool import columns
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
-from ganglion_replay.sources import Finder, Recorded
+from ganglion_replay.sources import Finder, Recorded, given_of
 from ganglion_replay.spool import Source, read_index
 from ganglion_replay.spooled import Kin, Sessions
 
@@ -46,11 +46,9 @@ def filled_of(phase: PhasePlan) -> dict[str, Filled]:
         if table.plugin is None or table.plugin.params.get(SOURCE) is None:
             continue
         at, source = f"{table.plugin.at.removesuffix('.name')}.params.{SOURCE}", table.plugin.params[SOURCE]
-        if not isinstance(source, Mapping) or not source:
-            raise DocumentError(f"{at}: expected a map that names a run, a path or a table, found {source!r:.60}")
+        given = given_of(at, source)
         capacity = table.plugin.params.get("capacity")
         bounds = capacity if isinstance(capacity, Mapping) else {} if capacity is None else {"sessions": capacity}
-        given = {key: value for key, value in source.items() if value is not None}
         agents = list(dict.fromkeys([*table.feed, *table.serve]))
         filtered = next((one.name for one in phase.agents if one.name in agents and one.filters), None)
         if filtered is not None:

@@ -334,7 +334,7 @@ _Damages = Iterator[tuple[str, str, str]]  # kind, where, text, as `ganglion.sdk
 def verify(settings: Settings, runs: tuple[str, ...], digest: bool) -> int:
     """Recompute rows, chains of episodes and files of runs, or of all runs; exit status 1 if anything is damaged.
 
-    This finds accidents and careless edits; against who rewrites everything, keep the printed digest elsewhere.
+    This finds accidents and careless edits; against deliberate rewriting, keep the printed digest elsewhere.
     """
     found = []
     for run, damages, reader in _verified(settings, runs, digest):

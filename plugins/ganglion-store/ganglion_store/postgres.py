@@ -200,7 +200,7 @@ class Session:
         self.watch: Any = self._watch or nullcontext()
         self._streams: set[int] = set()
         self._count = 0
-        self.held = False  # whether the transaction is somebody's, and goes on without streams
+        self.held = False  # whether the transaction is in use, and goes on without streams
 
     @property
     def in_transaction(self) -> bool:

@@ -255,13 +255,39 @@ class _Sweep:
                 self.progress.note(f"no table of results: {error}")
         states = Counter(row["state"] for row in known)
         failed = [self._failed(row) for row in known if row["state"] == "failed"]
-        self.progress.end({s: states[s] for s in ("done", "failed", "planned")}, rows, failed)
+        shares = self._indices(rows)
+        self.progress.end({s: states[s] for s in ("done", "failed", "planned")}, rows, failed, shares)
         for text in runner.left:
             self.progress.note(f"defect: {text} was left behind and has been ended")
         if runner.interrupted:
             self.progress.note(f"go on: {self.words} --resume")
             return _INTERRUPTED
         return 1 if failed or runner.left or states["done"] < len(self.points) else 0
+
+    def _indices(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return Sobol's indices of each agent's mean return, where the design is made for them and all is done."""
+        experiment = self.experiment
+        if experiment.design.rpartition(":")[2] != "sensitivity" or not rows:
+            return []
+        undone = sum(row["done"] < row["runs"] for row in rows)
+        if undone:
+            self.progress.note(f"no indices of sensitivity: {undone} of {len(rows)} points are not done")
+            return []
+        from ganglion_sweep.quasi import indices
+
+        found: list[dict[str, Any]] = []
+        names = [factor.name for factor in experiment.factors]
+        for agent in dict.fromkeys(agent for row in rows for agent in row["returns"]):
+            values = [row["returns"][agent].mean for row in rows if agent in row["returns"]]
+            if len(values) < len(rows):
+                self.progress.note(f"no indices of sensitivity of {agent}: it has no return at some points")
+                continue
+            second = bool(experiment.params.get("second_order", False))
+            shares = indices(names, experiment.samples, values, second, experiment.seed % 2**32)
+            if not shares:
+                self.progress.note(f"no indices of sensitivity of {agent}: its return is the same at all points")
+            found += [{"agent": agent, **share} for share in shares]
+        return found
 
     def _failed(self, row: dict[str, Any]) -> dict[str, Any]:
         uid = f"{self.folder.uid}-{row['point']}"

@@ -20,7 +20,7 @@ _TINY, _BELOW_ONE = 1e-12, math.nextafter(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Level:
-    """Be one value of a factor: how it is shown, and what it sets in the run document.
+    """One value of a factor: how it is shown, and what it sets in the run document.
 
     `key` is given instead of `settings` by who makes the document from choices: the number of a level.
     """

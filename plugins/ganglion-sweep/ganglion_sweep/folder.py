@@ -36,7 +36,7 @@ def table(points: Sequence[Point]) -> str:
 
 
 class Folder:
-    """Be the folder of one experiment, `<results>/sweeps/<uid>`."""
+    """The folder of one experiment, `<results>/sweeps/<uid>`."""
 
     def __init__(self, results: Path, uid: str) -> None:
         if uid in (".", ".."):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """Be one run of an experiment: `number` is i of `<uid>-<i>`, `root` its document in our spelling."""
+    """One run of an experiment: `number` is i of `<uid>-<i>`, `root` its document in our spelling."""
 
     experiment: Experiment
     number: int

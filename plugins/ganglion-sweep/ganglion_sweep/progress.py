@@ -109,6 +109,23 @@ def table_text(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     ]
 
 
+def shares_text(shares: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return Sobol's indices as text, a map column -> cell per line."""
+
+    def interval(mean: float | None, half: float | None) -> str:
+        return "" if mean is None else f"{mean:.3f} ± {half:.3f}"
+
+    return [
+        {
+            "agent": row["agent"],
+            "factors": " x ".join(row["factors"]),
+            "own share": interval(row["own"], row["own_half"]),
+            "total share": interval(row["total"], row["total_half"]),
+        }
+        for row in shares
+    ]
+
+
 _REDRAW_S = 0.1  # at most ten redraws a second
 _SHOWN = 4  # running runs beside the bar
 
@@ -214,16 +231,24 @@ class Progress:
         self._put(self._err, text)
 
     def end(
-        self, states: Mapping[str, int], rows: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]]
+        self,
+        states: Mapping[str, int],
+        rows: Sequence[Mapping[str, Any]],
+        failed: Sequence[Mapping[str, Any]],
+        shares: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Show the table of results, and which runs failed; `states` counts runs by state."""
+        """Show the table of results, the shares of factors, which runs failed; `states` counts runs by state."""
         self.close()
         if self._json:
             plain = [{**row, "returns": {a: dataclasses.asdict(m) for a, m in row["returns"].items()}} for row in rows]
-            self._event("sweep.ended", states=dict(states), rows=plain, failed=[dict(row) for row in failed])
+            indices = {"indices": [dict(row) for row in shares]} if shares else {}
+            self._event("sweep.ended", states=dict(states), rows=plain, failed=[dict(row) for row in failed], **indices)
             return
         if rows and self._loud >= 0:
             text = table_text(rows)
+            write(self._out, "table", list(text[0]), text)
+        if shares and self._loud >= 0:
+            text = shares_text(shares)
             write(self._out, "table", list(text[0]), text)
         if self._loud >= 0:
             self._say(", ".join(f"{number} {state}" for state, number in states.items() if number) or "nothing to do")

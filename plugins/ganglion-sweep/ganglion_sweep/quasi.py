@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ganglion.cli.extension import UsageError
@@ -61,6 +63,36 @@ def sensitivity(axes: Axes, samples: int, rng: Generator, *, second_order: bool 
     sampler = _library("sensitivity", "SALib.sample.sobol", "salib")
     seed = int(rng.integers(2**31))
     return placed(axes, sampler.sample(problem, samples, calc_second_order=second_order, seed=seed))
+
+
+def indices(
+    factors: Sequence[str], samples: int, values: Sequence[float], second_order: bool, seed: int
+) -> list[dict[str, Any]]:
+    """Return Sobol's indices of a number that was found at all points of `sensitivity`, in their order.
+
+    Each map has `factors` (one, or a pair with `second_order`), the share of the variance that they explain alone
+    (`own`), one factor's share with all that it takes part in (`total`, else None), and half of the 95 % intervals.
+    Nothing explains the variance of equal numbers.
+    """
+    if len(set(values)) < 2:
+        return []
+    import numpy as np
+
+    names = list(factors)
+    problem = {"num_vars": len(names), "names": names, "bounds": [[0.0, 1.0]] * len(names)}
+    found = _library("sensitivity", "SALib.analyze.sobol", "salib").analyze(
+        problem, np.asarray(values, np.float64), calc_second_order=second_order, seed=seed
+    )
+    keys, columns = ("own", "own_half", "total", "total_half"), ("S1", "S1_conf", "ST", "ST_conf")
+    rows: list[dict[str, Any]] = [
+        {"factors": [name], **{key: float(found[column][i]) for key, column in zip(keys, columns, strict=True)}}
+        for i, name in enumerate(names)
+    ]
+    for i, j in itertools.combinations(range(len(names)), 2) if second_order else ():
+        own, half = float(found["S2"][i, j]), float(found["S2_conf"][i, j])
+        pair = {"factors": [names[i], names[j]], "own": own, "own_half": half, "total": None, "total_half": None}
+        rows.append(pair)
+    return rows
 
 
 def _corners(axes: Axes, cube: Coordinates) -> Coordinates:

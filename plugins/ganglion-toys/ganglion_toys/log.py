@@ -19,7 +19,7 @@ class LogBrain(Brain):
 
     With `path` each call appends one line of JSON for each worker, flushed at once: `agent`, `phase`, `worker`, and
     lists with one entry per transition: `environment`, `body`, `episode`, `step`, `tick`, `rewards` (their sum),
-    `terminated`, `truncated`. `tick` is null without bodies, `phase` where nobody tells the brain. What fell due
+    `terminated`, `truncated`. `tick` is null without bodies, `phase` where the brain is not told. What fell due
     after the ends of bodies is a line with `late` in their place: lists [environment, body, episode, step, reward,
     credit, objective].
 

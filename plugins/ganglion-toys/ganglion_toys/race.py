@@ -1,4 +1,4 @@
-"""Race: bodies on a track, of whom the first at its end wins; a game for agents that play themselves."""
+"""Race: bodies on a track, of which the first at its end wins; a game for agents that play themselves."""
 
 from __future__ import annotations
 

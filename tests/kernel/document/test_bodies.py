@@ -194,7 +194,7 @@ def spawning(agent: str, environment: str, most: Any, more: str = "") -> str:
             HEAD.replace("{uid: moor, name: counting}", "{uid: moor, command: [x]}")
             + "      bodies: {rules: [{match: {agent: ada}, reward: {name: 'own:Pays'}}]}\n"
             + AEB,
-            "a reward runs in a process of ours, and environment `moor` is a `command`",
+            "a reward runs in Ganglion's process, and environment `moor` is a `command`",
         ),
         (HEAD + "      bodies: {num: 5000}\n" + AEB, "expected at most 4096 bodies, found 20000"),
         (HEAD + "      simulation: {name: aeb, params: {end: {environment: fen}}}\n", "no environment `fen`"),

@@ -96,7 +96,7 @@ def test_reads(text: str, value: object) -> None:
         ("[a]: b", "1:1: expected text as a key, found a list; write it in quotes"),
         ("a: {<<: 3}", "1:5: expected a map or a list of maps after <<, found the number 3"),
         ("a: *x", "1:4: the alias *x has no anchor &x before it"),
-        ("a: &x [*x]", "1:8: the alias *x stands inside its own anchor"),
+        ("a: &x [*x]", "1:8: the alias *x is inside its own anchor"),
         ("a: 1\n---\nb: 1", "2:1: expected one document in a file, found a second one"),
         ("a: [1\nb: 2", "2:2: not YAML: while parsing a flow sequence"),
         ("a: b: c", "1:5: not YAML: mapping values are not allowed in this context"),
@@ -105,7 +105,7 @@ def test_reads(text: str, value: object) -> None:
         ("a: 'b\nc: 'd'\ne: f", "1:4: not YAML: the quote that is opened here is closed in line 2 only, and behind"),
         ('a: b\nc: "d\ne: f', "2:4: not YAML: the quote that is opened here is not closed"),
         ('a: "b\n c"\nd: [1', "3:6: not YAML: while parsing a flow sequence"),
-        ("a: \x07", r"1:4: the character '\x07' may not stand in a document"),
+        ("a: \x07", r"1:4: the character '\x07' is not allowed in a document"),
         ("a: " + "9" * 5000, "1:4: expected a number of at most 4000 digits, found 5000"),
     ],
 )

@@ -70,7 +70,7 @@ def test_sets_one_value(setting: str, where: str, value: object) -> None:
         ("schedule.wram.x=1", f"{NOWHERE}: there is no phase `wram`; did you mean `warm`?"),
         ("schedule.warm.agents.adda.x=1", f"{NOWHERE}: there is no entry `adda`; did you mean `ada`?"),
         ("schedule.warm.agent.ada.x=1", f"{NOWHERE}: there is no `agent`; did you mean `agents`?"),
-        ("uid.x=1", f"{NOWHERE}: before `x` stands the text 'u'"),
+        ("uid.x=1", f"{NOWHERE}: before `x` there is the text 'u'"),
         ("uid=[1", "not YAML: while parsing a flow sequence"),
         ("uid=!!python/none x", "the tag !!python/none is refused"),
     ],

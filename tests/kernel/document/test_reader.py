@@ -90,6 +90,8 @@ REMOTE = [
     ("muscle: dummy", "muscle: dummy, models: /tmp", "names no folder to write to"),
     ("muscle: dummy", "muscle: dummy, load: {base: /tmp, agent: ada}", "names no place to read from"),
     ("muscle: dummy", "muscle: dummy, brain: dummy, replay: [{base: /tmp}]", "names no place to read from"),
+    ("muscle: dummy", "muscle: dummy, brain: dummy, replay: [{path: /tmp}]", "names no place to read from"),
+    ("params: {a: 1}", "params: {source: {run: a, store: /tmp}}", "names no place to read from"),
     ("muscle: dummy", "muscle: dummy, recovery: {run_as: bob}", "chooses no user"),
     ("uid: u\n", "uid: u\nrecovery: {run_as: bob}\n", "chooses no user"),
 ]

@@ -13,7 +13,7 @@ from ganglion.cli.extension import Node, Source, UsageError
 from ganglion_sweep.design import full, lhs, random, size, thinned
 from ganglion_sweep.factor import Factor
 from ganglion_sweep.point import points_of
-from ganglion_sweep.quasi import halton, sobol
+from ganglion_sweep.quasi import halton, indices, sensitivity, sobol
 
 LEVELS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 AXES = st.lists(st.none() | st.integers(1, 5), min_size=1, max_size=4)
@@ -160,3 +160,19 @@ def test_designs_of_libraries(head: str, read: Any, name: str, library: str, mor
     values = {value for point in first for value in point.factors.values()}
     assert {1.0, 3.0} <= values or name == "sensitivity"
     assert all(1.0 <= value <= 3.0 for value in values)
+
+
+def test_indices_tell_which_factor_explains_the_results() -> None:
+    """Of y = 4 a + b the first factor explains 16 of 17 parts; a product needs the pair; equal numbers nothing."""
+    pytest.importorskip("SALib", reason="needs SALib: pip install 'ganglion-sweep[salib]'")
+    axes, rng = (None, None), np.random.default_rng(1)
+    points = sensitivity(axes, 256, rng, second_order=True)
+    linear, product = 4 * points[:, 0] + points[:, 1], (points[:, 0] - 0.5) * (points[:, 1] - 0.5)
+    first, second, pair = indices(["a", "b"], 256, linear.tolist(), True, 1)
+    *_, both = indices(["a", "b"], 256, product.tolist(), True, 1)
+
+    assert [["a"], ["b"], ["a", "b"]] == [row["factors"] for row in (first, second, pair)]
+    assert first["own"] == pytest.approx(16 / 17, abs=0.05)
+    assert second["total"] == pytest.approx(1 / 17, abs=0.05)
+    assert both["own"] == pytest.approx(1.0, abs=0.15)
+    assert [] == indices(["a"], 4, [1.0] * 12, False, 1)

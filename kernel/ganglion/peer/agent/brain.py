@@ -280,7 +280,7 @@ class BrainHost(AgentHost):
         self._running().last_update = self._last_update
 
     def _go_on_from(self, brain: Brain, checkpoint: Any) -> None:
-        """Go on where a predecessor stood that exported itself."""
+        """Restore the exported state of a predecessor."""
         if not isinstance(brain, CheckpointableBrain):
             raise RemoteProtocolError("checkpoint: the brain is none that can go on from one")
         tree = checkpoint[0]["books"]["rewards"]
@@ -613,7 +613,7 @@ class BrainHost(AgentHost):
         return batch
 
     def _credit(self, thinks: Sequence[Think]) -> None:
-        """Let the brain hear what fell due to bodies after their ends."""
+        """Give the brain what fell due to bodies after their ends."""
         credits_ = []
         for think in thinks:
             places = self._sources[think.source].tolist() if self._sources else range(len(self._bodies))

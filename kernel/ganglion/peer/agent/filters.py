@@ -1,4 +1,4 @@
-"""Filters: the stack that stands between an agent and the bus, in a muscle's process and in a brain's."""
+"""Filters: the stack between an agent and the bus, in a muscle's process and in a brain's."""
 
 from __future__ import annotations
 
@@ -203,11 +203,11 @@ class ActingFilters(FilterStack):
         return self._inner.fill(values)
 
     def keep(self) -> list[Any] | None:
-        """Return where all stand, for `go_back`; None where no filter can publish, so that it is not needed."""
+        """Return the state of all, for `go_back`; None where no filter can publish, so that it is not needed."""
         return [self._kept(one) for one in self.filters] if self._learning else None
 
     def keep_all(self) -> list[Any] | None:
-        """Return where all stand, for `go_back`; None where no error of theirs is excused."""
+        """Return the state of all, for `go_back`; None where no error of theirs is tolerated."""
         return [self._kept(one) for one in self.filters] if self._lenient else None
 
     def _kept(self, one: Filter) -> tuple[dict[str, Any], Any]:
@@ -272,7 +272,7 @@ class BodyFilters:
         return found, saw
 
     def keep(self, places: Sequence[int]) -> None:
-        """Keep where these bodies' filters stand, for `go_back`."""
+        """Keep the state of these bodies' filters, for `go_back`."""
         self._kept = {place: self._stacks[place].keep() for place in places}
 
     def go_back(self) -> bool:
@@ -352,7 +352,7 @@ class ArrayFilters(BodyFilters):
         return self.seen.matrices(field, len(places)), np.ones(len(places), bool)
 
     def keep(self, places: Sequence[int]) -> None:
-        """Keep where the filters stand, for `go_back`."""
+        """Keep the state of the filters, for `go_back`."""
         self._kept = {0: self._stack.keep()} if len(places) else {}
 
     def apply(

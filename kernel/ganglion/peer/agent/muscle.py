@@ -132,7 +132,7 @@ class MuscleHost(AgentHost):
         self._begin_episode(episode_of(request))
         self._due: Thought | None = None  # an update that came with the end of an episode
         self._newest: Any = None  # the update for muscles that are made later: of bodies that are spawned
-        self._kept: list[Think] = []  # what the brain is still to hear of, all of the open episode
+        self._kept: list[Think] = []  # what the brain is still to get, all of the open episode
         self._kept_bytes = 0
         self._together = 1  # decisions that may go to the brain in one message
         self._learned: dict[str, Any] = {}  # statistics of the brain, for the next decision that is completed
@@ -707,7 +707,7 @@ class MuscleHost(AgentHost):
         return replace(think, before=joined(kept), reward_ids=think.reward_ids or kept[0].reward_ids)
 
     def _send_kept(self, position: Position | None) -> None:
-        """Let the brain hear of the decisions that were kept although more could be."""
+        """Give the brain the decisions that were kept although more could be."""
         think = self._kept.pop()
         self._take_in(self._ask("brain.think", self._with_kept(think), position))
 

@@ -1,4 +1,4 @@
-"""Table: the host of one, which answers in an order that the document says; and what brains have of theirs."""
+"""Table: the host of one, which answers in the document's order; and what brains have of theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies: the bodies of one environment in its process: whose turn it is, what they are given, read and earn."""
+"""Bodies: the bodies of one environment in its process: which act, and their setpoints, readings and rewards."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class EnvironmentHost(Host):
         self._own = plugin
         self._environment: Environment | None = None
         self._answered: int | None = None  # what stands for the answer to the start
-        self._opened: Request | None = None  # the reset of this episode, as a successor should hear it
+        self._opened: Request | None = None  # the reset of this episode, as a successor should replay it
         self._snapshot: Snapshot | None = None  # of one that says itself what it is
         self._late: AuthorError | None = None  # raised between two requests: the next one is answered by it
         self.participant: Participant | None = None  # None where it is only tried out
@@ -276,7 +276,7 @@ class EnvironmentHost(Host):
     def tick(self) -> None:
         """Begin the journal anew with this episode, once what was before is long; called between two requests.
 
-        A short one is heard again as it was: an author may keep something between episodes. Of an environment that
+        A short one is replayed as it was: an author may keep something between episodes. Of an environment that
         says itself what it is, it is begun anew wherever that is due, within an episode too.
         """
         opened, participant = self._opened, self.participant
@@ -316,7 +316,7 @@ class EnvironmentHost(Host):
         return self._snapshot is not None
 
     def _stand(self, participant: Participant) -> bool:
-        """Go on where a predecessor stood, or compact the journal if that is due; False if no state can be taken."""
+        """Restore a predecessor's state, or compact the journal if that is due; False if no state can be taken."""
         if self._compaction is None:
             assert self._snapshot is not None
             self._compaction = Compaction(participant, self._hooks.where, self._snapshot.check)

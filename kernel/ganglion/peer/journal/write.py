@@ -172,16 +172,16 @@ class JournalFile:
 
 
 class Journal:
-    """Write down what one participant hears and says; first, play what a predecessor wrote.
+    """Record what one participant receives and sends; first, replay what a predecessor recorded.
 
     While `playing` the caller takes the records by `peek` and `take`; behind the last one it writes. The first message
-    that is said after something was heard is noted, by a digest of all that was said since the last such note.
+    that is sent after something was received is noted, by a digest of all that was sent since the last such note.
 
     Attributes:
         given_up: It became too long, and is not written any more.
         size_bytes: How long it is.
         large_bytes: How long the large blobs are that it names, which are beside it.
-        note: Take a record of what was heard; it is written when something is said.
+        note: Take a record of what was received; it is written when something is sent.
     """
 
     def __init__(self, storage: JournalStorage) -> None:
@@ -198,7 +198,7 @@ class Journal:
         self._records: Iterator[Record] = wire.read_records(data)
         self._next: Record | None = None
         self.time_s = 0.0  # of the last record that was taken
-        self.where = "its beginning"  # what was heard last, in words
+        self.where = "its beginning"  # what was received last, in words
         if len(data) < len(wire.MAGIC):
             storage.replace(wire.MAGIC)
             storage.forget(frozenset())
@@ -336,7 +336,7 @@ class Journal:
         self._storage.forget(self._large.keys())
 
     def frames(self, payload: Any) -> list[bytes]:
-        """Return the frames of a message that was heard; JournalDiffers if a blob has gone."""
+        """Return the frames of a message that was received; JournalDiffers if a blob has gone."""
         try:
             return wire.frames_of(payload, self._storage.large)
         except RemoteProtocolError as error:
@@ -345,7 +345,7 @@ class Journal:
     def _each(self, records: Sequence[Entry]) -> list[bytes | memoryview]:
         """Return these records in a block each, so they can be read one by one.
 
-        Large blobs of calls and replies are kept beside: they are handed on, and others hear them too.
+        Large blobs of calls and replies are kept beside: they are handed on, and others receive them too.
         """
         data: list[bytes | memoryview] = []
         for kind, time_s, what in records:
@@ -379,12 +379,12 @@ class Recorded(ABC):
         self._inbox: deque[Incoming] = deque()
         self._welcomed: Sequence[bytes] = ()  # the frames of WELCOME, with which every journal begins
         self._base: Any = None
-        self._place: int | None = None  # what is on the journal up to here is heard before every base
+        self._place: int | None = None  # what is on the journal up to here is replayed before every base
         self._placed_s = 0.0  # when that was
 
     @abstractmethod
     def clock(self) -> float:
-        """Return monotonic seconds; while a journal is heard, those of its records."""
+        """Return monotonic seconds; while a journal is replayed, those of its records."""
 
     @abstractmethod
     def flush_journal(self) -> None:
@@ -393,12 +393,12 @@ class Recorded(ABC):
     # -- what there is ------------------------------------------------------------------------------------------------
     @property
     def playing(self) -> bool:
-        """Say whether what happens is heard from the journal of a predecessor, and nothing leaves."""
+        """Say whether the journal of a predecessor is replayed, and nothing is sent."""
         return self._journal is not None and self._journal.playing
 
     @property
     def played(self) -> bool:
-        """Say whether a journal has been heard to its end, and the bus is to be joined next."""
+        """Say whether a journal has been replayed to its end, and the bus is to be joined next."""
         journal = self._journal
         return journal is not None and journal.playing and journal.peek() is None and not self._inbox
 
@@ -429,12 +429,12 @@ class Recorded(ABC):
 
     @property
     def idle(self) -> bool:
-        """Say whether nothing is asked, and nothing heard that is not answered but for one request."""
+        """Say whether no call is open, and no request unanswered but one."""
         return not self._inbox and self._conversation.idle
 
     @property
     def calm(self) -> bool:
-        """Say whether nothing is asked, and nothing heard that is not answered."""
+        """Say whether no call is open, and no request unanswered."""
         return not self._inbox and self._conversation.calm
 
     def differs(self, text: str) -> JournalDiffers:
@@ -465,7 +465,7 @@ class Recorded(ABC):
         return state
 
     def _hear_again(self, journal: Journal, awaited: AbstractSet[int] | None) -> list[Incoming] | None:
-        """Return what was heard here before; None behind the end of the journal."""
+        """Return what was received here before; None behind the end of the journal."""
         kind = journal.peek()
         if kind is None:
             return None
@@ -493,7 +493,7 @@ class Recorded(ABC):
         """Return the state with which a predecessor went on from here; None if it did not.
 
         Where this is called first with nothing open, or with `anew`, is the place that `begin_journal` returns to: a
-        successor hears what is on the journal up to there, and goes on from the state.
+        successor replays the journal up to there, and goes on from the state.
         """
         journal = self._journal
         if journal is None:
@@ -510,10 +510,10 @@ class Recorded(ABC):
         return state
 
     def begin_journal(self, heard: Sequence[tuple[Request | Told, int | None]] | None, state: Any = None) -> bool:
-        """Forget what was heard; a successor hears no more than these requests, and goes on from the state.
+        """Forget what was received; a successor replays only these requests, and goes on from the state.
 
         With each request goes the digest of its answer, None if that is still to be given, or if none is due; then
-        `take_base` gives the successor the state. Without requests (None) a successor hears what was heard before the
+        `take_base` gives the successor the state. Without requests (None) a successor replays what came before the
         place of `stand`, which returns the state. Nothing happens, and False is returned, without a journal or where
         something else is open.
         """
@@ -529,7 +529,7 @@ class Recorded(ABC):
                 return False
             kept = journal.beginning(self._place)
             first = next(wire.read_records(kept))
-            # By the time of its first record it is known how long a journal takes to be heard.
+            # By the time of its first record it is known how long a journal takes to be replayed.
             welcome: Entry = (Kind.HEARD, now_s - max(0.0, self._placed_s - first.time_s), self._welcomed)
             journal.begin_anew([base], b"".join((wire.MAGIC, *wire.block([welcome]), kept[first.end :])))
             return True
@@ -544,7 +544,7 @@ class Recorded(ABC):
         return True
 
     def answer_digest(self, request: Request) -> int | None:
-        """Return what stands on a journal for the answer to a request; None if it is not given, or forgotten."""
+        """Return the record in a journal of the answer to a request; None if it is not given, or forgotten."""
         answer = None if self._journal is None else self._conversation.answered(request)
         return None if answer is None else reduce(lambda digest, frame: _mix(frame, digest), answer, 0)
 

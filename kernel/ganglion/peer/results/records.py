@@ -1,4 +1,4 @@
-"""Records: rows on their way to the store, in numbered batches under credit; cuts that wait for them."""
+"""Records: rows on their way to the store, in numbered batches under credit; checkpoints that wait for them."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ class Records:
         return [self.number, sent, [self._open, self._weight, self._bytes], self.waiting, self.heads]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on where a predecessor stood; what is not acknowledged is said again by `again`."""
+        """Restore a predecessor's state; what is not acknowledged is sent again by `again`."""
         codec = codec_of(RecordBatch)
         self.number, sent, (self._open, self._weight, self._bytes), self.waiting, self.heads = state
         self._sent = deque(

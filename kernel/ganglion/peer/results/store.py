@@ -54,7 +54,7 @@ class StoreHost:
     batches that come meanwhile are held, which credit bounds. It is tried again every second until the deadline
     `record`; then the run fails by name, with whole episodes.
 
-    A batch that comes again is only acknowledged. With a journal a successor replays what its predecessor heard, and
+    A batch that comes again is only acknowledged. With a journal a successor replays what its predecessor received, and
     writes all of it: what the database has is compared. The journal is compacted now and then to what a successor
     still needs: rows of open episodes, and records of the newest phases, which a resumed run has withdrawn.
 
@@ -163,7 +163,7 @@ class StoreHost:
         self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
 
     def reconnected(self) -> None:
-        """Make durable what a predecessor heard, and acknowledge it again; what was on its way is sent again."""
+        """Make durable what a predecessor received, and acknowledge it again; what was on its way is sent again."""
         self.participant.ask_aside("", "kernel.watch", Watch([self._governor]))
         for peer in self._heard.last:
             self._owe(peer)
@@ -292,7 +292,7 @@ class StoreHost:
         return kept
 
     def _needs(self, record: Sequence[Any]) -> bool:
-        """Say whether a successor has to hear a record although it is durable."""
+        """Say whether a successor has to receive a record although it is durable."""
         if record[0] in ("steps", "actions", "body_steps", "body_actions", "resets"):
             return self._writer.is_open(record)
         return record[0] in _TOLD_OF_PHASES and type(record[1]) is int and record[1] >= self._phase - 1

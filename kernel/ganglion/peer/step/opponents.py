@@ -1,4 +1,4 @@
-"""Opponents: snapshots of a model, which of them a team plays by, whose turn it is to learn, how good the sides are."""
+"""Opponents: snapshots of a model, which of them a team plays by, which team learns, ratings."""
 
 from __future__ import annotations
 

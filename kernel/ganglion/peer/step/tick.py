@@ -1,4 +1,4 @@
-"""Timelines: who is due in a tick, who decides, which episodes an answer ends, what ends a phase; on index arrays.
+"""Timelines: what is due in a tick, which bodies decide, which episodes end, what ends a phase; on index arrays.
 
 A *row* is the number of a body in the table of its worker, in the order of agents, environments and `b`. An environment
 has one timeline for all its bodies, or with `episode_end: each` one for each of them.

@@ -221,7 +221,7 @@ class Boundaries:
         return None
 
     def _wait_out_pause(self, episode: Episode) -> list[dict[str, Any]]:
-        """Tell where we stand, and stand until a signal other than PAUSE comes."""
+        """Report the pause, and wait until a signal other than PAUSE comes."""
         phase = self._phase
         setup = phase.setup
         episode.hand_on()
@@ -234,7 +234,7 @@ class Boundaries:
                 phase.participant.pump(_PAUSE_LOOK_S)
             others = [cause for cause in self._arrived() if cause["signal"] != Signal.PAUSE.name]
             if others:
-                return others  # else it was told to go on and to stand again: it says so once more
+                return others  # else it was told to continue and to pause again: it reports once more
 
     # -- the end ------------------------------------------------------------------------------------------------------
     def _ending(self, winner: dict[str, Any], causes: list[dict[str, Any]]) -> Ending:

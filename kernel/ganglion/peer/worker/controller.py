@@ -77,7 +77,7 @@ class ControllerHost:
         }
 
     def told(self, told: Told) -> None:
-        """Hear acknowledgements of the store and signals of the governor."""
+        """Take acknowledgements of the store and signals of the governor."""
         if self._records is not None and self._records.heard(told):
             return
         if told.head.call == "" and self._phase is not None:
@@ -88,14 +88,14 @@ class ControllerHost:
             self._phase.signals.append(signal)
 
     def gone(self, gone: Gone) -> None:
-        """Hear that a peer is lost."""
+        """Take that a peer is lost."""
         if self._records is not None and not gone.returns:
             self._records.lost(gone.peer, gone.reason)
         if self._phase is not None and any(world.peer == gone.peer for world in self._phase.worlds):
             self._phase.missing.add(gone.peer)
 
     def reconnected(self) -> None:
-        """Say again what the store may not have heard, and watch environments at another broker."""
+        """Send again what the store may not have received, and watch environments at another broker."""
         if self._records is not None:
             self._records.again()
         if self._phase is not None:

@@ -172,7 +172,7 @@ class Episode(Line):
         return Values(setpoints, phase.actuator_layouts)
 
     async def update(self, setpoints: Mapping[str, Sequence[Any]], agents: Sequence[str]) -> StepResult:
-        """Apply setpoints, gather, settle, and stand at the boundary; EpisodeEnded if the episode ends there."""
+        """Apply setpoints, gather, settle, and wait at the boundary; EpisodeEnded if the episode ends there."""
         phase, participant = self.phase, self.phase.participant
         if self._closed:
             raise EpisodeEnded("the episode has ended")

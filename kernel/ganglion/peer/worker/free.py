@@ -50,7 +50,7 @@ class _Course:
 
 
 class _Closing:
-    """An episode that is over, until all its agents have heard of it: number of an agent -> that of its message."""
+    """An episode that is over, until all its agents have got it: number of an agent -> that of its message."""
 
     def __init__(self, over: Over, awaits: dict[int, int], sums: Sums) -> None:
         self.over, self.awaits, self.sums = over, awaits, sums
@@ -62,7 +62,7 @@ class FreeTicks(Ticks):
     An environment asks the muscles of its bodies, steps and begins anew, whatever the others do. A muscle has one
     message at a time: bodies of several environments that wait while it is busy are in its next one. What is done
     follows from the order in which answers come, and from nothing else. Before a signal, or the end, all environments
-    finish their steps and stand at a boundary.
+    finish their steps and wait at a boundary.
 
     Args:
         lead: How many ticks an environment may be ahead of the slowest unfinished one; None: any.
@@ -121,7 +121,7 @@ class FreeTicks(Ticks):
 
     def tick(self) -> bool:
         """Take what is answered next, and ask what follows; say whether the worker's part goes on."""
-        if not self._flights:  # all stand, or are done
+        if not self._flights:  # all wait at the boundary, or are done
             if self._begun:
                 self._finish_tick()
             else:
@@ -171,7 +171,7 @@ class FreeTicks(Ticks):
         self._flights[pending.serial], self._pendings[pending.serial] = (kind, number), pending
 
     def _renew(self) -> None:
-        """Let all go on that stand."""
+        """Let all go on that wait."""
         standing, self._standing = sorted(self._standing), []
         for number in standing:
             self._advance(number)
@@ -372,7 +372,7 @@ class FreeTicks(Ticks):
 
     # -- episodes that are over ---------------------------------------------------------------------------------------
     def _seal_over(self) -> None:
-        """Record the episodes of which all their agents have heard; those of a worker that is cut short too."""
+        """Record the episodes that all their agents have got; those of a worker that is cut short too."""
         over, self._over = self._over, []
         self._closing += map(self._closing_of, over)
         if not self._closing:
@@ -386,7 +386,7 @@ class FreeTicks(Ticks):
             self._record_over([one.over for one in sealed], [one.sums for one in sealed])
 
     def _closing_of(self, over: Over) -> _Closing:
-        """Return an episode with the agents that are still to hear of it; what the others got is known."""
+        """Return an episode with the agents that are still to get it; what the others got is known."""
         found = _Closing(over, {}, {})
         for number in self._agents_of[over.environment]:
             agent, mail = self.agents[number], self._mail[number]

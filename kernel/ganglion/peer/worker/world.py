@@ -479,7 +479,7 @@ class Phase:
 
     @property
     def moment(self) -> tuple[int, int]:
-        """Return where a row of now stands: the round, and the steps of the evaluation within it."""
+        """Return the place of a row of now: the round, and the steps of the evaluation within it."""
         if self.evaluation is None:
             return self.tick, 0
         round_, began = self.evaluation

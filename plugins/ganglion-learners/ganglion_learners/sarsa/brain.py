@@ -127,7 +127,7 @@ class SarsaBrain(CheckpointableBrain):
         objective = float(row.objective[0])
         if objective != objective:
             raise ValueError(f"sarsa needs an objective for each decision, and that of {who} has none")
-        # A recorded episode of which nobody knows how it went on has no end, and the next one begins all the same.
+        # A recorded episode without a known outcome has no end, and the next one begins all the same.
         path = None if row.decision_index[0] == 0 else self._paths.get(who)
         if path is None:
             path = _Path(self._basis.features(row.observations[0][self._seen]), self._space.n)

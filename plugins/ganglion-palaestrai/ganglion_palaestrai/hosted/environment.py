@@ -17,6 +17,7 @@ from palaestrai.types import SimTime as TheirTime
 
 from ganglion.sdk import (
     ActuatorInformation,
+    Box,
     Environment,
     EnvironmentBaseline,
     EnvironmentState,
@@ -125,7 +126,7 @@ class HostedEnvironment(Hosted, Environment):
         rewards = stepped.rewards if isinstance(stepped.rewards, list | tuple) else [stepped.rewards]
         state = HostedState(
             our_information(SensorInformation, stepped.sensor_information, prefix, self._sensor_spaces),
-            our_information(RewardInformation, rewards, prefix, self._reward_spaces),
+            self._paid(our_information(RewardInformation, rewards, prefix, {})),
             bool(stepped.done),
             stepped.world_state,
             our_time(stepped.simtime),
@@ -134,6 +135,21 @@ class HostedEnvironment(Hosted, Environment):
         )
         state.theirs, state.setpoints = stepped, setpoints
         return state
+
+    def _paid(self, rewards: list[RewardInformation]) -> list[RewardInformation]:
+        """Return the rewards of a step, unbounded, under the ids of the first one: there worlds are held to neither."""
+        ids = [it.uid for it in rewards]
+        if not self._reward_spaces:
+            self._reward_spaces = {
+                it.uid: Box(-np.inf, np.inf, it.space.shape) if isinstance(it.space, Box) else it.space
+                for it in rewards
+            }
+        elif not self._reward_spaces.keys() >= set(ids) and len(ids) == len(self._reward_spaces):
+            ids = list(self._reward_spaces)
+        return [
+            RewardInformation(it.value, self._reward_spaces.get(uid, it.space), uid, it.value_ids)
+            for it, uid in zip(rewards, ids, strict=True)
+        ]
 
     def reset(self, request: ResetRequest) -> Any:
         """Open the next episode: by its own `reset` if it has one, else by `shutdown` and `start_environment`."""

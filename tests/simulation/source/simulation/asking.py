@@ -1,4 +1,4 @@
-"""Brains that ask tables, and note what they are given: their statistics stand in the results."""
+"""Brains that ask tables and note what they are given, a world that is replayed, and a muscle that remembers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ganglion.sdk import Brain, Transitions
+from ganglion.sdk import (
+    ActuatorInformation,
+    Box,
+    Brain,
+    Environment,
+    EnvironmentBaseline,
+    EnvironmentState,
+    Muscle,
+    ResetRequest,
+    RewardInformation,
+    SensorInformation,
+    Transitions,
+)
 
 
 class Asker(Brain):
@@ -59,3 +71,51 @@ class Plain(Asker):
     """Be asked by `thinking`."""
 
     batched = False
+
+
+class Lesson(Environment):
+    """Count the steps of an episode of three; `made` counts the objects, of which a replay makes none."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        Lesson.made += 1
+        self.t, self.space = 0, Box(0, 99, (2,), np.int64)
+
+    def _read(self) -> list[SensorInformation]:
+        return [SensorInformation(np.array([self.episode, self.t]), self.space, "at")]
+
+    def start_environment(self) -> EnvironmentBaseline:
+        """Begin."""
+        self.t = 0
+        return EnvironmentBaseline(self._read(), [ActuatorInformation(-1, Box(-1, 99, (), np.int64), "answer")])
+
+    def reset(self, request: ResetRequest) -> EnvironmentBaseline:
+        """Begin again."""
+        return self.start_environment()
+
+    def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
+        """Make a step."""
+        self.t += 1
+        pay = RewardInformation(float(self.t), Box(-99.0, 99.0, ()), "pay")
+        return EnvironmentState(self._read(), [pay], terminated=self.t == 3)
+
+
+class Remembers(Muscle):
+    """Set how many readings it has seen before in this episode, and what it was told to add."""
+
+    def __init__(self, more: int = 0) -> None:
+        self.more, self.seen = more, 0
+
+    def propose_actions(self, sensors: Any, actuators_available: Any) -> Any:
+        """Set that number."""
+        actuators_available[0].value = self.seen + self.more
+        self.seen += 1
+        return actuators_available
+
+    def reset(self) -> None:
+        """Forget them."""
+        self.seen = 0
+
+    def update(self, update: Any) -> None:
+        """Learn nothing."""
