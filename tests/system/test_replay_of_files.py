@@ -63,15 +63,15 @@ def test_a_learner_learns_from_recordings_alone(tmp_path: Path, form: str) -> No
         "mode": "test",
     }
     (tmp_path / "teach.yml").write_text(DOCUMENT.format(uid="teach", episodes=12, **seen))
-    assert 0 == ganglion(tmp_path, "run", "-q", "teach.yml").returncode
+    assert 0 == ganglion(tmp_path, "run", "-q", "teach.yml", span_s=900.0).returncode
     replay = "[{table: demos}]" if form == "table" else "[{experiment_run: teach}]"
     if form not in ("store", "table"):
-        assert 0 == ganglion(tmp_path, "export", "teach", "--to", "tapes", "--format", form).returncode
+        assert 0 == ganglion(tmp_path, "export", "teach", "--to", "tapes", "--format", form, span_s=900.0).returncode
         replay = "[{path: tapes}]"
     tables = TABLE if form == "table" else "[]"
     own = {"tables": tables, "brain": "ppo", "muscle": "ppo", "replay": replay, "steps": 1, "mode": "train"}
     (tmp_path / "learn.yml").write_text(DOCUMENT.format(uid="learn", episodes=1, **own) + LIVE)
-    done = ganglion(tmp_path, "run", "-q", "learn.yml")
+    done = ganglion(tmp_path, "run", "-q", "learn.yml", span_s=900.0)
     assert 0 == done.returncode, done.stderr
 
     taught = [row["return"] for row in table(tmp_path, "returns", "teach")]

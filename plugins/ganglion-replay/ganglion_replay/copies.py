@@ -26,7 +26,8 @@ from ganglion_replay.tables import SOURCE, Filled, equal_columns, filled_of
 __all__ = ["PLUGIN", "Copies", "faults", "source_of"]
 
 PLUGIN = "replay"
-_LOOKED_AT = 100_000  # decisions of a source before anything is started; all are when it is copied, before the phase
+# Of a source before anything is started, within seconds; all of it is looked at when it is copied, before the phase.
+_LOOKED_AT, _LOOKED_AT_BYTES = 100_000, 64 * 1024**2  # decisions
 
 
 def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | None:
@@ -316,12 +317,12 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
     if not finder.is_elsewhere(source):
         _refuse_without_store(finder, at)
         return
-    spans: Iterator[tuple[Any, Body, Span]]
+    spans: Iterator[tuple[Any, Body, Span, int]]
     if any(source.get(key) is not None for key in ELSEWHERE):
         found = finder.find(at, source, source.get("agent") or "")
         told, flaws = found.told, found.flaws
         spans = (
-            ((s.phase, s.run, s.worker, s.episode), (s.agent, s.body), Span(0, len(s), s.worker))
+            ((s.phase, s.run, s.worker, s.episode), (s.agent, s.body), Span(0, len(s), s.worker), s.observations.nbytes)
             for s in found.sessions()
             if _wanted(s, source)
         )
@@ -330,7 +331,12 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
         record, told = Record(place, uid, source), f"`{uid}` {_told(place)}"
         record.check_agent(at)
         spans = (
-            ((one.worker, one.episode), (agent, one.body), Span(one.start, len(one.steps["terminated"]), one.worker))
+            (
+                (one.worker, one.episode),
+                (agent, one.body),
+                Span(one.start, len(one.steps["terminated"]), one.worker),
+                one.size_bytes,
+            )
             for agent, one in record.episodes(flaws)
         )
         declared[environment.uid] = {
@@ -338,16 +344,18 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
             for kind, pairs in record.columns.items()
         }
     seen: dict[Any, dict[Body, Span]] = {}
-    steps = 0
-    for key, body, span in spans:
+    steps = size_bytes = 0
+    cut = False
+    for key, body, span, size in spans:
         seen.setdefault(key, {})[body] = span
-        steps += span.steps
-        if steps >= _LOOKED_AT:
+        steps, size_bytes = steps + span.steps, size_bytes + size
+        cut = steps >= _LOOKED_AT or size_bytes >= _LOOKED_AT_BYTES
+        if cut:
             break
     if flaws or not seen:
         text = f"expected whole episodes: {flaws[0]}" if flaws else f"{told}: there are no recorded episodes"
         raise DocumentError(f"{at}: {text}")
-    if steps < _LOOKED_AT:
+    if not cut:
         compare(phase, environment, at, [*seen.values()])
         count_of(phase, environment, at, [seen[key] for key in sorted(seen)])
     elif len(seen) > 1:  # the last one may be incomplete
@@ -369,7 +377,7 @@ def _source(finder: Finder, at: str, source: Mapping[str, Any], agent: str, stri
         _refuse_without_store(finder, at)
         return ()
     found = finder.find(at, source, agent)
-    count = _seen(map(len, found.sessions()))
+    count = _seen((len(one), one.observations.nbytes) for one in found.sessions())
     if strict and (found.flaws or not count):
         text = f"expected whole episodes: {found.flaws[0]}" if found.flaws else f"{found.told}: there are none"
         raise DocumentError(f"{at}: {text}")
@@ -382,12 +390,12 @@ def _refuse_without_store(finder: Finder, at: str) -> None:
         raise DocumentError(f"{at}: {NO_STORE}")
 
 
-def _seen(lengths: Iterable[int]) -> int:
-    """Look at episodes, whose lengths these are, until there were many decisions; return how many episodes."""
-    count = decisions = 0
-    for length in lengths:
-        count, decisions = count + 1, decisions + length
-        if decisions >= _LOOKED_AT:
+def _seen(sizes: Iterable[tuple[int, int]]) -> int:
+    """Look at episodes, of so many decisions and bytes each, until there was much; return how many episodes."""
+    count = decisions = size_bytes = 0
+    for steps, size in sizes:
+        count, decisions, size_bytes = count + 1, decisions + steps, size_bytes + size
+        if decisions >= _LOOKED_AT or size_bytes >= _LOOKED_AT_BYTES:
             break
     return count
 

@@ -145,20 +145,37 @@ def test_stream_survives_a_restart_of_the_server(browser: Any, pages: Any, folde
     second.close()
 
 
-def test_many_pages_of_one_browser_are_told(browser: Any, page: Any, live: Command) -> None:
-    """A browser has six connections to a server: eight tabs of it hear the news over one, and all see the run grow."""
-    run = live.until("phase.started") and live.events[0]["run"]
-    first = Tab(browser, page.url)
-    tabs = [first.page, *(first.context.new_page() for _ in range(7))]
-    rows = "document.querySelectorAll('#processes tbody tr').length"
-    for tab in tabs:
-        tab.goto(f"http://127.0.0.1:{page.port}/#{run}")
-    for tab in tabs:
-        first.page = tab
-        first.wait(f"{rows} > 4 && [...document.querySelectorAll('.edge.flows')].length > 0")
+def test_many_pages_of_one_browser_are_answered(page: Any, tab: Tab) -> None:
+    """A browser has six connections to a server: its pages share the one of the news, so that eight are answered."""
+    first = tab.page
+    for other in (first, *(tab.context.new_page() for _ in range(7))):
+        tab.page = other
+        tab.page.set_default_timeout(WAIT_MS)
+        tab.page.goto(f"http://127.0.0.1:{page.port}/#one-1", wait_until="commit")
+    for other in tab.context.pages:
+        tab.page = other
+        tab.wait("document.querySelector('#document') && document.querySelectorAll('.run').length > 0")
 
-    assert [] == first.errors
-    first.context.close()
+    assert [] == tab.errors
+
+
+def test_page_that_nobody_sees_stands_still(page: Any, tab: Tab, live: Command) -> None:
+    """It draws nothing of what goes on, and all of it as soon as it is seen again."""
+    run = live.until("phase.started") and live.events[0]["run"]
+    hide = "Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true}); "
+    say = "dispatchEvent(new Event('visibilitychange'))"
+    count = "+document.querySelector('#episodes').dataset.count"
+    tab.page.goto(f"http://127.0.0.1:{page.port}/#{run}")
+    tab.wait(f"document.querySelector('#episodes') && {count} > 0")
+    tab.page.evaluate(hide % "true" + say)
+    tab.page.wait_for_timeout(1000)  # for what was on its way
+    drawn = tab.page.evaluate(count)
+    assert live.until("episode.ended")["episode"] < live.until("episode.ended")["episode"]
+    still = tab.page.evaluate(count)
+    tab.page.evaluate(hide % "false" + say)
+    tab.wait(f"{count} > {drawn}")
+
+    assert drawn == still
 
 
 MARKUP = "<img src=x onerror=alert(1)>"

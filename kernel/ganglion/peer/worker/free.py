@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ganglion.peer.agent.decision import heard
-from ganglion.peer.author import is_loss
 from ganglion.peer.conversation import Pending
 from ganglion.peer.step.layout import writable_copy
 from ganglion.peer.step.tick import Array, Over, Pace
@@ -144,8 +143,9 @@ class FreeTicks(Ticks):
             if kind in ("update", "reset"):
                 self.core.tick = self._pace.at[number] if kind == "update" else self._pace.since(number)
                 return self._anew.environment(self.worlds[number], error)
-            if kind == "report" or not self._doom(number, error):
+            if kind == "report":
                 raise error
+            self._doom(number)
             return self._ask_again(kind, number, error, lost)
 
         [answer] = self.phase.participant.gather([pending], mend)
@@ -254,19 +254,16 @@ class FreeTicks(Ticks):
             self.phase.records.add(["opponents", setup.phase, setup.worker, found])
 
     # -- a lost muscle ------------------------------------------------------------------------------------------------
-    def _doom(self, number: int, error: GanglionError) -> bool:
-        """Have environments of an agent end the steps that they are in, and make no more; says whether it was lost."""
-        if not is_loss(error):
-            return False
+    def _doom(self, number: int) -> None:
+        """Have environments of an agent whose muscle is lost end the steps that they are in, and make no more."""
         agent = self.agents[number]
         mine = [link.world.number for link in agent.links]
         for environment in mine:
             if self.core.open(environment):
                 self._courses[environment].doomed = agent.actor.peer
         for serial, (kind, environment) in list(self._flights.items()):
-            if kind == "update" and environment in mine:
+            if kind == "update" and environment in mine and serial in self._flights:
                 self._land(serial)
-        return True
 
     def _ask_again(self, kind: str, number: int, error: GanglionError, lost: list[_Agent]) -> Pending:
         """Have the successor of a lost muscle pass what that was asked, or decide by another model as that should."""
