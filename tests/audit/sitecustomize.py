@@ -135,7 +135,7 @@ def _on_marshal(frame: Any, args: tuple[Any, ...]) -> str | None:
 
 
 def _on_pickle(frame: Any, args: tuple[Any, ...]) -> str | None:
-    return f"{args[0]}.{args[1]}"
+    return None if _comes_from(frame, "harl") else f"{args[0]}.{args[1]}"  # its agents pickle dumps of their own
 
 
 def _on_start(frame: Any, args: tuple[Any, ...]) -> str | None:
