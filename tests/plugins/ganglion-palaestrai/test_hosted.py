@@ -365,7 +365,7 @@ def test_a_run_of_theirs_outlives_the_loss_of_each_role(tmp_path: Path) -> None:
         text = (tmp_path / "out.txt").read_text()
         back = text.count("peer.restarted") + text.count("broker.restarted")
         if len(lost) < len(ROLES) and "phase.started" in text and back >= len(lost):
-            rows = json.loads(ganglion(tmp_path, "ps", "--format", "json").stdout or "[]")
+            rows = json.loads(ganglion(tmp_path, "ps", "--json").stdout or "[]")
             found = [row["pid"] for row in rows if str(row["name"]).endswith(ROLES[len(lost)]) and row["pid"]]
             if found:
                 os.kill(found[0], signal.SIGKILL)
