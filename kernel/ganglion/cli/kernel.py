@@ -76,7 +76,8 @@ async def _serve(settings: Settings, parallel: int, where: dict[str, str], tell:
             for line in (first, *more):
                 _say(line)
             gone, leaving = session.supervisor.broker_gone, asyncio.ensure_future(daemon.leaving.wait())
-            await asyncio.wait([gone, leaving], return_when=asyncio.FIRST_COMPLETED)
+            first_of: list[asyncio.Future[Any]] = [gone, leaving]
+            await asyncio.wait(first_of, return_when=asyncio.FIRST_COMPLETED)
             if not leaving.done():
                 leaving.cancel()
                 raise PeerLost("the broker", gone.result())
