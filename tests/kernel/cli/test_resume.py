@@ -11,7 +11,7 @@ import pytest
 
 from ganglion.cli.resume import _recovery_plan
 from ganglion.cli.settings import Settings
-from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan
+from ganglion.run.plan import EnvironmentPlan, PhasePlan, Plan, PluginPlan, processes_of
 from ganglion.supervisor.folder import (
     PROCESS_TABLE,
     End,
@@ -84,6 +84,9 @@ def test_a_failure_that_was_heard_is_on_the_journals(
     plan = Plan("demo", "demo", "42", [replace(phase, on_loss="recover")], document="uid: demo\n")
     ended = None if status is None else End(status, "poison")
     write_process_table(kept.path, ProcessTable(boot_id(), Incarnation(0), begun=True, ended=ended))
+    for place in processes_of(kept.run, plan.phases[0]):
+        kept.journal(place).parent.mkdir(exist_ok=True)
+        kept.journal(place).touch()
 
     assert words in _recovery_plan(Settings(results=tmp_path, store=None), kept, {}, plan).words
 

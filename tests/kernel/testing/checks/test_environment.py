@@ -187,7 +187,7 @@ def _raises(self: Any, *_: Any) -> None:
             {"save_state": lambda self: {"level": np.array(5.0), "steps": self.steps}},
             "all that it needs to go on, bit for bit: found another answer number",
         ),
-        (Says, {"load_state": _raises}, "`load_state` puts one that was started.*no way out"),
+        (Says, {"load_state": _raises}, "`load_state` gives a started environment.*no way out"),
     ],
 )
 def test_each_breach_is_named(base: type[Environment], methods: dict[str, Any], clause: str) -> None:
