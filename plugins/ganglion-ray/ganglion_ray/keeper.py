@@ -46,8 +46,9 @@ class House:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
             raise PermissionError(f"{base}: expected a folder that nobody else enters")
         for old in base.iterdir():
-            if _locked(old) is not None:
+            if (lock := _locked(old)) is not None:
                 shutil.rmtree(old, ignore_errors=True)
+                os.close(lock)
         self._folder = base / name
         self._folder.mkdir(mode=0o700)
         self._lock = _locked(self._folder)
