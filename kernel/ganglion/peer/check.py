@@ -92,7 +92,7 @@ def _bodies(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
     wanted: dict[str, tuple[PhasePlan, EnvironmentPlan]] = {}
     for phase in plan.phases if any(phase.bodies is not None for phase in plan.phases) else ():
         known = {environment.uid: environment for environment in phase.environments}
-        uids = {body.environment for body in (*(phase.bodies or ()), *phase.dynamic) if body.between == "zero"}
+        uids = {body.environment for body in phase.all_bodies if body.between == "zero"}
         for agent in phase.agents:
             uids |= _several(phase, agent) if _blind(plan, agent) else set()
         tried = [known[uid] for uid in uids if known[uid].plugin is not None and not _plays(known[uid])]
@@ -114,22 +114,27 @@ def _misfits(plan: Plan, phase: PhasePlan, declared: dict[str, Any]) -> Iterator
     for uid in declared:
         with suppress(DocumentError):  # which the start of the phase tells
             declared[uid] = with_groups_of(phase, uid, declared[uid])
-    for body in (*(phase.bodies or ()), *phase.dynamic):
+    for body in phase.all_bodies:
         if body.between == "zero" and body.environment in declared:
             rows = declared[body.environment]["actuators"]
             spaces = [(row["id"], space_from_wire(row["space"])) for row in rows]
             text = zero_outside(body.agent, body.environment, None if body.most else body.b, spaces)
             yield from [] if text is None else [(body.between_at, text)]
     for agent in phase.agents:
-        uids = {body.environment for body in (*(phase.bodies or ()), *phase.dynamic) if body.agent == agent.name}
+        uids = _places(phase, agent)
         groups = groups_of_bodies(phase, declared, agent) if uids <= declared.keys() else []
         if len(groups) > 1:
             yield from ((at, blind(agent.name, groups, what)) for at, what in _blind(plan, agent))
 
 
+def _places(phase: PhasePlan, agent: AgentPlan) -> set[str]:
+    """Return the environments of an agent's bodies."""
+    return {body.environment for body in phase.all_bodies if body.agent == agent.name}
+
+
 def _several(phase: PhasePlan, agent: AgentPlan) -> set[str]:
     """Return the environments of an agent's bodies where they may declare different things."""
-    uids = {body.environment for body in (*(phase.bodies or ()), *phase.dynamic) if body.agent == agent.name}
+    uids = _places(phase, agent)
     forms = {_trial_of(e, uid="") for e in phase.environments if e.uid in uids}
     named = agent.sensors or agent.actuators or agent.rewards or any(body.group for body in phase.bodies or ())
     return uids if len(uids) > 1 and (named or len(forms) > 1) else set()

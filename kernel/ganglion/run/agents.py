@@ -113,7 +113,7 @@ def groups_of(bodies: Iterable[tuple[str, str | None]], uid: str) -> list[str]:
 
 def with_groups_of(phase: PhasePlan, uid: str, declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an environment declares with what it shares out among groups in a phase; raises as `with_groups`."""
-    groups = groups_of([(body.environment, body.group) for body in (*(phase.bodies or ()), *phase.dynamic)], uid)
+    groups = groups_of([(body.environment, body.group) for body in phase.all_bodies], uid)
     if not groups or declared.get("rewards") is None:
         return dict(declared)
     return {**declared, "rewards": with_groups(uid, declared["rewards"], groups)}
@@ -163,7 +163,7 @@ class _Search:
     def __init__(self, phase: PhasePlan, declarations: Declarations, unknown: Collection[str] = ()) -> None:
         self.faults: list[tuple[str, str]] = []
         self._declarations, self._unknown = declarations, unknown
-        self._bodies = [*(phase.bodies or ()), *phase.dynamic]
+        self._bodies = phase.all_bodies
         self._order = [environment.uid for environment in phase.environments]
         self._places = {e.uid: e.plugin.at for e in phase.environments if e.plugin is not None}
         self._sensors, self._actuators = self._full("sensors"), self._full("actuators")

@@ -347,6 +347,11 @@ class PhasePlan(Recovery):
         return [table for table in self.tables if table.mix is None and self.mode == "train"]
 
     @property
+    def all_bodies(self) -> list[BodyPlan]:
+        """Return the bodies of the document, then an entry for each kind that may be spawned; none without bodies."""
+        return [*(self.bodies or ()), *self.dynamic]
+
+    @property
     def seats(self) -> list[BodyPlan] | None:
         """Return a body for each row: those of `bodies`, then those that may be spawned; None: there are no bodies."""
         if self.bodies is None:
