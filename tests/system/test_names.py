@@ -16,7 +16,8 @@ from ganglion.errors import GanglionError
 from ganglion.peer.journal.write import Journal, JournalFile
 from ganglion.peer.models import copy_model, model_folders, write_index
 from ganglion.run.plan import Process
-from ganglion.sdk.models import Models, file_name, percent_encoded
+from ganglion.sdk.models import Models
+from ganglion.sdk.naming import file_name, percent_encoded
 from ganglion.supervisor.folder import RunFolder, log_name, reserve, run_id
 from ganglion.wire.name import Role, label, peer_name, safe, topic
 

@@ -19,7 +19,8 @@ from ganglion.limits import MODEL_INDEX_BYTES
 from ganglion.run import model
 from ganglion.run.model import Own, StoredRun, Wish
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
-from ganglion.sdk.models import digest_of, file_name, load_meta, tag_file
+from ganglion.sdk.models import digest_of, load_meta, tag_file
+from ganglion.sdk.naming import file_name
 from ganglion.sdk.store import Store, StoreReader
 from ganglion.synced import write_synced, written_beside
 

@@ -27,7 +27,7 @@ from ganglion.run.plan import (
     sources_of,
 )
 from ganglion.sdk.condition import TerminationCondition
-from ganglion.sdk.models import file_name
+from ganglion.sdk.naming import file_name
 from ganglion.wire.messages import BrainSetup, ControllerSetup, ControllerStart, TableSetup, Verdict
 from ganglion.wire.name import Role, peer_name
 

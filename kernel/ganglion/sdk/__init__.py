@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ganglion.sdk.memory import *
     from ganglion.sdk.models import *
     from ganglion.sdk.muscle import *
+    from ganglion.sdk.naming import *
     from ganglion.sdk.part import *
     from ganglion.sdk.pool import *
     from ganglion.sdk.session import *
@@ -49,7 +50,8 @@ _HOMES = {
     "SensorInformation Statistics bootstrap_mask mask_columns",
     "ganglion.sdk.launcher": "LaunchError LaunchSpec LaunchWatch Launched Launcher",
     "ganglion.sdk.memory": "Memory MemoryShard",
-    "ganglion.sdk.models": "Models digest_of file_name load_arrays save_arrays",
+    "ganglion.sdk.models": "Models digest_of load_arrays save_arrays",
+    "ganglion.sdk.naming": "file_name",
     "ganglion.sdk.muscle": "Batch Muscle Objective",
     "ganglion.sdk.pool": "INSERT Ask Pool",
     "ganglion.sdk.session": "Session",

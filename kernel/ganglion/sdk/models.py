@@ -11,14 +11,15 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
-from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_MEMBERS, MODEL_NAME_CHARACTERS
+from ganglion.limits import ARRAY_RANK, MODEL_BYTES, MODEL_HEADER_BYTES, MODEL_MEMBERS
+from ganglion.sdk.naming import file_name, percent_encoded
 from ganglion.synced import written_beside
 
 Array = NDArray[Any]
@@ -27,29 +28,6 @@ KINDS = "biufcS"  # booleans, numbers, bytes; no objects, which reading would ha
 
 META = ".meta.npy"  # an encoded name has no dot: no array can take this place
 SUFFIX = ".npz"
-
-
-def percent_encoded(name: str) -> str:
-    """Return a name with every byte but letters, digits, `_` and `-` percent-encoded.
-
-    Raises:
-        AuthorError: It has half of a surrogate pair, which is no character.
-    """
-    try:
-        return quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
-    except UnicodeEncodeError as error:
-        raise AuthorError(f"name: expected text that can be written as UTF-8, found {name!r:.100}") from error
-
-
-def file_name(name: str) -> str:
-    """Return the name of a file or folder that stands for `name`: it can leave no folder and meet no other.
-
-    Longer than 100 characters it is cut, and a dot and 16 hexadecimal digits of the name's SHA-256 follow.
-    """
-    encoded = percent_encoded(name)
-    if len(encoded) <= MODEL_NAME_CHARACTERS:
-        return encoded
-    return f"{encoded[:MODEL_NAME_CHARACTERS]}.{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def digest_of(path: Path) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from ganglion.errors import RemoteProtocolError, StoreError
 from ganglion.limits import MODEL_BYTES, MODEL_PIECE_BYTES
+from ganglion.sdk.naming import file_name
 from ganglion.supervisor.folder import file_digest, open_regular
 from ganglion.synced import sync
 from ganglion.wire.messages import Done, ModelAsked, ModelKept, ModelPiece
@@ -47,7 +46,7 @@ class Lending:
         there = base == own or (base.parent in second and base.name.partition("+")[0] == run.id)
         if place.role is not Role.BRAIN or ".." in folder.parts or not (there and phase.isdigit()):
             raise RemoteProtocolError(f"kernel.keep: expected a folder of your models, found {kept.folder!r:.300}")
-        if not _stands_for(name, place.uid or "") or not _is_model(kept.name):
+        if name != file_name(place.uid or "") or not _is_model(kept.name):
             raise RemoteProtocolError(f"kernel.keep: expected a model of {place.label}, found {kept.name!r:.100}")
         await asyncio.to_thread(write_piece, folder, kept)
         return Done()
@@ -62,12 +61,6 @@ class Lending:
 
 def _is_model(name: str) -> bool:
     return Path(name).name == name and Path(name).match(_FILES)
-
-
-def _stands_for(name: str, agent: str) -> bool:
-    """Say whether the name of a folder stands for an agent, as `ganglion.sdk.file_name` makes it."""
-    head, _, digest = name.partition(".")
-    return digest == hashlib.sha256(agent.encode()).hexdigest()[:16] if digest else unquote(head) == agent
 
 
 def piece_of(asked: ModelAsked) -> ModelPiece:

@@ -14,7 +14,7 @@ from ganglion import registry
 from ganglion.errors import DocumentError, GanglionError
 from ganglion.run.agents import misfits, replaying, resolve
 from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, TablePlan, cap_of
-from ganglion.sdk.models import file_name
+from ganglion.sdk.naming import file_name
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
 from ganglion_replay.environment import Body, Recording

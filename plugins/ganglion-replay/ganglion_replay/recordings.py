@@ -13,7 +13,7 @@ from ganglion.peer.models import hand_over
 from ganglion.run.agents import ResolvedAgent, replaying
 from ganglion.run.plan import AgentPlan, PhasePlan, Plan
 from ganglion.sdk.information import Information
-from ganglion.sdk.models import file_name
+from ganglion.sdk.naming import file_name
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import space_from_wire
 from ganglion.wire.messages import BrainPretrain

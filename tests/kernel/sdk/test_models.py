@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as npst
 
 from ganglion.errors import AuthorError, LimitExceeded, StoreError
 from ganglion.limits import MODEL_BYTES, MODEL_MEMBERS
-from ganglion.sdk.models import Models, digest_of, file_name, load_arrays, load_meta, save_arrays
+from ganglion.sdk.models import Models, digest_of, load_arrays, load_meta, save_arrays
+from ganglion.sdk.naming import file_name
 
 DTYPES = st.one_of(
     npst.boolean_dtypes(),

@@ -1,0 +1,32 @@
+"""Naming: names of documents as names of files, which can leave no folder and meet no other; needs no numpy."""
+
+from __future__ import annotations
+
+import hashlib
+from urllib.parse import quote
+
+from ganglion.errors import AuthorError
+from ganglion.limits import MODEL_NAME_CHARACTERS
+
+
+def percent_encoded(name: str) -> str:
+    """Return a name with every byte but letters, digits, `_` and `-` percent-encoded.
+
+    Raises:
+        AuthorError: It has half of a surrogate pair, which is no character.
+    """
+    try:
+        return quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
+    except UnicodeEncodeError as error:
+        raise AuthorError(f"name: expected text that can be written as UTF-8, found {name!r:.100}") from error
+
+
+def file_name(name: str) -> str:
+    """Return the name of a file or folder that stands for `name`: it can leave no folder and meet no other.
+
+    Longer than 100 characters it is cut, and a dot and 16 hexadecimal digits of the name's SHA-256 follow.
+    """
+    encoded = percent_encoded(name)
+    if len(encoded) <= MODEL_NAME_CHARACTERS:
+        return encoded
+    return f"{encoded[:MODEL_NAME_CHARACTERS]}.{hashlib.sha256(name.encode()).hexdigest()[:16]}"
