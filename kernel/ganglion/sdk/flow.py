@@ -27,12 +27,14 @@ class Signal(IntEnum):
     | signal | scope | effect, at the next step boundary |
     |---|---|---|
     | `CONTINUE` | worker, phase, run | goes on; ends a pause |
-    | `PAUSE` | worker, phase, run | stands until CONTINUE or a greater signal, an episode that ends too; all keep their state |
+    | `PAUSE` | worker, phase, run | stands until CONTINUE or a greater signal; everything keeps its state |
     | `RESET` | worker | the episode ends; the next begins with the same objects |
     | `RESTART` | worker | the episode ends; the next begins with new objects; brains stay |
     | `STOP_SIMULATION` | worker | the episode ends and the worker takes no further part in the phase |
     | `STOP_PHASE` | phase | the episodes of all workers end; the next phase begins |
     | `SHUTDOWN` | run | as STOP_PHASE, and no phase follows |
+
+    An episode that has ended by itself where a pause begins is closed when the pause is over.
     """
 
     CONTINUE = 0
