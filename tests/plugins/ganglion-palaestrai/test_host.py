@@ -82,6 +82,24 @@ def test_a_numpy_that_a_distribution_of_theirs_excludes_is_named(monkeypatch: py
     )
 
 
+class Sized(Reward):
+    """Keeps what it was made of."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.given = given
+
+    def __call__(self, state: Any) -> Any:
+        """Return nothing."""
+
+
+def test_numbers_with_underscores_are_numbers_as_in_their_documents(make: Any) -> None:
+    """What palaestrAI's reader of YAML takes for an integer is one to its classes; any other text stays."""
+    made = make(hosted.host("reward", Sized), size=["1_000_000", "-2_5"], name="a_1", more={"n": "1_", "m": 2})
+
+    assert made.theirs.given == {"size": [1000000, -25], "name": "a_1", "more": {"n": "1_", "m": 2}}
+
+
 CURE = "cannot travel; send numbers, text, bytes, lists, maps, arrays, tensors, torch modules or io.BytesIO"
 
 
