@@ -610,7 +610,7 @@ class SessionPoolEnvironment(_Recorded):
         }
         super().__init__(self._items["observation"], self._items["action"])
         self._bounds = _bounds("capacity", capacity)
-        self._on_short, self._ragged = _on_short(on_short), ragged
+        self._on_short, self._ragged = on_short_of(on_short), ragged
         self._draws = np.random.default_rng(rng_seed)
         self._changed = threading.Condition(threading.RLock())
         kinds: dict[str, tuple[tuple[int, ...], Any]] = {
@@ -831,18 +831,16 @@ class SessionPoolEnvironment(_Recorded):
             raise IndexError(f"selector: expected places below {len(self._sessions)}, found {int(strange[0])}")
         chosen = places.astype(np.int64)
         begins, lengths = self._each("begin")[chosen], self._each("length")[chosen]
-        return self._batch(
-            places, chosen, begins, lengths, self._each("has_final")[chosen], int(lengths.max(initial=0))
-        )
+        return self._batch(places, chosen, begins, lengths, self._each("has_final")[chosen])
 
     def _batch(
-        self, indices: Array, chosen: Array, begins: Array, lengths: Array, finals: Array, ticks: int
+        self, indices: Array, chosen: Array, begins: Array, lengths: Array, finals: Array, ticks: int = 0
     ) -> SessionBatchEnvironment:
-        """Return rows of sessions side by side, from `begins` on so many each."""
-        seen_at, at = (
-            self._ring.windows(begins, lengths + finals, ticks + 1),
-            self._ring.windows(begins, lengths, ticks),
-        )
+        """Return rows of sessions side by side, from `begins` on so many each; without `ticks` they are whole."""
+        whole, ticks = not ticks, ticks or int(lengths.max(initial=0))
+        seen_at = self._ring.windows(begins, lengths + finals, ticks + 1)
+        # Behind a whole session stands a row of zeros, but for its closing observation.
+        at = seen_at[:, :-1] if whole else self._ring.windows(begins, lengths, ticks)
         taken = self._ring.at
         memories = self._of("memories", lambda: [one.memories for one in self._sessions])
         starts = begins - self._each("begin")[chosen]
@@ -901,7 +899,7 @@ class SessionPoolEnvironment(_Recorded):
         want = int(max_n_samples)
         if want < 1:
             raise ValueError(f"max_n_samples: expected at least 1, found {max_n_samples}")
-        word = self._on_short if on_short is None else _on_short(on_short)
+        word = self._on_short if on_short is None else on_short_of(on_short)
         least = 1 if replace else want
         with self._changed:
             if word == "wait":
@@ -911,7 +909,7 @@ class SessionPoolEnvironment(_Recorded):
                 raise PoolEmpty("the pool has no sessions")
             if have < least and word == "error":
                 raise PoolShort(f"expected {want} sessions, found {have}")
-            return self.select_session_batch(self._drawn(want, have, replace, word).astype(selector_dtype))
+            return self.select_session_batch(drawn_of(self._draws, want, have, replace, word).astype(selector_dtype))
 
     sample_sessions_batch = sample_session_batch
 
@@ -922,14 +920,6 @@ class SessionPoolEnvironment(_Recorded):
             if left_s <= 0:
                 raise PoolTimeout(f"waited {timeout_s:g} s: have {len(self._sessions)} sessions, want {least}")
             self._changed.wait(left_s)
-
-    def _drawn(self, want: int, have: int, replace: bool, word: str) -> Array:
-        if replace:
-            return self._draws.integers(have, size=want)
-        if want <= have or word != "wrap":
-            return self._draws.permutation(have)[:want]
-        whole = [self._draws.permutation(have) for _ in range(-(-want // have))]
-        return np.concatenate(whole)[:want]
 
     # -- slices and steps ---------------------------------------------------------------------------------------------
     @_locked
@@ -1072,6 +1062,15 @@ class SessionPoolEnvironment(_Recorded):
         return len(at)
 
 
+def drawn_of(draws: np.random.Generator, want: int, have: int, replace: bool, word: str) -> Array:
+    """Return the places of sessions drawn uniformly, of so many that there are; `word` is one of ON_SHORT."""
+    if replace:
+        return draws.integers(have, size=want)
+    if want <= have or word != "wrap":
+        return draws.permutation(have)[:want]
+    return np.concatenate([draws.permutation(have) for _ in range(-(-want // have))])[:want]
+
+
 def _declared(kind: str, given: Declared, dtype: DTypeLike) -> Items:
     if isinstance(given, int) and not isinstance(given, bool):
         if given < 0:
@@ -1101,7 +1100,8 @@ def _bounds(what: str, given: int | Mapping[str, int] | None) -> dict[str, int]:
     return bounds
 
 
-def _on_short(word: str) -> str:
+def on_short_of(word: str) -> str:
+    """Return a word of ON_SHORT; ValueError if it is none."""
     if word not in ON_SHORT:
         raise ValueError(f"on_short: expected one of {', '.join(ON_SHORT)}, found {word!r}")
     return word

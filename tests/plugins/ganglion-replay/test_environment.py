@@ -194,6 +194,13 @@ CASES: list[tuple[str, list[str]]] = [
         "source: {path: tapes, environment: w}, pace: recorded",
         ["pace: expected timestamps, found sessions of files or of a table, which have none; `clock` counts ticks"],
     ),
+    (
+        "source: {run: bare}",
+        [
+            "source: expected whole episodes: run bare, phase 0, environment w, worker 0, episode 0: its first readings "
+            "were not recorded and 1 more"
+        ],
+    ),
     ("source: {path: tapes}", []),
     ("source: {path: tapes}", ["source: expected one of v, w as `environment`, found `x`"]),
     ("source: {path: tapes, environment: v}", []),
@@ -205,6 +212,7 @@ CASES: list[tuple[str, list[str]]] = [
 def test_what_cannot_be_played_is_told_before_anything_starts(archive: Any, tmp_path: Path) -> None:
     """Unknown words, no timestamps, no such environment in files: of several that of the same uid is meant."""
     archive.run("r", uid="r")
+    archive.run("bare", uid="bare", spoil=lambda record: None if record[0] == "resets" else record)
     known = list(sessions(archive.uri, "r"))
     export_sessions([*known, *(replace(one, environment="v") for one in known)], tmp_path / "tapes", "arrow")
     export_sessions([replace(one, environment="v,w") for one in known], tmp_path / "both", "arrow")
