@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ganglion.sdk import Environment, FunctionalEnvironment
+from ganglion.sdk import Environment, FunctionalEnvironment, StepBatch
 from ganglion.sdk.functional import FunctionalStep, Items
 from ganglion.sdk.session import Session
 
@@ -574,7 +574,8 @@ class SessionPoolEnvironment(_Recorded):
     A session is the stream of one body: T ticks of actions, rewards and flags, T observations or one more, and what
     the agent remembered before. Methods may be called from several threads. Draws depend on the seed and on the calls
     made before, on nothing else. As a functional environment the pool plays all its sessions, see
-    `SessionBatchEnvironment`.
+    `SessionBatchEnvironment`; as an environment of a document, by a subclass that has loaded some, each body plays one,
+    which is drawn anew by the seed of each episode.
 
     Args:
         observations: So many scalar items of float32, or a list of (name, shape, dtype).
@@ -624,6 +625,7 @@ class SessionPoolEnvironment(_Recorded):
         self._sessions: deque[_Known] = deque()
         self._next_id, self._steps, self._bytes, self._greatest = 0, 0, 0, 1.0
         self._known: dict[str, Any] = {}  # what follows from the sessions, until they change
+        self._hosted: dict[int, SessionBatchEnvironment] = {}  # on the bus: the session that each body plays
 
     @classmethod
     def of(cls, sessions: Iterable[Session], rewards: Callable[[Session], Array] | None = None, **options: Any) -> Self:
@@ -812,6 +814,59 @@ class SessionPoolEnvironment(_Recorded):
         if not self._sessions:
             raise PoolEmpty("the pool has no sessions")
         return self._of("played", lambda: self.select_session_batch(np.arange(len(self._sessions))))
+
+    # -- hosted by the bus --------------------------------------------------------------------------------------------
+    def begin_batch(self, rows: Array, seeds: Sequence[int]) -> Mapping[str, Array]:
+        """Begin an episode of each of these bodies, which plays a session drawn anew, by the seed of the episode.
+
+        Raises:
+            PoolEmpty: There is no session.
+        """
+        with self._changed:
+            if not self._sessions:
+                raise PoolEmpty("the pool has no sessions")
+            for row, seed in zip(rows.tolist(), seeds, strict=True):
+                place = int(np.random.default_rng(seed).integers(len(self._sessions)))
+                self._hosted[row] = self.select_session_batch([place])
+        self._put(rows, {"tick": np.zeros(len(rows), np.int32)})
+        return self._seen(rows)
+
+    def update_batch(self, setpoints: Mapping[str, Array]) -> StepBatch:
+        """Show what is recorded of the next step, whatever is set; behind the last one the episode is truncated.
+
+        Raises:
+            ReplayEnd: Nothing is recorded of the step of some body.
+        """
+        rows = self.rows if self.bodies else np.zeros(1, np.int64)
+        played = [(self._hosted[row], int(self._states["tick"][row])) for row in rows.tolist()]
+        strange = next((tick for batch, tick in played if tick >= batch.last_tick), None)
+        if strange is not None:
+            raise ReplayEnd(f"tick {strange + 1}: the last recorded observation is that of tick {strange}")
+        self._put(rows, {"tick": self._taken(rows)["tick"] + np.int32(1)})
+        rewards = np.array([batch.rewards[0, tick] for batch, tick in played])
+        terminated = np.array([batch.terminated[0, tick] for batch, tick in played])
+        last = np.array([batch.truncated[0, tick] or tick + 1 == batch.last_tick for batch, tick in played])
+        return StepBatch(self._seen(rows), {"reward": rewards}, terminated=terminated, truncated=last & ~terminated)
+
+    def _seen(self, rows: Array) -> dict[str, Array]:
+        places = [(self._hosted[row], self._states["tick"][row]) for row in rows.tolist()]
+        return {
+            name: np.stack([batch.shown[name][0, tick] for batch, tick in places])
+            for name in self.observation_items.shapes
+        }
+
+    def save_state(self) -> dict[str, Any]:
+        """Return at which tick of which session each body is."""
+        rows = np.array(list(self._hosted), np.int64)
+        return {**super().save_state(), "rows": rows, "ids": np.array([int(b.ids[0]) for b in self._hosted.values()])}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where `save_state` was called."""
+        super().load_state(state)
+        places = np.searchsorted(self.ids, state["ids"]).tolist()
+        self._hosted = {
+            int(row): self.select_session_batch([place]) for row, place in zip(state["rows"], places, strict=True)
+        }
 
     # -- sessions -----------------------------------------------------------------------------------------------------
     @_locked
