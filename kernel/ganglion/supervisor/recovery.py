@@ -59,7 +59,8 @@ class Restarter:
         access = self._supervisor.access
         members = [member for run in self._live() for member in run.members.values()]
         places = [(member, access.admission(member)) for member in members]
-        return [*access.admissions(), *(replace(p, returns=p.returns and not m.dismissed) for m, p in places)]
+        relays = self._supervisor.relays.admissions.values()
+        return [*access.admissions(), *relays, *(replace(p, returns=p.returns and not m.dismissed) for m, p in places)]
 
     def interests(self) -> tuple[list[str], list[str]]:
         """Return the topics that the supervisor reads, and the names that it watches."""

@@ -73,6 +73,10 @@ class Service:
             cpu_s, memory = broker.usage()
             row = {"run": "", "name": "broker", "role": "broker", "pid": broker.pid, "host": "", "state": "running"}
             rows.insert(0, {**row, "cpu_s": round(cpu_s, 2), "memory_bytes": memory})
+        for relay in supervisor.relays.living.values():
+            cpu_s, memory = relay.usage()
+            row = {"run": "", "name": relay.name, "role": "relay", "pid": relay.pid, "host": relay.host}
+            rows.insert(1, {**row, "state": "running", "cpu_s": round(cpu_s, 2), "memory_bytes": memory})
         return Runs(rows)
 
     async def signal(self, caller: str, request: RunSignal) -> Signalled:
@@ -260,6 +264,7 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
         "waiting_for": waiting,
         "table": run.tables.get(member.name),
         "sent": peer["sent"] if peer else {},
+        "stayed": peer["stayed"] if peer else None,
         "queued_bytes": peer["queued_bytes"] if peer else 0,
         "restarts": member.incarnation - 1,
         "recovery": _recovery(run, member),
