@@ -115,4 +115,4 @@ class Relays:
             for member in run.members.values():
                 launched = member.process.launched if member.process is not None else None
                 if member.process is not None and launched is not None and launched.node == node:
-                    member.process.kill(f"its relay on {process.host or 'this machine'} was lost")
+                    member.process.kill(process.why or f"its relay on {process.host or 'this machine'} was lost")
