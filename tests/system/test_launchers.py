@@ -187,3 +187,27 @@ def test_processes_that_see_no_results_give_the_same_run(tmp_path: Path, apart: 
     assert 1 == len(set(digests))
     assert {"nobody": set(), "a muscle": {"restarted"}, "a node": {"rewound"}}[lost] <= kinds
     assert [] != [*Path(apart["NODE"]).glob("farm-2/blobs/*")]
+
+
+@pytest.mark.long
+def test_a_relay_that_is_lost_is_the_loss_of_its_node(tmp_path: Path, plain: dict[str, str]) -> None:
+    """What a worker's processes say to each other stays; a killed relay is their loss, and changes no result."""
+    (tmp_path / "farm.yml").write_text(DOCUMENT.replace("episodes: 4", "episodes: 60"))
+    assert 0 == ganglion(tmp_path, "run", "farm.yml").returncode
+    running = Command(tmp_path, "run", "farm.yml", "--launcher", "nodes", more=plain, span_s=120.0)
+    for _ in range(40):
+        running.until("episode.ended")
+    rows = {row["name"]: row for row in json.loads(ganglion(tmp_path, "ps", "--json").stdout)}
+    relay = rows["relay/1"]
+    os.kill(relay["pid"], signal.SIGKILL)
+    status, errors = running.end()
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
+    lost = [row for row in table(tmp_path, "incidents", "farm-2") if row["kind"] == "lost"]
+
+    assert 0 == status, errors
+    assert 1 == len(set(digests))
+    assert {3, 4} >= {len([row for row in lost if "its relay on elsewhere was lost" in row["detail"]])}
+    world, driver = rows["farm-2/environment/hut/1"], rows["farm-2/controller/1"]
+    assert world["stayed"] > 100, "an answer to each step"
+    assert 1.5 * world["stayed"] < driver["stayed"], "a question to the environment, and one to the muscle"
+    assert 0 < relay["travelled"] < 2 * relay["stayed"]

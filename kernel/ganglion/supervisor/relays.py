@@ -113,6 +113,5 @@ class Relays:
         self._forget(node, process)
         for run in self._supervisor.runs.values():
             for member in run.members.values():
-                launched = member.process.launched if member.process is not None else None
-                if member.process is not None and launched is not None and launched.node == node:
+                if member.process is not None and member.node == node:
                     member.process.kill(process.why or f"its relay on {process.host or 'this machine'} was lost")

@@ -108,6 +108,12 @@ class Member:
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
 
+    @property
+    def node(self) -> str:
+        """Return the node on which it joins a relay; empty for one that joins none."""
+        launched = None if self.process is None else self.process.launched
+        return "" if launched is None else launched.node
+
     # -- its connection ----------------------------------------------------------------------------------------------
     def came(self) -> None:
         """Record that it has joined."""
