@@ -80,7 +80,7 @@ class Governor(Stateful):
         self._flow: Flow
         self._evaluations: Evaluations
         self._promises = Promises()
-        self._paused: list[int] = []  # workers, as was told
+        self._paused: dict[str, Any] = {}  # as was told
         self._absent: dict[str, list[Any]] = {}  # lost peer -> calls that wait for its successor
         self._asked_s = 0.0  # when an evaluation was reported last
         self._agents: list[ResolvedAgent] = []
@@ -495,10 +495,10 @@ class Governor(Stateful):
         kind = "evaluation worker" if evaluating else "worker"
         kept = self._promises.keep(stand, kind, now_s)
         paused = [] if held else [worker for worker, at in stand.items() if at is not None]
-        if sorted(paused) == self._paused:
+        told = {"workers": sorted(paused), "moving": len(paused) < len(stand)} if paused else {}
+        if told == self._paused:
             return kept
-        self._paused = sorted(paused)
-        told = {"workers": self._paused, "moving": len(paused) < len(stand)} if paused else {}
+        self._paused = told
         # Before the answer to the caller: whatever reads it then finds it so.
         return [Event("phase.paused" if paused else "phase.resumed", {"phase": self._phase.index, **told}), *kept]
 

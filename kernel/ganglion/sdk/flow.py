@@ -33,6 +33,8 @@ class Signal(IntEnum):
     | `STOP_SIMULATION` | worker | the episode ends and the worker takes no further part in the phase |
     | `STOP_PHASE` | phase | the episodes of all workers end; the next phase begins |
     | `SHUTDOWN` | run | as STOP_PHASE, and no phase follows |
+
+    An episode that has ended by itself where a pause begins is closed when the pause is over.
     """
 
     CONTINUE = 0

@@ -99,12 +99,11 @@ class Kernels:
 
     # -- threads ------------------------------------------------------------------------------------------------------
     def _thread(self, name: str, work: Callable[[], None]) -> None:
-        known = self._threads.get(name)
-        if known is not None and known.is_alive():
-            return
-        self._threads = {n: thread for n, thread in self._threads.items() if thread.is_alive()}
-        self._threads[name] = thread = threading.Thread(target=work, name=name, daemon=True)
-        thread.start()
+        with self._lock:  # of several threads that begin others
+            self._threads = {n: thread for n, thread in self._threads.items() if thread.is_alive()}
+            if name not in self._threads:
+                self._threads[name] = thread = threading.Thread(target=work, name=name, daemon=True)
+                thread.start()
 
     def _find(self) -> None:
         while not self._closed.wait(LOOK_S):

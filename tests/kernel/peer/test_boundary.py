@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from ganglion.sdk import Signal
 from ganglion.sdk.condition import EpisodeView, TerminationCondition
 from ganglion.sdk.flow import Mode
@@ -137,6 +139,17 @@ def test_a_pause_stands_until_continue(worker: Any) -> None:
 
     assert ([1, 1, 1], 2, "terminated") == (seen, it.reports[0].steps, it.reports[0].reason)
     assert it.hosted.clock.now_s > 100.5
+
+
+@pytest.mark.parametrize("ends", [1, 2])
+def test_a_pause_holds_where_the_episode_ends(worker: Any, world: Any, ends: int) -> None:
+    """PAUSE at the very boundary at which the environment has ended is not lost: the end comes after CONTINUE."""
+    it = worker({"w": world(ends=ends)})
+    one = lambda: it.link.tell("r/governor", "", FlowSignal("CONTINUE", "operator", steps=1), Verb.SIGNAL)  # noqa: E731
+    paused(it, [*[one] * (ends - 1), lambda: steer(it, "CONTINUE")])
+
+    assert [*range(1, ends + 1)] == [stand.steps for stand in it.stands]
+    assert (ends, "terminated") == (it.reports[0].steps, it.reports[0].reason)
 
 
 def test_a_greater_signal_ends_a_pause(worker: Any, world: Any) -> None:

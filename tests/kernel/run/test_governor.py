@@ -118,6 +118,19 @@ def test_pause_lasts_until_something_else(kit: Any, learns: bool, end: str) -> N
     assert {"CONTINUE": 120, "RESET": stood + 60, "STOP_PHASE": stood}[end] == farm.steps
 
 
+def test_it_is_told_when_the_last_worker_that_moved_is_through(kit: Any) -> None:
+    """One worker is paused alone, the other one ends its part: from then on all that are left stand."""
+    farm = kit.Farm(kit.plan(kit.phase(workers=2)), [("limit", kit.FakeLimit(9), "phase")]).begin()
+    farm.run(until=lambda: running(farm))
+    farm.signal(FlowSignal("PAUSE", "operator", worker=0))
+    farm.run(until=lambda: farm.events("phase.paused"))
+    farm.signal(FlowSignal("STOP_SIMULATION", "operator", worker=1))
+    farm.run()
+
+    expected = [{"phase": 0, "workers": [0], "moving": moving} for moving in (True, False)]
+    assert expected == farm.events("phase.paused")
+
+
 def test_with_bodies_a_paused_worker_is_in_no_episode(kit: Any) -> None:
     """Who pauses is told after which step of the phase a worker stands: each environment has its own episode."""
     made = kit.phase(bodies=[BodyPlan("ada", "hill", 0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ import pytest
 from system.command import Command
 
 DOCUMENT = Path(__file__).with_name("live.yml").read_text()
+LENGTH = 40
+"""Steps of an episode of that document."""
 
 
 class Stream:
@@ -62,7 +65,6 @@ def live(page: Any) -> Iterator[Command]:
     command.process.wait()
 
 
-@pytest.mark.long  # once in three whole runs the stream did not tell of the pause: to be found
 def test_a_live_run_is_seen_and_commanded(page: Any, stream: Stream, live: Command) -> None:
     """It shows its processes and messages, stands when it is paused, makes one step, and is stopped."""
     run = live.until("run.started")["run"]
@@ -82,8 +84,9 @@ def test_a_live_run_is_seen_and_commanded(page: Any, stream: Stream, live: Comma
     stream.until(lambda one: one["kind"] == "status" and one["status"] == "paused")
     before = page.ask(f"/api/runs/{run}/continue", "POST", '{"steps": 1}')
     after = page.ask(f"/api/runs/{run}/continue", "POST", '{"steps": 1}')
-    step = [int(text.value["text"].rpartition("step ")[2].split()[0].rstrip(",;:)")) for text in (before, after)]
-    assert 1 == step[1] - step[0], (before.text, after.text)
+    found = [re.search(r"paused after step (\d+) of episode (\d+)", answer.value["text"]) for answer in (before, after)]
+    at = [int(one[2]) * LENGTH + int(one[1]) for one in found if one]
+    assert at == [at[0], at[0] + 1], (before.text, after.text)
 
     assert 422 == page.ask(f"/api/runs/{run}/continue", "POST", '{"steps": "one"}').status
     assert 409 == page.ask(f"/api/runs/{run}", "DELETE").status

@@ -97,7 +97,7 @@ class Boundaries:
         """Ask conditions in document order, then take signals that have arrived; the greatest wins.
 
         With a common boundary the governor has the last word, and makes all workers wait if one asks for PAUSE; else
-        PAUSE is waited out here.
+        PAUSE is waited out here, before an episode that ends at this very boundary is closed.
         """
         causes = self._conditions(episode)
         phase = self._phase
@@ -111,10 +111,9 @@ class Boundaries:
             causes = self._without_pauses(episode, causes)
             if go.signal != Signal.CONTINUE.name:
                 causes.append({"signal": go.signal, "issuer": go.issuer, "reason": go.reason, "known": True})
-        winner = _greatest(causes)
-        while winner is not None and Signal[winner["signal"]] is Signal.PAUSE:
+        while _asks_for_pause(causes) or _asks_for_pause([cause for cause in causes if cause.get("known")]):
             causes = self._without_pauses(episode, causes) + self._wait_out_pause(episode)
-            winner = _greatest(causes)
+        winner = _greatest(causes)
         if winner is None or Signal[winner["signal"]] is Signal.CONTINUE:
             return None, go
         return self._ending(winner, [*self._pauses, *causes]), go
@@ -253,6 +252,11 @@ class Boundaries:
 def _greatest(causes: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the first cause with the greatest signal."""
     return max(causes, key=lambda cause: Signal[cause["signal"]], default=None)
+
+
+def _asks_for_pause(causes: list[dict[str, Any]]) -> bool:
+    winner = _greatest(causes)
+    return winner is not None and winner["signal"] == Signal.PAUSE.name
 
 
 _OURS = ("interrupted", "failed", "lost")

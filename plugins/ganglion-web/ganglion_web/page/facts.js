@@ -80,6 +80,7 @@ export function listen() {
     if (kind === "news") {
       for (const one of data.news) hear(one);
       if (Object.keys(data.missed).length) for (const row of facts.runs) if (OPEN.has(row.status)) facts.dirty[row.run] = true;
+      if (data.missed.status) loadRuns();
       changed("live");
       return;
     }
