@@ -244,12 +244,15 @@ async def start(home: Home, run: Run, member: Member) -> None:
 
     member.receive(Event.START)
     process = Process(member.label, run.folder.logs / f"{log_name(member.place)}.out", exited)
+    begun_s = time.monotonic()
     try:
         spec = spec_of(home, run, member)
         member.process = await process.start(home.launcher_of(member.place), spec)
     except (LaunchError, OSError) as error:
         member.receive(Event.FAILED, why=str(error))
         return
+    if member.due_s is not None:
+        member.due_s += time.monotonic() - begun_s
     member.receive(Event.STARTED)
 
 
