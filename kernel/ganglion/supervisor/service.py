@@ -241,9 +241,19 @@ def _recovery(run: Run, member: Member) -> str:
 
 
 def _relay_row(relay: Process, names: set[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of a relay; its messages are those that processes with these names have sent or got."""
+    """Return the row of a relay: of the messages that processes with these names have sent or got, what has travelled.
+
+    `per_step` is both for each step: as often as an environment of a worker has answered.
+    """
     cpu_s, memory = relay.usage()
+    steps: dict[tuple[str, int, bool], int] = {}
+    for row in rows:
+        if row["name"] in names and row["role"] == Role.ENVIRONMENT:
+            worker = row["run"], row["worker"], row["evaluation"]
+            steps[worker] = max(steps.get(worker, 0), row["stayed"] or 0)
     sent = [(row["name"] in names, to in names, count) for row in rows for to, count in row.get("sent", {}).items()]
+    counts = [sum(n for here, there, n in sent if (here and there, here != there)[way]) for way in (0, 1)]
+    made = sum(steps.values())
     return {
         "run": "",
         "name": relay.name,
@@ -251,8 +261,9 @@ def _relay_row(relay: Process, names: set[str], rows: list[dict[str, Any]]) -> d
         "pid": relay.pid,
         "host": relay.host,
         "state": "running",
-        "stayed": sum(count for here, there, count in sent if here and there),
-        "travelled": sum(count for here, there, count in sent if here != there),
+        "stayed": counts[0],
+        "travelled": counts[1],
+        "per_step": [round(count / made, 2) for count in counts] if made else None,
         "cpu_s": round(cpu_s, 2),
         "memory_bytes": memory,
     }
