@@ -17,6 +17,7 @@ from ganglion.wire.verb import Verb
 
 _HERE = (b"", encode_head(Head(Verb.BEAT, 0, "here")), b"")
 _TELL_S = 1.0
+_WELCOME_S = 5 * limits.HANDSHAKE_S
 _ANSWERS = (Verb.REPLY, Verb.ERROR)
 
 
@@ -41,9 +42,12 @@ class Relay(Broker):
 
     def tick(self, now_s: float) -> list[Effect]:
         """Look at the clocks of all connections; tell the kernel once a second what has stayed."""
-        for key in self._coming:
-            self.links[key].born_s = now_s  # the uplink has a deadline of its own
-        effects = super().tick(now_s)
+        effects: list[Effect] = []
+        for key in list(self._coming):
+            self.links[key].born_s = now_s  # what follows is up to the kernel's broker
+            if now_s - self._ups[key].born_s > _WELCOME_S:
+                effects += self.fall(self._ups[key], "the kernel did not answer HELLO", now_s)
+        effects += super().tick(now_s)
         if now_s - self._told_s >= _TELL_S:
             self._told_s = now_s
             for link in self.joined.values():

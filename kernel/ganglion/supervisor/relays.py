@@ -111,6 +111,7 @@ class Relays:
     def _ended(self, node: str, process: Process) -> None:
         """End the processes of a node whose relay is lost: nobody hears them any more."""
         self._forget(node, process)
+        self._supervisor.spawn(self._supervisor.withdraw([process.name]))  # its key opens nothing any more
         for run in self._supervisor.runs.values():
             for member in run.members.values():
                 if member.process is not None and member.node == node:

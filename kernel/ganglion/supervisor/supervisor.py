@@ -303,7 +303,7 @@ class Supervisor:
             async with run.noting:
                 await asyncio.to_thread(forget, folder.path)
         self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
-        await self._withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
+        await self.withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
         ended = [other.id for other in self.runs.values() if other.outcome is not None]
         for former in ended[:-_ENDED_KEPT]:  # a daemon lives for months; `ganglion runs` lists them from the store
             del self.runs[former]
@@ -490,9 +490,9 @@ class Supervisor:
             await wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
         processes = [*run.former, *run.members.values()]
         await wait_gone(processes, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
-        await self._withdraw(list(run.members))
+        await self.withdraw(list(run.members))
 
-    async def _withdraw(self, names: list[str]) -> None:
+    async def withdraw(self, names: list[str]) -> None:
         """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
         with contextlib.suppress(GanglionError):
             await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)

@@ -48,9 +48,8 @@ class Uplink(ZmqSink):
         self.link, link.sink = link, self
         self.ended = False
         self._relay, self._endpoint = relay, endpoint
-        self._open = self._drain_due = False
+        self._drain_due = False
         self._pauses = 0
-        self._begun_s = exchange.clock()
         self._loop = asyncio.get_running_loop()
         self._socket, self._monitor = dealer(endpoint, keys)
         self._loop.add_reader(self._socket.fileno(), self._drain)
@@ -66,12 +65,10 @@ class Uplink(ZmqSink):
         self._pauses -= 1
         self._drain_soon()
 
-    def look(self, now_s: float) -> None:
-        """End a connection that does not come about, or takes nothing."""
-        if not self._open and now_s - self._begun_s > _CONNECT_S:
-            self.lose(f"{self._endpoint}: expected a handshake within {_CONNECT_S} s")
-        else:
-            super().look(now_s)
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Take one message that goes up; an urgent one overtakes what waits."""
+        if not self._backlog or not self.overtakes(frames, list(frames)):
+            self._backlog.append(list(frames))
 
     def lose(self, reason: str) -> None:
         """End the connection at once, and that of the peer."""
@@ -130,7 +127,6 @@ class Uplink(ZmqSink):
             lost = end_told(self._monitor, self._endpoint)
             if lost:
                 self._loop.call_later(SETTLE_S, self.lose, lost)
-            self._open = True
         if not self.ended:
             self._drain_soon()
 
