@@ -432,10 +432,10 @@ class Broker:
         handler = self._handlers.get(call.name)
         try:
             if handler is not None:
-                reply, effects = handler(link, _decoded(call.request, frames), now_s)
+                reply, effects = handler(link, codec_of(call.request).decode(_bounded(frames)), now_s)
                 return [self._tell(link, Head(Verb.REPLY, head.serial), reply), *effects]
             if call.name == "kernel.overdue":
-                accused = _decoded(call.request, frames).peer
+                accused = codec_of(call.request).decode(_bounded(frames)).peer
                 if accused not in _awaited(link):
                     return [self._error(link, head.serial, "forbidden", "the caller awaits no answer of that peer")]
         except GanglionError as error:
@@ -445,7 +445,7 @@ class Broker:
     def _stayed(self, link: Link, frames: Sequence[bytes], now_s: float) -> list[Effect]:
         """Take in what a relay tells of one of its peers."""
         try:
-            link.near = near = _decoded(Near, frames)
+            link.near = near = codec_of(Near).decode(_bounded(frames))
         except RemoteProtocolError as error:
             return self._refuse(link, 0, "protocol", str(error), now_s)
         if not near.left:
@@ -568,8 +568,8 @@ def _awaited(link: Link) -> list[str]:
     return list(dict.fromkeys([*(to.decode() for to, route in link.routes.items() if route.open), *near]))
 
 
-def _decoded(message: type[Any], frames: Sequence[bytes]) -> Any:
-    """Return a request; RemoteProtocolError for one that is no such message, or more than we would decode."""
+def _bounded(frames: Sequence[bytes]) -> bytes:
+    """Return the body of a message to the kernel; RemoteProtocolError for more than we would decode."""
     body = frames[2] if len(frames) > 2 else b""
     if len(body) > limits.KERNEL_BODY_BYTES:
         text = f"expected at most {limits.KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
@@ -577,7 +577,7 @@ def _decoded(message: type[Any], frames: Sequence[bytes]) -> Any:
     if openings(body) > limits.KERNEL_BODY_CONTAINERS:
         text = f"expected at most {limits.KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
         raise RemoteProtocolError(f"body: {text}, found what may be {openings(body)}")
-    return codec_of(message).decode(body)
+    return body
 
 
 def _show(to: bytes) -> str:
