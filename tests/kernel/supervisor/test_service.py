@@ -173,14 +173,14 @@ async def test_a_relay_is_listed_with_what_stays_and_what_travels() -> None:
         "brain": {"demo-1/controller": 1},
     }
     usual = {"heard_ms": 0, "waiting_for": [], "queued_bytes": 0}
-    for role, to in sent.items():
-        stayed = None if role == "brain" else 10
-        supervisor.peers.append({"name": f"demo-1/{role}", "sent": to, "stayed": stayed, **usual})
+    for who, to in sent.items():
+        stayed = None if who == "brain" else 10
+        supervisor.peers.append({"name": f"demo-1/{who}", "sent": to, "stayed": stayed, **usual})
     rows = {row["name"]: row for row in (await service.processes("operator/1", RunRequest("demo-1"))).rows}
 
     assert (20, 5, [2.0, 0.5]) == tuple(rows["relay/1"][key] for key in ("stayed", "travelled", "per_step"))
     assert [(10, 4), (10, 0), (None, None)] == [
-        (rows[f"demo-1/{role}"]["stayed"], rows[f"demo-1/{role}"]["travelled"]) for role in sent
+        (rows[f"demo-1/{who}"]["stayed"], rows[f"demo-1/{who}"]["travelled"]) for who in sent
     ]
 
 
