@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,9 @@ from typing import Any
 import pytest
 from system.command import Command, ganglion
 
+from ganglion.limits import BEAT_AFTER_SILENCE_S, BEAT_ANSWER_S
+from ganglion.sdk import Signal
+
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` of ganglion-web is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DOCUMENT = Path(__file__).with_name("live.yml").read_text()
@@ -25,25 +29,33 @@ pytestmark = [
 ]
 
 
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Return a browser without a window that knows nobody."""
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+def launch() -> Iterator[Any]:
+    """Return what starts a browser without a window that knows nobody, with more flags."""
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=[*flags, "--disable-sync", "--no-first-run"])
-        yield found
-        found.close()
+        yield lambda *more: driver.chromium.launch(
+            executable_path=CHROMIUM, args=[*FLAGS, "--disable-sync", "--no-first-run", *more]
+        )
+
+
+@pytest.fixture(scope="module")
+def browser(launch: Any) -> Iterator[Any]:
+    """Return a browser."""
+    found = launch()
+    yield found
+    found.close()
 
 
 class Tab:
-    """A tab, with what it asked for and what was wrong in it."""
+    """A tab, with what was wrong in it."""
 
     def __init__(self, browser: Any, url: str, **how: Any) -> None:
         self.context = browser.new_context(**how)
         self.page = self.context.new_page()
-        self.asked: list[str] = []
         self.errors: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
         self.page.set_default_timeout(WAIT_MS)
@@ -93,6 +105,8 @@ def test_live_run_grows_stands_and_goes_on(page: Any, tab: Tab, live: Command) -
     tab.wait(f"document.querySelector('#episodes') && {count} > 2")
     before = tab.page.evaluate(count)
     tab.wait(f"{count} > {before}")
+    offered = tab.page.evaluate("[...document.querySelectorAll('#signal-name option')].map(o => o.value)")
+    assert [one.name for one in Signal if one.effect.ends_episode] == offered
     tab.page.click("#pause")
     tab.wait("document.querySelector('#status').textContent === 'paused'")
     rates = "[...document.querySelectorAll('#processes tbody tr')].map(r => +r.children[6].textContent || 0)"
@@ -111,20 +125,44 @@ def test_live_run_grows_stands_and_goes_on(page: Any, tab: Tab, live: Command) -
 
     assert 130 == live.end()[0]
     assert [] == tab.errors
-    places = {re.sub(r"(?<=[^/:])/.*", "", url) for url in tab.asked if url.startswith("http")}
-    assert {f"http://127.0.0.1:{page.port}"} == places
+
+
+def test_no_request_leaves_this_machine(launch: Any, page: Any, live: Command, tmp_path: Path) -> None:
+    """Chromium's own log of its network has requests to the server alone: of pages, and of the worker they share."""
+    run = live.until("phase.started") and live.events[0]["run"]
+    log = tmp_path / "net.json"
+    browser = launch(f"--log-net-log={log}", "--net-log-capture-mode=Everything")
+    tab = Tab(browser, page.url)
+    tab.page.goto(f"http://127.0.0.1:{page.port}/#{run}")
+    tab.wait("document.querySelector('#processes') && document.querySelector('.chart canvas')")
+    tab.page.click("#pause")
+    tab.wait("document.querySelector('#status').textContent === 'paused'")
+    browser.close()
+    told = json.loads(log.read_text())
+    kind, here = told["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"], f"http://127.0.0.1:{page.port}"
+    all_asked = [e["params"] for e in told["events"] if e["type"] == kind and "url" in e.get("params", {})]
+    # What Chromium asks for by itself, as its updates, belongs to no page; what it asks because of ours does.
+    asked = [p["url"] for p in all_asked if "127.0.0.1" in f"{p['network_isolation_key']} {p['initiator']} {p['url']}"]
+    assert {here} == {re.sub(r"(?<=[^/:])/.*", "", url) for url in asked}
+    paths = {url.partition(str(page.port))[2] for url in asked}
+    assert {"/api/events", "/page/stream.js", "/page/page.js", f"/api/runs/{run}/pause"} <= paths
 
 
 def test_killed_process_turns_red(page: Any, tab: Tab, live: Command) -> None:
-    """A process that is killed is red until another one is in its place, with a restart."""
+    """It is so within two heartbeats of the moment at which its kernel knew, until another one is in its place."""
     run = live.until("phase.started") and live.events[0]["run"]
     tab.page.goto(f"http://127.0.0.1:{page.port}/#{run}")
     row = "[...document.querySelectorAll('#processes tbody tr')].find(r => r.dataset.name.includes('/environment/'))"
     tab.wait(f"(() => {{ const r = {row}; return r && r.children[3].textContent !== ''; }})()")
     pid = int(tab.page.evaluate(f"{row}.children[3].textContent"))
     tab.wait("document.querySelector('#log').textContent.includes('episode.ended')")  # it is listened to
+    tab.page.evaluate(f"""() => new MutationObserver(() => {{
+        if ({row}?.className === 'gone') window.red_ms ??= Date.now(); }}).observe(document.body,
+        {{subtree: true, childList: true, attributes: true}})""")
     os.kill(pid, signal.SIGKILL)
-    tab.wait(f"{row}.className === 'gone'")
+    lost_s = live.until("peer.lost")["time_s"]
+    tab.wait("window.red_ms")
+    assert 0 <= tab.page.evaluate("window.red_ms") / 1000 - lost_s <= 2 * (BEAT_AFTER_SILENCE_S + BEAT_ANSWER_S)
     tab.wait(f"{row}.className === 'ok' && {row}.children[10].textContent === '1'")  # another one is in its place
 
 
@@ -145,17 +183,28 @@ def test_stream_survives_a_restart_of_the_server(browser: Any, pages: Any, folde
     second.close()
 
 
-def test_many_pages_of_one_browser_are_answered(page: Any, tab: Tab) -> None:
-    """A browser has six connections to a server: its pages share the one of the news, so that eight are answered."""
-    first = tab.page
-    for other in (first, *(tab.context.new_page() for _ in range(7))):
+def test_eight_live_pages_of_one_browser_are_answered(page: Any, tab: Tab, live: Command) -> None:
+    """A browser has six connections to a server: its pages share the one of the news, so that all eight go on."""
+    run = live.until("phase.started") and live.events[0]["run"]
+    count = "+document.querySelector('#episodes').dataset.count"
+    for other in (tab.page, *(tab.context.new_page() for _ in range(7))):
         tab.page = other
         tab.page.set_default_timeout(WAIT_MS)
-        tab.page.goto(f"http://127.0.0.1:{page.port}/#one-1", wait_until="commit")
+        tab.page.goto(f"http://127.0.0.1:{page.port}/#{run}", wait_until="commit")
+    seen: list[int] = []
     for other in tab.context.pages:
         tab.page = other
-        tab.wait("document.querySelector('#document') && document.querySelectorAll('.run').length > 0")
+        tab.wait(f"document.querySelector('#document') && document.querySelector('#episodes') && {count} > 0")
+        seen.append(other.evaluate(count))
+    for other, before in zip(tab.context.pages, seen, strict=True):
+        tab.page = other
+        tab.wait(f"{count} > {before}")
+    tab.page.click("#pause")
+    for other in tab.context.pages:
+        tab.page = other
+        tab.wait("document.querySelector('#status').textContent === 'paused'")
 
+    assert 8 == len(tab.context.pages)
     assert [] == tab.errors
 
 

@@ -22,13 +22,13 @@ export const of = (run) => `/api/runs/${encodeURIComponent(run)}`;
 export const facts = { runs: [], total: 0, sweeps: [], processes: {}, rates: {}, events: {}, lost: {}, waits: {}, steps: {}, dirty: {}, online: true, toast: null };
 const listeners = { runs: new Set(), live: new Set(), toast: new Set() }, versions = { runs: 0, live: 0, toast: 0 }, changed_kinds = new Set();
 let pages = 1, wait_ms = DRAW_MS;  // how many pages of this browser are seen: they share what drawing may cost
-export function changed(kind) {
+export function changed(kind, urgent) {
   versions[kind] += 1;
-  if (changed_kinds.size === 0) setTimeout(draw, wait_ms);
+  if (changed_kinds.size === 0 || urgent) setTimeout(draw, urgent ? 0 : wait_ms);
   changed_kinds.add(kind);
 }
 function draw() {
-  if (document.hidden) return;  // what has changed waits until somebody looks
+  if (document.hidden || changed_kinds.size === 0) return;  // what has changed waits until somebody looks
   const kinds = [...changed_kinds], begun = performance.now();
   changed_kinds.clear();
   for (const it of new Set(kinds.flatMap((one) => [...listeners[one]]))) it();
@@ -113,7 +113,7 @@ function hear(one) {
   } else if (one.kind === "event") {
     if (one.event === "steps.taken") return step(one);
     const kept = (facts.events[one.run] ||= []);
-    if (one.event === "peer.lost") facts.lost[one.fields.name] = performance.now();
+    if (one.event === "peer.lost") { facts.lost[one.fields.name] = performance.now(); changed("live", true); }
     kept.push(one);
     if (kept.length > EVENTS_MAX) kept.splice(0, kept.length - EVENTS_MAX);
     if (one.event === "waiting") facts.waits[one.run] = one;

@@ -18,6 +18,8 @@ function Bar({ now, of: most, label }) {
   const part = most ? Math.min(1, Math.max(0, now / most)) : 0;
   return html`<div class=${"bar" + (part >= 1 ? " done" : "")} role="progressbar" aria-label=${label} aria-valuenow=${Math.round(100 * part)} aria-valuemin="0" aria-valuemax="100"><i style=${{ width: `${100 * part}%` }}></i></div>`;
 }
+// A browser that fills in forms asks its maker about those of three fields, though about none that searches: all is asked here.
+const Search = ({ of, children }) => html`<form class=${of} role="search" action="/search" onSubmit=${(e) => e.preventDefault()}>${children}</form>`;
 const Mark = () => html`<svg viewBox="0 0 32 32" aria-hidden="true" fill="none" stroke="var(--accent)" stroke-width="2.4" stroke-linecap="round"><path d="M16 16 6 7M16 16 27 9M16 16 8 26M16 16 24 26" /><g fill="var(--accent)" stroke="none"><circle cx="16" cy="16" r="5.4" /><circle cx="6" cy="7" r="3" /><circle cx="27" cy="9" r="3" /><circle cx="8" cy="26" r="3" /><circle cx="24" cy="26" r="3" /></g></svg>`;
 
 // -- the list of runs --------------------------------------------------------------------------------------------------
@@ -39,8 +41,8 @@ function Runs({ place, compared, compare, help }) {
   return html`<nav class=${"side" + (open ? " open" : "")} aria-label="Runs">
     <header class="brand"><${Mark} /><b>Ganglion</b><small>${whole(facts.total)} runs</small><button id="drawer" aria-expanded=${open} onClick=${() => setOpen(!open)}>runs</button></header>
     ${!facts.online && html`<div class="offline" role="status">The server is not there; trying again.</div>`}
-    <div class="filter"><input id="filter" type="search" placeholder="Filter   /" aria-label="filter runs" value=${word} onInput=${(e) => setWord(e.target.value)} />
-      <${Select} label="status" value=${status} choices=${[["", "all"], ...statuses]} onChange=${setStatus} /></div>
+    <${Search} of="filter"><input id="filter" type="search" placeholder="Filter   /" aria-label="filter runs" value=${word} onInput=${(e) => setWord(e.target.value)} />
+      <${Select} label="status" value=${status} choices=${[["", "all"], ...statuses]} onChange=${setStatus} /><//>
     <div class="list">
       ${sweeps.length > 0 && html`<h3>Experiments</h3>`}
       ${sweeps.map((it) => html`<div key=${"/" + it.experiment} class=${"run" + (it.experiment === place.sweep ? " chosen" : "")}><span class=${"dot " + (it.running ? "running" : it.failed ? "failed" : it.done === it.points ? "finished" : "")}></span>
@@ -73,7 +75,7 @@ function Head({ run, told }) {
       <button id="pause" disabled=${status === "paused"} onClick=${() => act("pause")}>pause</button>
       <button id="continue" disabled=${status !== "paused"} onClick=${() => act("continue")}>continue</button>
       <button id="step" disabled=${status !== "paused"} onClick=${() => act("continue", { steps: 1 })}>one step</button>
-      <${Select} label="signal" id="signal-name" value=${name} choices=${["RESET", "RESTART", "STOP_PHASE", "STOP_RUN"]} onChange=${setName} />
+      <${Select} label="signal" id="signal-name" value=${name} choices=${["RESET", "RESTART", "STOP_SIMULATION", "STOP_PHASE", "SHUTDOWN"]} onChange=${setName} />
       <button id="signal" onClick=${() => act("signal", { signal: name })}>signal</button>`}
     ${live && html`<button id="stop" class="bad" onClick=${() => act("stop")}>stop</button>`}
     ${["failed", "interrupted", "lost"].includes(status) && html`<button id="resume" class="main-act" onClick=${() => act("resume")}>resume</button>`}
@@ -180,9 +182,9 @@ function Log({ run }) {
   const lines = useMemo(() => [...told.lines, ...events].map((it, i) => [it, i]).sort(([a, i], [b, j]) => (a.time && b.time && a.time !== b.time ? (a.time < b.time ? -1 : 1) : i - j)).map(([it]) => it).filter((it) => !word || `${it.process} ${it.event} ${text(it.fields)}`.includes(word)), [told, word, events.length, events.at(-1)?.time]);
   const drawn = useMemo(() => lines.map((it) => html`<div class=${it.level}><time>${it.time.slice(11, 23)}</time> ${bare(it.process)} <b>${it.event}</b>${fields(it.fields)}</div>`), [lines]);
   useEffect(() => { if (place.current && !held.current) place.current.scrollTop = place.current.scrollHeight; });
-  return html`<section class="card wide" aria-label="Log"><header><h2>Log</h2><span class="faint">${whole(lines.length)} lines, the newest last</span><span class="space"></span><div class="tools">
+  return html`<section class="card wide" aria-label="Log"><header><h2>Log</h2><span class="faint">${whole(lines.length)} lines, the newest last</span><span class="space"></span><${Search} of="tools">
     <${Select} label="level" value=${level} choices=${["debug", "info", "warning", "error"]} onChange=${setLevel} />
-    <${Select} label="process" value=${process} choices=${[["", "all processes"], ...names.map((it) => [it, bare(it)])]} onChange=${setProcess} /><input type="search" placeholder="find" aria-label="find in the log" value=${word} onInput=${(e) => setWord(e.target.value)} /></div></header>
+    <${Select} label="process" value=${process} choices=${[["", "all processes"], ...names.map((it) => [it, bare(it)])]} onChange=${setProcess} /><input type="search" placeholder="find" aria-label="find in the log" value=${word} onInput=${(e) => setWord(e.target.value)} /><//></header>
     <div class="scroll log mono" id="log" tabindex="0" ref=${place} onScroll=${(e) => { held.current = e.target.scrollHeight - e.target.scrollTop - e.target.clientHeight > 30; }}>${drawn}${lines.length === 0 && html`<span class="faint">nothing</span>`}</div></section>`;
 }
 
