@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import ganglion
+from system.command import Command, ganglion
+from system.processes import below
 from system.results import table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
@@ -135,3 +138,22 @@ def test_a_source_that_is_missing_is_a_fault_of_the_document(
     assert f"run.yml{place}" in done.stderr
     assert text in done.stderr
     assert "run.started" not in done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_a_copy_that_has_changed_ends_the_run_by_its_name(tmp_path: Path) -> None:
+    """Who takes the place of an environment that was lost plays what it was told to play, or nothing."""
+    short = PLAIN.replace("steps: 12", "steps: 3")
+    record = short.format(uid="record", seed=1, environment="{uid: cart, name: cartpole}", episodes=", episodes: 3")
+    carried_out(tmp_path, "record", record)
+    slowly = played("cart").replace("}}}", "}, pace: clock}}")  # it is still at it
+    (tmp_path / "again.yml").write_text(short.format(uid="again", seed=2, environment=slowly, episodes=""))
+    command = Command(tmp_path, "run", "again.yml", "--name", "again")
+    command.until("episode.ended")
+    (file,) = (tmp_path / "results" / "again" / "replay").rglob("*.npz")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    os.kill(next(one.pid for one in below(command.process.pid) if one.role == "environment"), signal.SIGKILL)
+    status, said = command.end()
+
+    assert 1 == status, said
+    assert f"{file} is damaged: expected SHA-256" in f"{said}{command.events[-3:]}"

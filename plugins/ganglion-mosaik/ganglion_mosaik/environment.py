@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ganglion.sdk import (
@@ -15,9 +15,9 @@ from ganglion.sdk import (
     RewardInformation,
     SensorInformation,
     SimTime,
-    Space,
 )
 from ganglion_mosaik.link import Object, Program, opened
+from ganglion_mosaik.values import moment, plain, spaces
 
 __all__ = ["MosaikEnvironment"]
 
@@ -65,7 +65,8 @@ class MosaikEnvironment(Environment):
         self._init, self._seed_as, self._answer_s = dict(init or {}), seed_as, answer_s
         self._resolution = time_resolution
         self._start = None if start_date is None else datetime.fromisoformat(start_date)
-        self._sensors, self._actuators, self._rewards = _spaces(sensors), _spaces(actuators), _spaces(rewards or {})
+        self._sensors, self._actuators = spaces("sensors", sensors), spaces("actuators", actuators)
+        self._rewards = spaces("rewards", rewards)
         self._asked: dict[str, list[str]] = {}
         for uid in dict.fromkeys((*self._sensors, *self._rewards)):
             entity, attribute = _parted(uid)
@@ -95,8 +96,7 @@ class MosaikEnvironment(Environment):
                 known = ", ".join(attributes[entity])
                 raise ValueError(f"{sim.whose}: {entity} has no attribute {attribute!r}; expected {known}")
         sim.ask("setup_done")
-        self._next = sim.ask("step", 0, {}, self._end)
-        data = sim.ask("get_data", self._asked) if self._asked else {}
+        self._next, data = self._stepped(sim, 0, {})
         setpoints = [ActuatorInformation(space.default(), space, uid) for uid, space in self._actuators.items()]
         return EnvironmentBaseline(self._readings(data), setpoints, self._time(0))
 
@@ -124,24 +124,26 @@ class MosaikEnvironment(Environment):
         inputs: dict[str, dict[str, dict[str, Any]]] = {}
         for it in actuators:
             entity, attribute = _parted(it.uid)
-            value = it.value.tolist() if hasattr(it.value, "tolist") else it.value
-            inputs.setdefault(entity, {})[attribute] = {SOURCE: value}
-        following = sim.ask("step", now, inputs, self._end)
+            inputs.setdefault(entity, {})[attribute] = {SOURCE: plain(it.value)}
+        following, data = self._stepped(sim, now, inputs)
         if following is not None and following <= now:
             raise ValueError(f"{sim.whose}: step at {now}: expected a later next step, found {following}")
-        data = sim.ask("get_data", self._asked) if self._asked else {}
         self._next = following
         paid = [RewardInformation(_value(data, uid), space, uid) for uid, space in self._rewards.items()]
         over = following is None or following >= self._end
         return EnvironmentState(self._readings(data), paid, truncated=over, terminated=False, simtime=self._time(now))
 
+    def _stepped(self, sim: Object | Program, now: int, inputs: Mapping[str, Any]) -> tuple[int | None, Any]:
+        """Return the time of the step after this one, and what is read behind this one."""
+        step = ("step", now, inputs, self._end)
+        following, *read = sim.ask_all(step, ("get_data", self._asked)) if self._asked else sim.ask_all(step)
+        return following, read[0] if read else {}
+
     def _readings(self, data: Mapping[str, Any]) -> list[SensorInformation]:
         return [SensorInformation(_value(data, uid), space, uid) for uid, space in self._sensors.items()]
 
     def _time(self, ticks: int) -> SimTime:
-        if self._start is None:
-            return SimTime(ticks, None)
-        return SimTime(ticks, self._start + timedelta(seconds=ticks * self._resolution))
+        return moment(ticks, ticks * self._resolution, self._start)
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
         """Begin anew with another simulator: mosaik's have no reset."""
@@ -154,12 +156,6 @@ class MosaikEnvironment(Environment):
         sim, self._sim = self._sim, None
         if sim is not None:
             sim.close()
-
-
-def _spaces(given: Mapping[str, str]) -> dict[str, Space]:
-    for uid in given:
-        _parted(uid)
-    return {uid: Space.from_string(text) for uid, text in given.items()}
 
 
 def _parted(uid: str) -> tuple[str, str]:

@@ -11,14 +11,16 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["Link", "Object", "Program", "local_folder", "opened"]
 
 MESSAGE_BYTES = 64 * 2**20  # a bound for what a program may say in one message
 _FOLDER = "GANGLION_FOLDER"  # of the document, in the processes of a run; empty where it came over the network
+_QUICKACK: int | None = getattr(socket, "TCP_QUICKACK", None)  # Linux
 _REQUEST, _SUCCESS, _FAILURE = 0, 1, 2
+Call = tuple[Any, ...]  # a hook of a simulator and its arguments
 
 
 class Link:
@@ -33,12 +35,14 @@ class Link:
     def __init__(self, connection: socket.socket, whose: str, span_s: float) -> None:
         self._socket, self._whose = connection, whose
         self.span_s = span_s
+        self._heard = bytearray()
         connection.settimeout(span_s)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def say(self, value: Any) -> None:
-        """Send a value."""
-        data = json.dumps(value).encode()
-        self._socket.sendall(len(data).to_bytes(4, "big") + data)
+    def say(self, *values: Any) -> None:
+        """Send values, all at once."""
+        said = [json.dumps(value).encode() for value in values]
+        self._socket.sendall(b"".join(part for data in said for part in (len(data).to_bytes(4, "big"), data)))
 
     def hear(self) -> Any:
         """Return the next value.
@@ -56,13 +60,17 @@ class Link:
             raise TimeoutError(f"{self._whose} has not answered for {self.span_s:g} s") from error
 
     def _exactly(self, count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            part = self._socket.recv(min(count - len(data), 2**20))
+        heard = self._heard
+        while len(heard) < count:
+            if _QUICKACK is not None:  # a program that sends two answers holds the second one back until this
+                self._socket.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+            part = self._socket.recv(2**16)
             if not part:
                 raise ConnectionError(f"{self._whose} has closed its connection")
-            data += part
-        return bytes(data)
+            heard += part
+        found = bytes(heard[:count])
+        del heard[:count]
+        return found
 
     def close(self) -> None:
         """Close the connection."""
@@ -90,6 +98,10 @@ class Object:
             found.close()
             raise TypeError(f"{self.whose}: {hook} asks mosaik for something, and there is no scenario")
         return found
+
+    def ask_all(self, *calls: Call) -> list[Any]:
+        """Return what several methods of it return, called one after the other."""
+        return [self.ask(hook, *arguments) for hook, *arguments in calls]
 
     def close(self) -> None:
         """Let it clean up."""
@@ -125,17 +137,32 @@ class Program:
         Raises:
             RuntimeError: It says that it failed, with its words.
         """
-        self._number += 1
-        self._link.say([_REQUEST, self._number, [hook, list(arguments), named]])
-        while True:
+        return self._answers([[hook, list(arguments), named]])[0]
+
+    def ask_all(self, *calls: Call) -> list[Any]:
+        """Return what it answers to several requests, which are sent together: it answers one after the other.
+
+        Raises:
+            RuntimeError: It says that it failed in one of them, with its words.
+        """
+        return self._answers([[hook, arguments, {}] for hook, *arguments in calls])
+
+    def _answers(self, asked: Sequence[list[Any]]) -> list[Any]:
+        first = self._number + 1
+        self._number += len(asked)
+        self._link.say(*([_REQUEST, number, content] for number, content in enumerate(asked, first)))
+        found: list[Any] = []
+        while len(found) < len(asked):
             kind, number, content = self._link.hear()
             if kind == _REQUEST:
                 why = f"{content[0]} is not answered here: there is no scenario"
                 self._link.say([_FAILURE, number, ["NotImplementedError", why]])
             elif kind == _FAILURE:
-                raise RuntimeError(f"{self.whose}: {hook}: {': '.join(map(str, content[:2]))}")
-            elif number == self._number:
-                return content
+                hook = asked[len(found)][0]
+                raise RuntimeError(f"{self.whose}: {hook}: {', '.join(map(str, content[:2]))}")
+            elif number == first + len(found):
+                found.append(content)
+        return found
 
     def close(self) -> None:
         """Tell it to stop, and see to it."""

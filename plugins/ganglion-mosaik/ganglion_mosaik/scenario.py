@@ -17,6 +17,7 @@ from ganglion.sdk import (
     Space,
 )
 from ganglion_mosaik.link import Link
+from ganglion_mosaik.values import plain, spaces
 
 __all__ = ["ADDRESS", "ScenarioEnvironment"]
 
@@ -55,18 +56,15 @@ class ScenarioEnvironment(Environment):
         self._link = Link(socket.create_connection((host, int(port))), "the scenario of mosaik", self._answer_s)
         self._link.say({"token": token})
         told = self._link.hear()
-        self._sensors = {uid: Space.from_string(text) for uid, text in told["sensors"].items()}
-        self._rewards = {uid: Space.from_string(text) for uid, text in told["rewards"].items()}
-        setpoints = []
-        for uid, text in told["actuators"].items():
-            space = Space.from_string(text)
-            setpoints.append(ActuatorInformation(space.default(), space, uid))
+        self._sensors, self._rewards = spaces("sensors", told["sensors"]), spaces("rewards", told["rewards"])
+        actuators = spaces("actuators", told["actuators"])
+        setpoints = [ActuatorInformation(space.default(), space, uid) for uid, space in actuators.items()]
         return EnvironmentBaseline(self._readings(told), setpoints, SimTime(told["time"], None))
 
     def update(self, actuators: list[ActuatorInformation]) -> EnvironmentState:
         """Hand the setpoints on; the inputs of the next step are what came of them."""
         assert self._link is not None
-        self._link.say({it.uid: it.value.tolist() if hasattr(it.value, "tolist") else it.value for it in actuators})
+        self._link.say({it.uid: plain(it.value) for it in actuators})
         told = self._link.hear()
         paid = [RewardInformation(told["values"][uid], space, uid) for uid, space in self._rewards.items()]
         time = SimTime(told["time"], None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ganglion.sdk import (
     SpaceError,
 )
 from ganglion_mosaik.link import local_folder
+from ganglion_mosaik.values import moment, spaces
 
 __all__ = ["UnitEnvironment"]
 
@@ -66,10 +67,8 @@ class UnitEnvironment(Environment):
         super().__init__()
         self.whose = f"unit {unit}"
         self._path = Path(local_folder() or ".", unit)
-        self._sensors, self._actuators, self._rewards = (
-            {name: Space.from_string(text) for name, text in (given or {}).items()}
-            for given in (sensors, actuators, rewards)
-        )
+        self._sensors, self._actuators = spaces("sensors", sensors), spaces("actuators", actuators)
+        self._rewards = spaces("rewards", rewards)
         self._start_values, self._seed_as = dict(start_values or {}), seed_as
         self._times = {"step_size": step_size, "start_time": start_time, "stop_time": stop_time}
         self._date = None if start_date is None else datetime.fromisoformat(start_date)
@@ -225,8 +224,7 @@ class UnitEnvironment(Environment):
         return [SensorInformation(self._value(name, space), space, name) for name, space in self._sensors.items()]
 
     def _time(self) -> SimTime:
-        after = timedelta(seconds=self._steps * self._step)
-        return SimTime(self._steps, None if self._date is None else self._date + after)
+        return moment(self._steps, self._steps * self._step, self._date)
 
     def reset(self, request: ResetRequest) -> EnvironmentBaseline:
         """Begin anew with the same instance, as FMI has it."""

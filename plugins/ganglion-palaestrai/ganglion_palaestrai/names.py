@@ -3,7 +3,7 @@
 Plain data: the command line reads it while it checks a document, and imports nothing else for it.
 """
 
-__all__ = ["ALIASES"]
+__all__ = ["ALIASES", "HOSTED"]
 
 AGENT = "palaestrai.agent"
 ENVIRONMENT = "palaestrai.environment"
@@ -103,7 +103,7 @@ _DUMP = "it chooses a part of a dump for agents outside of a run; all of a model
 _REPLAY = "it belongs to `replay`; a model is chosen by agent, experiment_run, instance and phase"
 
 # Packages of classes that are played as they are where a document names one -> the distribution to install.
-_HOSTED = {
+HOSTED = {
     "palaestrai": "palaestrai",
     "palaestrai_environments": "palaestrai-environments",
     "palaestrai_mosaik": "palaestrai-mosaik",
@@ -113,7 +113,7 @@ _HOSTED = {
 
 ALIASES = {
     "names": {**NAMES, "switch": {"palaestrai": "ganglion-palaestrai"}},
-    "hosted": _HOSTED,
+    "hosted": HOSTED,
     "host": "ganglion_palaestrai.hosted:host",
     "limits": {
         "muscle": _STATE,

@@ -79,7 +79,7 @@ class _Kept(Launched):
     """Be one process on a node of the cluster."""
 
     def __init__(self, name: str, keeper: Any, node: str) -> None:
-        self.name, self.keeper, self.node = name, keeper, node
+        self.name, self.keeper, self.node = name, keeper, node  # where its relay is, too
         self.used, self.run = (0.0, 0), ""
         self.over = self.ending = False
 
@@ -111,8 +111,9 @@ class RayLauncher(Launcher):
         roles: What processes need and where they are to be, by role: `{environment: {cpu: 1, gpu: 0, resources:
             {name: 1}, place: worker}}`. By default nothing is reserved. `place` is `worker` (all of a worker on one
             node, workers spread over the nodes; the default), `pack` or `spread`.
-        near: Whether processes on the supervisor's own machine join over its sockets; else all connections are
-            encrypted.
+        near: Whether processes on the supervisor's own machine join over its sockets.
+        relay: Whether all others join the relay of their node, which is started there with the first of them: what
+            processes of a node say to each other stays there. Without, each has an encrypted connection of its own.
         shared: Whether all nodes see the folder of results.
 
     Raises:
@@ -120,12 +121,18 @@ class RayLauncher(Launcher):
     """
 
     def __init__(
-        self, address: str = "auto", roles: Mapping[str, Any] | None = None, near: bool = True, shared: bool = True
+        self,
+        address: str = "auto",
+        roles: Mapping[str, Any] | None = None,
+        near: bool = True,
+        shared: bool = True,
+        relay: bool = True,
     ) -> None:
-        for name, value, kind in (("address", address, str), ("near", near, bool), ("shared", shared, bool)):
+        truths = [(name, value, bool) for name, value in (("near", near), ("shared", shared), ("relay", relay))]
+        for name, value, kind in (("address", address, str), *truths):
             if not isinstance(value, kind) or value == "":
                 raise ValueError(f"{name}: expected {_KINDS[kind]}, found {value!r:.80}")
-        self._cluster, self._wants, self._near = address, wants_of(roles or {}), near
+        self._cluster, self._wants, self._near, self._relays = address, wants_of(roles or {}), near, relay
         self._ray: Any = None
         self._kept: dict[_Kept, asyncio.Task[None]] = {}
         self._nodes: dict[int, str] = {}  # worker -> where its first process is
@@ -269,6 +276,8 @@ class RayLauncher(Launcher):
         fault = _shortage(spec.role, wants, nodes)
         if fault:
             raise LaunchError(f"cannot start {spec.name}: {fault}")
+        if spec.place:
+            return await self._start(spec, watch, wants, self._affinity(spec.place, soft=False)["scheduling_strategy"])
         home = self._homes.get(_key(spec))
         if home in {node["NodeID"] for node in nodes if node["Alive"]}:  # its journal is there
             return await self._start(spec, watch, wants, self._affinity(str(home))["scheduling_strategy"])
@@ -284,10 +293,10 @@ class RayLauncher(Launcher):
                 return kept
         return await self._start(spec, watch, wants, self._affinity(node)["scheduling_strategy"])
 
-    def _affinity(self, node: str) -> dict[str, Any]:
-        """Return the option of an actor that is to live on a node, or where there is room."""
+    def _affinity(self, node: str, soft: bool = True) -> dict[str, Any]:
+        """Return the option of an actor that is to live on a node; if it is `soft`, else where there is room."""
         strategies = self._ray.util.scheduling_strategies
-        return {"scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=True)}
+        return {"scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=soft)}
 
     async def _start(self, spec: LaunchSpec, watch: LaunchWatch, wants: Wants, strategy: Any) -> _Kept:
         from ganglion_ray.keeper import Keeper, versions
@@ -304,20 +313,26 @@ class RayLauncher(Launcher):
         keeper = made.remote()
         where = "a node of the cluster"
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(_START_S) as placed:
                 node, host, address, theirs = await keeper.look.remote()
                 where = f"node {host} ({address})"
                 differ = _difference(ours, theirs)
                 if differ:
                     raise LaunchError(f"{where}: {differ}; pip install {_pins(ours)} there")
-                folder, inode = await asyncio.to_thread(_seen, spec) if self.shares_files else ("", 0)
+                sees = self.shares_files and not spec.place  # a relay needs no file
+                folder, inode = await asyncio.to_thread(_seen, spec) if sees else ("", 0)
                 variables = dict(spec.variables)
                 if spec.node:
                     if node not in self._houses:
                         self._houses[node] = asyncio.ensure_future(self._house(node))
                     variables = spec.on_node((await asyncio.shield(self._houses[node]))[1])
                     self._homes[_key(spec)] = node
-                variables |= spec.near if self._near and address == self.address else {}
+                if self._near and address == self.address:
+                    variables |= spec.near
+                elif self._relays and not spec.place:
+                    placed.reschedule(None)  # its own start has a time of its own
+                    variables |= {**spec.near, "GANGLION_ENDPOINT": await self.relay(node)}
+                    placed.reschedule(asyncio.get_running_loop().time() + _START_S)
                 words = {**dataclasses.asdict(spec), "variables": variables}
                 pid, wrong = await keeper.start.remote(words, folder, inode)
                 if wrong:

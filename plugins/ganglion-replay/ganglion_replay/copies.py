@@ -17,10 +17,10 @@ from ganglion.run.plan import AgentPlan, EnvironmentPlan, PhasePlan, Plan, Table
 from ganglion.sdk.naming import file_name
 from ganglion.sdk.session import Session
 from ganglion.sdk.spaces import parse_space
-from ganglion_replay.environment import Body, Recording
+from ganglion_replay.environment import Body, Recording, ReplayEnvironment
 from ganglion_replay.record import Record
-from ganglion_replay.sources import ELSEWHERE, NO_STORE, Finder, Place, given_of
-from ganglion_replay.spool import Source, Spool, read_chunk, read_index
+from ganglion_replay.sources import ELSEWHERE, NO_STORE, Finder, Place, Recorded, given_of
+from ganglion_replay.spool import NO_TIME, Episode, Source, Spool, read_chunk, read_index
 from ganglion_replay.tables import SOURCE, Filled, equal_columns, filled_of
 
 __all__ = ["PLUGIN", "Copies", "faults", "source_of"]
@@ -34,13 +34,19 @@ def source_of(environment: EnvironmentPlan) -> tuple[str, Mapping[str, Any]] | N
     """Return the place and the source of an environment that plays one, None for any other.
 
     Raises:
-        DocumentError: It is no map of the keys that there are, or rewards are neither read nor recomputed.
+        DocumentError: It is no map of the keys that there are, a word is unknown, or rewards are neither read nor
+            recomputed.
     """
     plugin = environment.plugin
     if plugin is None or plugin.name.rpartition(":")[2] != PLUGIN:
         return None
     at, given = f"{plugin.at.removesuffix('.name')}.params.source", environment.params.get("source")
     found = given_of(at, given)
+    for worker in range(max(1, len(environment.per_worker))):
+        try:
+            ReplayEnvironment(**environment.params_of(worker))
+        except ValueError as error:
+            raise DocumentError(f"{at.removesuffix('.source')}.{error}") from error
     recompute = environment.params.get("reward") == "recompute"
     if recompute is not (environment.reward is not None):
         words = "no reward plugin in the document" if recompute else "a reward plugin, and not `reward: recompute`"
@@ -109,7 +115,7 @@ class Copies:
         """Return an environment with its copy and a budget, and how many episodes that is."""
         phase, folder = self._phase, self._folder / f"{self._phase.index}-played" / file_name(environment.uid)
         kept = _kept(folder, source)
-        digest = self._copy(folder, environment.uid, at, source) if kept is None else kept[1]
+        digest = self._copy(folder, environment, at, source) if kept is None else kept[1]
         user = (environment.recovery or phase).run_as
         self.handed.append((f"environment `{environment.uid}`", folder, user))
         recording = Recording(folder, digest)
@@ -125,26 +131,27 @@ class Copies:
             found = replace(found, budget_episodes=count)
         return found, count
 
-    def _copy(self, folder: Path, uid: str, at: str, source: Mapping[str, Any]) -> str:
+    def _copy(self, folder: Path, environment: EnvironmentPlan, at: str, source: Mapping[str, Any]) -> str:
         elsewhere = any(source.get(key) is not None for key in ELSEWHERE)
         about: dict[str, Any] = {"source": dict(source)}
         flaws: list[str] = []
         if elsewhere:
             found = self._finder.find(at, source, source.get("agent") or "")
             spool = Spool(folder, about)
-            kept = spool.play(at, (one for one in found.sessions() if _wanted(one, source)))
+            _refuse_pace(at, environment, None)
+            kept = spool.play(at, _played(found, at, source, environment.uid))
             flaws, where = found.flaws, found.told
         else:
-            place, environment = self._finder.place(at, source, uid)
-            record, where = Record(place, environment, source), f"environment `{environment}` {_told(place)}"
+            place, uid = self._finder.place(at, source, environment.uid)
+            record, where = Record(place, uid, source), f"environment `{uid}` {_told(place)}"
             record.check_agent(at)
-            about |= {"static_model": record.static_model, "zoned": True}
+            about["static_model"] = record.static_model
             spool, kept = Spool(folder, about), 0
             numbers = {
                 agent: spool.begin(record.source(at, agent))
                 for agent in dict.fromkeys(agent for agent, _ in record.bodies or [("", 0)])
             }
-            for agent, episode in record.episodes(flaws):
+            for agent, episode in _recorded(record, at, environment, flaws):
                 spool.add(episode, numbers[agent])
                 kept += 1
         _refuse_flaws(at, flaws)
@@ -321,10 +328,10 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
     if any(source.get(key) is not None for key in ELSEWHERE):
         found = finder.find(at, source, source.get("agent") or "")
         told, flaws = found.told, found.flaws
+        _refuse_pace(at, environment, None)
         spans = (
             ((s.phase, s.run, s.worker, s.episode), (s.agent, s.body), Span(0, len(s), s.worker), s.observations.nbytes)
-            for s in found.sessions()
-            if _wanted(s, source)
+            for s in _played(found, at, source, uid)
         )
     else:
         place, uid = finder.place(at, source, environment.uid)
@@ -337,7 +344,7 @@ def _look(finder: Finder, phase: PhasePlan, environment: EnvironmentPlan, declar
                 Span(one.start, len(one.steps["terminated"]), one.worker),
                 one.size_bytes,
             )
-            for agent, one in record.episodes(flaws)
+            for agent, one in _recorded(record, at, environment, flaws)
         )
         declared[environment.uid] = {
             f"{kind}s": [{"id": name, "space": parse_space(text).to_wire()} for name, text in pairs]
@@ -404,6 +411,43 @@ def _wanted(session: Session, source: Mapping[str, Any]) -> bool:
     """Say whether a session from a file is one that its source asks for."""
     narrow = {key: source[key] for key in ("agent", "environment", "worker") if key in source}
     return all(getattr(session, key) == value for key, value in narrow.items())
+
+
+def _played(found: Recorded, at: str, source: Mapping[str, Any], uid: str) -> Iterator[Session]:
+    """Return the sessions of the environment that is meant: that of the source, else of this uid, or the only one.
+
+    Raises:
+        DocumentError: There are several, or each session is of several at once.
+    """
+    known = found.environments
+    chosen = source.get("environment") or (uid if uid in known or len(known) != 1 else known[0])
+    if chosen not in known:
+        raise DocumentError(f"{at}: expected one of {', '.join(known)} as `environment`, found `{chosen}`")
+    if "," in chosen:
+        raise DocumentError(f"{at}: expected sessions of one environment, found those of {chosen} at once")
+    return (one for one in found.sessions() if _wanted(one, {**source, "environment": chosen}))
+
+
+def _recorded(record: Record, at: str, environment: EnvironmentPlan, flaws: list[str]) -> Iterator[tuple[str, Episode]]:
+    """Yield the episodes of a record that the environment can play."""
+    for agent, episode in record.episodes(flaws):
+        _refuse_pace(at, environment, episode)
+        yield agent, episode
+
+
+def _refuse_pace(at: str, environment: EnvironmentPlan, episode: Episode | None) -> None:
+    """Refuse to play by timestamps what has none: sessions of files and tables, or this episode."""
+    if environment.params.get("pace") != "recorded":
+        return
+    if environment.episode_end == "each":
+        why = "bodies with episodes of their own, which have no time in common"
+    elif episode is None:
+        why = "sessions of files or of a table, which have none"
+    elif (episode.seen["stamp"] == NO_TIME).any():
+        why = f"none in worker {episode.worker}, episode {episode.episode}"
+    else:
+        return
+    raise DocumentError(f"{at.removesuffix('.source')}.pace: expected timestamps, found {why}; `clock` counts ticks")
 
 
 def _told(place: Place) -> str:

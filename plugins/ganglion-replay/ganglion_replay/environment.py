@@ -460,27 +460,32 @@ class ReplayEnvironment(Environment):
             place = t - stream.start
             if 0 <= place <= stream.steps:
                 arrays = self._recording.arrays(stream.chunk)
-                ticks, stamp = (int(arrays[name][stream.first + place]) for name in ("time", "stamp"))
+                ticks, stamp, zone = (int(arrays[name][stream.first + place]) for name in ("time", "stamp", "zone"))
                 moment = None if stamp == NO_TIME else _EPOCH + dt.timedelta(microseconds=stamp)
-                if moment is not None and not self._recording.about.get("zoned"):
-                    moment = moment.replace(tzinfo=None)
+                if moment is not None:
+                    offset = None if zone == NO_TIME else dt.timezone(dt.timedelta(microseconds=zone))
+                    moment = moment.replace(tzinfo=None) if offset is None else moment.astimezone(offset)
                 return SimTime(None if ticks == NO_TIME else ticks, moment)
         return None
 
     async def _paced(self, found: StepBatch) -> StepBatch:
         """Return a step once as much time has passed as the pace wants."""
-        time = found.simtime or SimTime(self._t or self._made, None)
-        moment = time.simtime_timestamp
-        if self._pace == "recorded" and moment is None:
-            raise ValueError("pace: recorded: no timestamps were recorded; `clock` counts ticks as seconds")
-        now_s = float(time.simtime_ticks or 0)
-        if self._pace == "recorded" and moment is not None:
-            now_s = (moment.replace(tzinfo=dt.UTC) - _EPOCH).total_seconds()
-        clock_s = asyncio.get_running_loop().time()
+        steps = self._t or self._made
+        now_s, clock_s = self._seconds(found.simtime, steps), asyncio.get_running_loop().time()
         if self._began_s is None or now_s < self._began_s[1]:
-            self._began_s = clock_s, now_s
+            before = None if self.each else self._time(self._t - 1)
+            self._began_s = clock_s, self._seconds(before, steps - 1)
         await asyncio.sleep(max(0.0, now_s - self._began_s[1] - (clock_s - self._began_s[0])))
         return found
+
+    def _seconds(self, time: SimTime | None, steps: int) -> float:
+        """Return what a simulated time is in seconds of the pace; without ticks, steps are counted."""
+        if self._pace == "recorded":
+            if time is None or time.simtime_timestamp is None:
+                raise ValueError("pace: recorded: no timestamps were recorded; `clock` counts ticks as seconds")
+            moment = time.simtime_timestamp
+            return ((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) - _EPOCH).total_seconds()
+        return float(steps if time is None or time.simtime_ticks is None else time.simtime_ticks)
 
     # -- where it is --------------------------------------------------------------------------------------------------
     def save_state(self) -> dict[str, Any]:

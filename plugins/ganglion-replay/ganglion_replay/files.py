@@ -687,7 +687,9 @@ def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Found:
             if only.items() <= {**found, "worker": session.worker}.items():
                 yield session
 
-    return Found(told + "".join(f", {name} {value}" for name, value in only.items()), str(path), chosen)
+    told += "".join(f", {name} {value}" for name, value in only.items())
+    homes = list(dict.fromkeys(one.form.environment for one in imported.datasets.values()))
+    return Found(told, str(path), chosen, environments=homes)
 
 
 # -- views ------------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ _HEAD = b"ganglion"  # the key of what a file says of itself
 _WHOSE = ("run", "phase", "worker", "agent", "environment", "body", "episode")
 _MORE = ("mode", "phase_name", "seed")
 _ROWS = 65_536  # of a batch, where rows are small
+_DECODED_BYTES = 12  # of a value of Parquet, however small, while it is read: a word, and how it is nested
 _PARTS = (("sensors", "sensors"), ("setpoints", "actuators"), ("rewards", "rewards"))  # of a column's name, of a form
 
 
@@ -363,17 +364,20 @@ class _ParquetDataset(_TableDataset):
     suffix = "parquet"
 
     def _look(self, path: Path) -> tuple[Any, tuple[int, int]]:
-        with library("pyarrow.parquet", "parquet").ParquetFile(path) as file:
+        with library("pyarrow.parquet", "parquet").ParquetFile(path, pre_buffer=False) as file:
             schema = file.schema_arrow
         if _HEAD not in (schema.metadata or {}) or "step" not in schema.names or "terminated" not in schema.names:
             return schema, (0, 0)
         return schema, self._counted(path)
 
     def _batches(self, path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        with library("pyarrow.parquet", "parquet").ParquetFile(path) as file:
-            widest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
-            rows = max((file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)), default=1)
-            per_row = max(1, widest // max(rows, 1))
+        with library("pyarrow.parquet", "parquet").ParquetFile(path, pre_buffer=False) as file:
+            groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+            values = max(
+                (sum(group.column(i).num_values for i in range(group.num_columns)) for group in groups), default=0
+            )
+            rows = max((group.num_rows for group in groups), default=1)
+            per_row = max(1, values // max(rows, 1)) * _DECODED_BYTES
             size = max(1, min(_ROWS, REPLAY_CHUNK_BYTES // per_row))
             for number in range(file.num_row_groups):  # of all at once the reader keeps what it has read of each
                 yield from file.iter_batches(size, row_groups=[number], columns=columns, use_threads=False)

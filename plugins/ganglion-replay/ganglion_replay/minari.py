@@ -559,11 +559,11 @@ class _ParquetDataset(_MinariDataset):
             if not isinstance(attributes, dict):
                 raise RecordingInvalid(f"{folder / _META}: expected a map")
             try:
-                file = self._parquet.ParquetFile(files[0])
-                size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
-                if size > EPISODE_BYTES_MAX:
-                    raise RecordingInvalid(f"{files[0]}: expected at most {EPISODE_BYTES_MAX} bytes, found {size}")
-                table = file.read().combine_chunks()
+                with self._parquet.ParquetFile(files[0], pre_buffer=False) as file:
+                    size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+                    if size > EPISODE_BYTES_MAX:
+                        raise RecordingInvalid(f"{files[0]}: expected at most {EPISODE_BYTES_MAX} bytes, found {size}")
+                    table = file.read(use_threads=False).combine_chunks()  # threads keep memory, each its own
             except (pa.ArrowException, OSError, ValueError, KeyError) as error:
                 raise RecordingInvalid(f"{files[0]}: cannot be read as Parquet: {error!s:.200}") from error
             yield str(files[0]), attributes, self._reader(str(files[0]), table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import groupby
 from typing import Any
 
@@ -93,7 +93,8 @@ class Record:
 
             def rows(table: str, columns: Sequence[str], where: str = where) -> Iterator[dict[str, Any]]:
                 reader: StoreReader = stack.enter_context(kind.reader(place.uri))
-                return reader.rows(table, [place.run], where=where, columns=["worker", "episode", *columns])
+                found = reader.rows(table, [place.run], where=where, columns=["worker", "episode", *columns])
+                return stack.enter_context(closing(row for row in found))  # at an early end, before its reader
 
             time = ["simtime_ticks", "simtime_timestamp"]
             firsts = _Aligned(rows("resets", ["step", *time, "sensors"]))
@@ -201,7 +202,7 @@ class Record:
         }
         observations |= {
             "time": np.array([NO_TIME if t["simtime_ticks"] is None else t["simtime_ticks"] for t in times], np.int64),
-            "stamp": np.array([_stamp(t["simtime_timestamp"]) for t in times], np.int64),
+            **dict(zip(("stamp", "zone"), np.array([_stamp(t["simtime_timestamp"]) for t in times]).T, strict=True)),
         }
         return Episode(mode, key[0], body[1], key[1], -1, observations, steps, start=begin[0], policies=policies)
 
@@ -235,13 +236,18 @@ class Record:
         return found
 
 
-def _stamp(text: str | None) -> int:
-    """Return a timestamp as microseconds since 1970, as if it were UTC where it has no zone; else `NO_TIME`."""
+def _stamp(text: str | None) -> tuple[int, int]:
+    """Return a timestamp as microseconds since 1970, and its offset in them; `NO_TIME` is none of either.
+
+    One without a zone is counted as if it were UTC.
+    """
     if text is None:
-        return NO_TIME
-    moment = dt.datetime.fromisoformat(text)
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+        return NO_TIME, NO_TIME
+    moment, unit = dt.datetime.fromisoformat(text), dt.timedelta(microseconds=1)
+    offset = moment.utcoffset()
+    moment = moment if offset is not None else moment.replace(tzinfo=dt.UTC)
+    since = (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // unit
+    return since, NO_TIME if offset is None else offset // unit
 
 
 class _Aligned:

@@ -89,6 +89,7 @@ class Recorded:
         sessions: Yields them in recorded order, each time that it is called; nothing is read before.
         flaws: Filled by the reading with a sentence for each session that is not whole.
         grouped: The environments of which each has columns of its own, where bodies were of several groups.
+        environments: Those that the sessions are of; `x,y` are both at once.
     """
 
     told: str
@@ -96,6 +97,7 @@ class Recorded:
     sessions: Callable[[], Iterator[Session]] = field(repr=False)
     flaws: list[str] = field(default_factory=list)
     grouped: Sequence[str] = ()
+    environments: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,8 @@ class Finder:
             text = f"{at}.environment: in run {place.run}, phase `{place.name}` agent `{wish.agent}` was in"
             raise DocumentError(f"{text} {', '.join(given.environments)}, not in `{only}` alone")
         grouped = given.environments if given.grouped and only is None else ()
-        return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws, grouped)
+        homes = given.environments if given.bodies else [",".join(given.environments)]
+        return Recorded(*told, lambda: self._sessions(place, wish.agent, source, flaws), flaws, grouped, homes)
 
     def is_elsewhere(self, source: Mapping[str, Any]) -> bool:
         """Say whether a source is there before this run: it names no earlier phase of it, nor a table that does."""

@@ -25,7 +25,7 @@ __all__ = ["INDEX", "KEYS", "NO_TIME", "PER_STEP", "Chunk", "Episode", "Source",
 
 Array = NDArray[Any]
 INDEX = "sessions.json"
-_FORMAT = 3
+_FORMAT = 4
 _MODES = tuple(Mode)
 
 KEYS = ("mode", "worker", "body", "episode", "steps", "observations", "seed", "place", "start")

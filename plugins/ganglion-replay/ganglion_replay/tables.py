@@ -85,7 +85,8 @@ def find(finder: Finder, at: str, source: Mapping[str, Any]) -> Recorded:
             sessions, steps = sessions + 1, steps + length
         return islice(inner.sessions(), len(lengths) - sessions, None)
 
-    return Recorded(f"table `{uid}`: {inner.told}", inner.where, kept, inner.flaws)
+    told = f"table `{uid}`: {inner.told}"
+    return Recorded(told, inner.where, kept, inner.flaws, environments=inner.environments)
 
 
 def equal_columns(at: str, sources: Sequence[Source]) -> None:

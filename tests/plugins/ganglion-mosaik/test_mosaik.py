@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ganglion.sdk import SpaceError
 from ganglion_mosaik.environment import MosaikEnvironment
 from ganglion_mosaik.scenario import ScenarioEnvironment
 
@@ -108,6 +109,40 @@ def test_a_program_is_played_as_the_class_is(world: Make, tmp_path: Path) -> Non
     assert play(world(simulator=command)) == GROWN
 
 
+def test_a_program_is_asked_for_a_step_and_its_values_together(world: Make, tmp_path: Path) -> None:
+    """A program that answers a step once it was asked for the values, too, is not waited for in vain."""
+    later = SIMULATOR.replace(
+        "        data = json.dumps", "        if hook == 'step':\n            file.peek(1)\n        data = json.dumps"
+    )
+    (tmp_path / "later.py").write_text(later)
+    command = {"cmd": "%(python)s later.py %(addr)s", "cwd": str(tmp_path)}
+
+    assert play(world(simulator=command, answer_s=10.0)) == GROWN
+
+
+def test_a_program_that_fails_is_told_with_its_words(world: Make, tmp_path: Path) -> None:
+    """The first of two requests that fails is named, with what the program said."""
+    failing = SIMULATOR.replace("[1, number, getattr(growing, hook)(*args, **named)]", "answer(hook, args, named)")
+    failing = failing.replace(
+        "    while True:",
+        """\
+    def answer(hook, args, named):
+        if hook == "step" and args[0] == 60:
+            return [2, number, ["ValueError", "no 60", "where it was"]]
+        return [1, number, getattr(growing, hook)(*args, **named)]
+
+    while True:""",
+    )
+    (tmp_path / "failing.py").write_text(failing)
+    command = {"cmd": "%(python)s failing.py %(addr)s", "cwd": str(tmp_path)}
+
+    environment = world(simulator=command)
+    environment.start_environment()
+    with pytest.raises(RuntimeError, match=r"simulator '.*failing.py .*': step: ValueError, no 60"):
+        environment.update([])
+    environment.shutdown()
+
+
 def test_the_calendar_follows_the_ticks(world: Make) -> None:
     """With a start date simulated times have one, too."""
     environment = world(time_resolution=0.5)
@@ -129,11 +164,12 @@ def test_the_calendar_follows_the_ticks(world: Make) -> None:
         ({"init": {"step_size": 0}}, "expected a later next step, found 0"),
         ({"simulator": {"python": "a:B", "cmd": "c"}}, "expected one of python and cmd"),
         ({"simulator": {"pyhton": "a:B"}}, "expected one of python and cmd"),
+        ({"actuators": {"Model_0.delta": "Bx()"}}, "actuators.Model_0.delta: "),
     ],
 )
 def test_what_is_wrong_is_named(world: Make, params: dict[str, Any], said: str) -> None:
     """Entities, attributes, models, versions and kinds that are not there are told with those that are."""
-    with pytest.raises(ValueError, match=said.replace("(", r"\(")):
+    with pytest.raises((ValueError, SpaceError), match=said.replace("(", r"\(")):
         play(world(**params))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ganglion_replay import PoolMismatch, SessionPoolEnvironment, n_step_targets, replay_sessions
+from ganglion_replay import PoolMismatch, SessionPoolEnvironment, n_step_targets, replay_sessions, sessions
 
 REWARDS, VALUES = [1.0, 2.0, 0.0, 4.0, 2.0], [16.0, 8.0, 24.0, 40.0, 12.0, 20.0]
 END = [False, False, True, False, False]
@@ -35,6 +35,17 @@ def test_the_golden_targets(n: int | None, flags: Any, targets: list[float]) -> 
     assert targets == n_step_targets(REWARDS, VALUES, gamma=0.5, n=n, **flags).tolist()
     both = n_step_targets([REWARDS] * 2, [VALUES] * 2, gamma=0.5, n=n, **{k: [v] * 2 for k, v in flags.items()})
     assert [targets] * 2 == both.tolist()
+
+
+def test_targets_of_sessions_from_a_store(archive: Any) -> None:
+    """Targets of what a store has of an episode that terminated: whatever is valued behind its end does not count."""
+    archive.run("r")
+    batch = SessionPoolEnvironment.of(sessions(archive.uri, "r")).select_session_batch([1])
+    values = np.array([[16.0, 8.0, 24.0, 40.0]])
+    found = n_step_targets(batch.rewards, values, gamma=0.5, n=2, terminated=batch.terminated)
+
+    assert [[0.5, 1.0, 1.5]] == batch.rewards.tolist()
+    assert [[0.5 + 0.5 + 6.0, 1.0 + 0.75, 1.5]] == found.tolist()
 
 
 def by_definition(

@@ -6,7 +6,10 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from importlib import metadata
 from typing import Any
+
+from ganglion_palaestrai.names import HOSTED
 
 __all__ = ["host"]
 
@@ -43,6 +46,8 @@ def host(kind: str, theirs: type[Any]) -> type[Any]:
     lacking = sorted(getattr(theirs, "__abstractmethods__", ()))
     if lacking:
         raise TypeError(f"is abstract: it lacks {', '.join(lacking)}")
+    for package in dict.fromkeys(it.__module__.partition(".")[0] for it in theirs.__mro__):
+        _check_numpy(package)
     module, _, name = place.partition(":")
     ours = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     signature = ours.signature(theirs) if hasattr(ours, "signature") else inspect.signature(theirs.__init__)
@@ -55,6 +60,22 @@ def host(kind: str, theirs: type[Any]) -> type[Any]:
     more = ours.body(theirs) if hasattr(ours, "body") else {}
     body = {**more, "hosted": theirs, "__init__": made, "__module__": theirs.__module__, "__doc__": theirs.__doc__}
     return type(theirs.__name__, (ours,), {**body, "__qualname__": theirs.__qualname__})
+
+
+def _check_numpy(package: str) -> None:
+    """Refuse a package of palaestrAI whose distribution pins numpy to versions of which none is installed."""
+    if package not in HOSTED:
+        return
+    from packaging.requirements import Requirement
+
+    whose, found = HOSTED[package], metadata.version("numpy")
+    for text in metadata.requires(whose) or ():
+        wanted = Requirement(text)
+        if wanted.name == "numpy" and wanted.marker is None and found not in wanted.specifier:
+            raise TypeError(
+                f"needs numpy{wanted.specifier}, as {whose} {metadata.version(whose)} pins it, found numpy {found}; "
+                f"pip install 'numpy{wanted.specifier}' here, and what needs another numpy elsewhere"
+            )
 
 
 def _listed() -> str:

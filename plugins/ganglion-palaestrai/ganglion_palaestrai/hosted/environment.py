@@ -157,9 +157,7 @@ class HostedEnvironment(Hosted, Environment):
         self._lend_reward()
         if type(self.theirs).reset is not theirs.Environment.reset:
             asked = EnvironmentResetRequest("ganglion", self.uid, "", "", 0)
-            return _then(
-                self.theirs.reset(asked), lambda r: self._opened(r.sensors, r.actuators, our_time(r.simtime), None)
-            )
+            return _then(self.theirs.reset(asked), self._answered)
         closed = self.theirs.shutdown()
         if isawaitable(closed):
             return self._anew(closed)

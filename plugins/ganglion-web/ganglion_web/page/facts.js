@@ -8,7 +8,7 @@ const ASK_MS = 1000, TOGETHER_MS = 150, SHARING_MAX = 5;  // five times as seldo
 
 // -- asking ------------------------------------------------------------------------------------------------------------
 export async function ask(path, options) {
-  const answer = await fetch(path, { headers: { "x-ganglion": "1" }, ...options });
+  const answer = await fetch(path, options && { headers: { "x-ganglion": "1" }, ...options });
   const text = await answer.text();
   let value = null;
   try { value = text ? JSON.parse(text.replace(/"seed":\s*(\d{16,})/g, '"seed":"$1"')) : null; } catch { value = text; }
@@ -58,7 +58,7 @@ export function toast(text, bad) {
 }
 export const complain = (error) => toast(error.message, true);
 export const rowOf = (run) => facts.runs.find((row) => row.run === run) || {};
-let loading = null, again = false;
+let loading = null, again = false, first = true;
 export async function loadRuns() {
   if (loading) { again = true; return; }
   loading = Promise.all([ask("/api/runs?limit=500"), ask("/api/sweeps")]);
@@ -67,7 +67,8 @@ export async function loadRuns() {
     Object.assign(facts, { runs: runs.runs, total: runs.total, sweeps, online: true });
   } catch (error) { if (facts.online) complain(error); }
   loading = null;
-  changed("runs");
+  changed("runs", first);
+  first = false;
   if (again) { again = false; loadRuns(); }
 }
 

@@ -4,7 +4,7 @@ import { Curves, Select, SweepCurves } from "/page/charts.js";
 import { ask, changed, complain, facts, listen, loadRuns, of, OPEN, pace, post, rowOf, take, toast, atOnce, useFacts } from "/page/facts.js";
 
 const LATE_MS = 4000, GONE_MS = 10000, LOST_MS = 5000;  // two heartbeats; after more a process is not heard of
-const SHOWN = 100;  // so many runs are listed until more are asked for
+const SHOWN = 60;  // so many runs are listed until more are asked for
 const whole = (n) => Math.round(n).toLocaleString("en");
 const text = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
 const mb = (bytes) => `${Math.round(bytes / 1048576)} MB`;

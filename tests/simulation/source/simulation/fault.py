@@ -308,6 +308,12 @@ def _commit(fault: Fault, simulation: Simulation) -> None:
     simulation.disk.faults.append(fault.pick)
 
 
+def _relay(fault: Fault, simulation: Simulation) -> None:
+    """Lose the relay of a node, if there are any."""
+    if simulation.nodes:
+        simulation.lose_relay(fault.pick % len(simulation.nodes))
+
+
 def hash_of(text: str) -> int:
     """Return a number that a text has in every process."""
     return sum(text.encode())
@@ -338,6 +344,7 @@ KINDS: dict[str, Callable[[Fault, Simulation], None]] = {
     "again": _again,
     "doze": _doze,
     "unanswered": _unanswered,
+    "relay": _relay,
 }
 _USUAL = (
     "undead",

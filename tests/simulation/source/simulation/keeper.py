@@ -39,6 +39,7 @@ from ganglion.wire.messages import (
 from ganglion.wire.name import KERNEL, Role, peer_name, topic
 from simulation.counting import UNJUST
 from simulation.process import KILLED
+from simulation.relay import KEY
 
 if TYPE_CHECKING:
     from simulation.bus import Simulation
@@ -345,6 +346,7 @@ class Keeper:
             place.uid,
             place.worker,
             evaluation=place.evaluation,
+            curve_key=KEY,
             returns=self._repeats(place),
         )
 
