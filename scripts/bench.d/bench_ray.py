@@ -1,15 +1,18 @@
 """Workers on a node of a Ray cluster against the same workers started locally; nothing crosses a real network here.
 
-With `near: false` all connections are encrypted, over TCP, as those of another machine. The cluster is of this machine.
+With `near: false` they are treated as those of another machine: behind a relay, or each with an encrypted connection
+over TCP. How many messages of a step travel between relay and kernel is counted. The cluster is of this machine.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,17 +41,40 @@ def rows(options: Options) -> list[Row]:
     with placed(False), tempfile.TemporaryDirectory(prefix="ganglion-bench-") as name, _cluster() as address:
         os.environ["RAY_ADDRESS"] = address
         folder = Path(name)
-        cases = {"local": "local", "ray": "ray", "encrypted": "ray"}
+        cases = {
+            "local": "{}",
+            "near": "{near: true}",
+            "relay": "{near: false}",
+            "encrypted": "{near: false, relay: false}",
+        }
         meters = {}
-        for case, launcher in cases.items():
-            (folder / f"{case}.kernel.yml").write_text(f"launchers: {{ray: {{near: {str(case == 'ray').lower()}}}}}\n")
+        for case, said in cases.items():
+            (folder / f"{case}.kernel.yml").write_text(f"launchers: {{ray: {said}}}\n")
+            launcher = "local" if case == "local" else "ray"
             words = ("--launcher", launcher, "--cpus", "free", "--kernel", str(folder / f"{case}.kernel.yml"))
             meters[case] = meter(folder / case, "train", True, words=words)
         rates = interleave(meters, min(options.rounds, ROUNDS_MAX))
+        stay, travel = _per_step(folder / "relay", meters["relay"])
         return [
-            compare(TITLE, rates["ray"], rates["local"], GATE),
+            compare(f"{TITLE}, near", rates["near"], rates["local"], GATE),
+            compare(f"{TITLE}, behind a relay", rates["relay"], rates["local"], GATE),
             compare(f"{TITLE}, encrypted", rates["encrypted"], rates["local"], None),
+            Row("ray, messages of a step that stay, x those that travel", stay / travel, None, stay, travel),
         ]
+
+
+def _per_step(folder: Path, meter: Callable[[], float]) -> tuple[float, float]:
+    """Return how many messages of a step stay on a node and how many travel, as `ganglion ps` tells in a run."""
+    results = str(next(folder.glob("results-*")))
+    command = [str(Path(sys.executable).with_name("ganglion")), "--results", results, "ps", "--json"]
+    running, found = threading.Thread(target=meter), [0.0, 0.0]
+    running.start()
+    while running.is_alive():
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        rows = json.loads(asked.stdout) if asked.returncode == 0 and asked.stdout else []
+        found = next((row["per_step"] for row in rows if row.get("per_step")), found)
+    running.join()
+    return found[0], found[1]
 
 
 @contextmanager

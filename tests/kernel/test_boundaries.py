@@ -99,13 +99,13 @@ def _names_a_plugin(tree: ast.AST) -> Iterator[str]:
 
 
 def _opens_bodies(tree: ast.AST) -> Iterator[str]:
-    """Yield what decodes a body, except a HELLO and a request to the kernel: these are addressed to the broker."""
+    """Yield what decodes a body, except of HELLO and its answer, and what is said to the kernel: it is for brokers."""
     for name in _imports(tree):
         if re.match(r"(msgpack|json|ganglion\.wire\.codec\.decode_map)(\.|$)", name):
             yield name
     for node in _nodes(tree):
         if isinstance(node, ast.Call) and re.match(r"codec_of\(.*\)\.decode$", _callee(node)):
-            if _callee(node) not in {"codec_of(Hello).decode", "codec_of(call.request).decode"}:
+            if _callee(node) not in {f"codec_of({it}).decode" for it in ("Hello", "Welcome", "Near", "call.request")}:
                 yield _callee(node)
         elif isinstance(node, ast.Attribute) and node.attr in {"decode_map", "unpackb", "loads"}:
             yield ast.unparse(node)
@@ -174,7 +174,7 @@ def test_kernel_knows_no_plugin() -> None:
 
 
 def test_broker_opens_no_body_in_passing() -> None:
-    """The broker decodes a HELLO and the requests to the kernel, and never what it only passes on."""
+    """Brokers decode HELLO, a relay its answer, and what is said to the kernel, and never what they only pass on."""
     assert [] == _found(_opens_bodies, KERNEL / "broker")
 
 

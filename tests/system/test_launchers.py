@@ -30,7 +30,8 @@ class Plain(Launcher):
 
     async def _watch(self, process, watch):
         for stream in (process.stdout, process.stderr):
-            watch.printed(await stream.read())
+            while data := await stream.read(65536):
+                watch.printed(data)
         watch.exited(await process.wait())
 
     async def close(self):
@@ -80,6 +81,20 @@ class Apart(Plain):
         self.tasks = [*getattr(self, "tasks", []), asyncio.ensure_future(self._watch(process, watch))]
         return Started(process)
 """
+NODES = """
+class Nodes(Plain):
+    '''Have two nodes on this machine, each with a relay.'''
+
+    address = "127.0.0.1"
+
+    async def start(self, spec, watch):
+        node = spec.place or f"node {(spec.worker or 0) % 2}"
+        if not spec.place:
+            spec.variables.update({**spec.near, "GANGLION_ENDPOINT": await self.relay(node)})
+        started = await super().start(spec, watch)
+        started.node = node
+        return started
+"""
 LEARNING = """
 uid: farm
 seed: 5
@@ -115,18 +130,19 @@ def apart(tmp_path: Path, plain: dict[str, str]) -> dict[str, str]:
 def plain(tmp_path: Path) -> dict[str, str]:
     """Return variables with which a distribution is installed that offers the launcher `plain`."""
     (tmp_path / "site" / "plain-1.0.dist-info").mkdir(parents=True)
-    (tmp_path / "site" / "plain_launcher.py").write_text(PLAIN)
+    (tmp_path / "site" / "plain_launcher.py").write_text(PLAIN + NODES)
     (tmp_path / "site" / "plain-1.0.dist-info" / "METADATA").write_text("Name: plain\nVersion: 1.0\n")
-    points = "[ganglion.launchers]\nplain = plain_launcher:Plain\n"
+    points = "[ganglion.launchers]\nplain = plain_launcher:Plain\nnodes = plain_launcher:Nodes\n"
     (tmp_path / "site" / "plain-1.0.dist-info" / "entry_points.txt").write_text(points)
     return {"PYTHONPATH": str(tmp_path / "site"), "STARTED": str(tmp_path / "started")}
 
 
 @pytest.mark.long
-def test_a_launcher_of_a_plugin_gives_the_same_run(tmp_path: Path, plain: dict[str, str]) -> None:
-    """A run whose participants another launcher starts has the digest of a local one, and nothing is left of it."""
+@pytest.mark.parametrize("launcher", ["plain", "nodes"])
+def test_a_launcher_of_a_plugin_gives_the_same_run(tmp_path: Path, plain: dict[str, str], launcher: str) -> None:
+    """A run whose participants another launcher starts, behind relays or not, has the digest of a local one."""
     (tmp_path / "farm.yml").write_text(DOCUMENT)
-    words = [["run", "farm.yml"], ["run", "farm.yml", "--launcher", "plain"]]
+    words = [["run", "farm.yml"], ["run", "farm.yml", "--launcher", launcher]]
     done = [ganglion(tmp_path, *one, more=plain) for one in words]
     digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
     started = sorted(Path(plain["STARTED"]).read_text().splitlines())
@@ -134,7 +150,7 @@ def test_a_launcher_of_a_plugin_gives_the_same_run(tmp_path: Path, plain: dict[s
     assert [0, 0] == [one.returncode for one in done], done[1].stderr
     assert 1 == len(set(digests))
     both = [f"{role} {worker}" for role in ("controller", "environment", "muscle") for worker in (0, 1)]
-    assert ["brain None", *both] == started
+    assert ["brain None", *both, *["relay None"] * 2 * (launcher == "nodes")] == started
     assert ["finished"] * 2 == [row["status"] for run in ("farm-1", "farm-2") for row in table(tmp_path, "runs", run)]
 
 
@@ -171,3 +187,27 @@ def test_processes_that_see_no_results_give_the_same_run(tmp_path: Path, apart: 
     assert 1 == len(set(digests))
     assert {"nobody": set(), "a muscle": {"restarted"}, "a node": {"rewound"}}[lost] <= kinds
     assert [] != [*Path(apart["NODE"]).glob("farm-2/blobs/*")]
+
+
+@pytest.mark.long
+def test_a_relay_that_is_lost_is_the_loss_of_its_node(tmp_path: Path, plain: dict[str, str]) -> None:
+    """What a worker's processes say to each other stays; a killed relay is their loss, and changes no result."""
+    (tmp_path / "farm.yml").write_text(DOCUMENT.replace("episodes: 4", "episodes: 60"))
+    assert 0 == ganglion(tmp_path, "run", "farm.yml").returncode
+    running = Command(tmp_path, "run", "farm.yml", "--launcher", "nodes", more=plain, span_s=120.0)
+    for _ in range(40):
+        running.until("episode.ended")
+    rows = {row["name"]: row for row in json.loads(ganglion(tmp_path, "ps", "--json").stdout)}
+    relay = rows["relay/1"]
+    os.kill(relay["pid"], signal.SIGKILL)
+    status, errors = running.end()
+    digests = [ganglion(tmp_path, "verify", run, "--digest").stdout for run in ("farm-1", "farm-2")]
+    lost = [row for row in table(tmp_path, "incidents", "farm-2") if row["kind"] == "lost"]
+
+    assert 0 == status, errors
+    assert 1 == len(set(digests))
+    assert {3, 4} >= {len([row for row in lost if "its relay on elsewhere was lost" in row["detail"]])}
+    world, driver = rows["farm-2/environment/hut/1"], rows["farm-2/controller/1"]
+    assert world["stayed"] > 100, "an answer to each step"
+    assert 1.5 * world["stayed"] < driver["stayed"], "a question to the environment, and one to the muscle"
+    assert 0 < relay["travelled"] < 2 * relay["stayed"]

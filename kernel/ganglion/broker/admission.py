@@ -81,6 +81,10 @@ class Register:
         """Say whether a connection from another machine may have this public key: the table of keys."""
         return key in self._keys
 
+    def relays(self, key: str | None) -> bool:
+        """Say whether a key is that of a relay, which joins the peers of its node."""
+        return key is not None and any(self._by_name[name].role is Role.RELAY for name in self._keys.get(key, ()))
+
     def awaited(self, name: str) -> Admission | None:
         """Return the place of a peer that will come, again or for the first time; None if none is awaited."""
         admission = self._by_name.get(name)
@@ -124,7 +128,8 @@ class Register:
             raise RemoteProtocolError("token: no participant is expected with it")
         known = [self._by_name[name] for name in names]
         if key is not None:
-            known = [admission for admission in known if admission.curve_key == key]
+            relayed = self.relays(key)
+            known = [one for one in known if one.curve_key == key or (relayed and one.curve_key is not None)]
             if not known:
                 raise RemoteProtocolError("token: it is not for the key of this connection")
         admission = self._choose(hello, known, set(taken))

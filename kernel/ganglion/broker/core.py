@@ -17,7 +17,6 @@ from ganglion.wire.messages import (
     CALL_BY_NAME,
     PROTOCOL_VERSION,
     Admit,
-    Call,
     Done,
     Failure,
     Gap,
@@ -25,6 +24,7 @@ from ganglion.wire.messages import (
     Info,
     Joined,
     Lost,
+    Near,
     Peers,
     Subscribe,
     Watch,
@@ -199,7 +199,7 @@ class Broker:
                 raise RemoteProtocolError(f"HELLO: expected the frames [][head][body], found {len(frames)}")
             hello = codec_of(Hello).decode(frames[2])
             admission = self.register.entitled(hello, self.joined, link.curve_key)
-            content = _content(hello.content)
+            content = content_of(hello.content)
         except RemoteProtocolError as error:
             kind, _, _ = str(error).partition(":")
             kind = kind if kind in ("version", "token", "role", "name", "incarnation") else "protocol"
@@ -254,6 +254,9 @@ class Broker:
         del self.joined[peer.name]
         name, idle = peer.name.encode(), not self._working(link)
         told = dict(self.watchers.get(peer.name, {}))
+        for there in filter(None, map(self.joined.get, () if link.near is None else link.near.awaited_by)):
+            if there.curve_key == link.curve_key:
+                told[there.key], idle = there, False
         for route in link.routes.values():
             back = route.target.routes.pop(name, None)
             if back is not None and back.open:
@@ -261,9 +264,11 @@ class Broker:
         link.routes.clear()  # a front may have more of this peer in its hands
         returns = self.register.awaited(peer.name) is not None
         lost = Lost(peer.name, peer.incarnation, reason, returns, idle)
-        effects: list[Effect] = [Note("info", "peer.lost", {"name": peer.name, "reason": reason})]
-        effects += [self._tell(other, Head(Verb.LOST), lost) for other in told.values()]
-        return effects
+        note = Note("info", "peer.lost", {"name": peer.name, "reason": reason})
+        return [note, *self._announce(link, lost, list(told.values()))]
+
+    def _announce(self, link: Link, lost: Lost, told: Sequence[Link]) -> list[Effect]:
+        return [self._tell(other, Head(Verb.LOST), lost) for other in told]
 
     def _refuse(self, link: Link, serial: int, kind: str, text: str, now_s: float) -> list[Effect]:
         answer = self._error(link, serial, kind, text)
@@ -324,12 +329,13 @@ class Broker:
             route.open.append(packed(head.serial))
         elif verb in _ANSWERS:
             serials = [] if route.back is None else route.back.open
-            serial = next((one for one in serials if int.from_bytes(one[len(one) > 1 :]) == head.serial), None)
+            serial = next((one for one in serials if serial_of(one) == head.serial), None)
             if serial is None:
                 if now_s - max(link.joined_s, route.target.joined_s) <= limits.LATE_ANSWER_S:
                     return [Note("info", "answer.late", {"source": link.name, "to": _show(to)})]
                 return self._forbidden(link, head, f"{_show(to)} has no open call {head.serial}", now_s)
             serials.remove(serial)
+        route.count += 1
         return [Send(route.target, (route.source, *frames[1:]))]
 
     def _publish(self, link: Link, peer: Peer, head: Head, to: bytes, frames: Sequence[bytes]) -> list[Effect]:
@@ -414,6 +420,8 @@ class Broker:
             answer = self._say(link, Head(Verb.BYE, head.serial), b"")
             self.register.left(link.name)
             return [answer, *self._end(link, "left", now_s), Close(link, "left")]
+        if head.verb is Verb.TELL and head.call == "kernel.near" and self.register.relays(link.curve_key):
+            return self._stayed(link, frames, now_s)
         if head.verb is not Verb.CALL:
             return self._forbidden(link, head, f"the kernel takes no {head.verb.name}", now_s)
         call = CALL_BY_NAME.get(head.call)
@@ -424,15 +432,25 @@ class Broker:
         handler = self._handlers.get(call.name)
         try:
             if handler is not None:
-                reply, effects = handler(link, _decoded(call, frames), now_s)
+                reply, effects = handler(link, codec_of(call.request).decode(_bounded(frames)), now_s)
                 return [self._tell(link, Head(Verb.REPLY, head.serial), reply), *effects]
             if call.name == "kernel.overdue":
-                accused = link.routes.get(_decoded(call, frames).peer.encode(errors="replace"))
-                if accused is None or not accused.open:
+                accused = codec_of(call.request).decode(_bounded(frames)).peer
+                if accused not in _awaited(link):
                     return [self._error(link, head.serial, "forbidden", "the caller awaits no answer of that peer")]
         except GanglionError as error:
             return [self._error(link, head.serial, error.kind, str(error))]
         return self._hand_on(link, peer, head, frames)
+
+    def _stayed(self, link: Link, frames: Sequence[bytes], now_s: float) -> list[Effect]:
+        """Take in what a relay tells of one of its peers."""
+        try:
+            link.near = near = codec_of(Near).decode(_bounded(frames))
+        except RemoteProtocolError as error:
+            return self._refuse(link, 0, "protocol", str(error), now_s)
+        if not near.left:
+            return []
+        return [*self._end(link, near.left, now_s), Close(link, near.left)]
 
     def _hand_on(self, link: Link, peer: Peer, head: Head, frames: Sequence[bytes]) -> list[Effect]:
         supervisor = self.joined.get("supervisor")
@@ -456,7 +474,8 @@ class Broker:
         for name, other in self.joined.items():
             peer = other.peer
             assert peer is not None
-            waits = [to.decode() for to, route in other.routes.items() if route.open]
+            near = {} if other.near is None else other.near.sent
+            sent = {to.decode(): route.count for to, route in other.routes.items() if route.count}
             rows.append(
                 {
                     "name": name,
@@ -467,8 +486,9 @@ class Broker:
                     "remote": other.curve_key is not None,
                     "worker": peer.worker,
                     "heard_ms": int(1000 * (now_s - other.heard_s)),
-                    "waiting_for": waits,
-                    "sent": {to.decode(): route.count for to, route in other.routes.items() if route.count},
+                    "waiting_for": _awaited(other),
+                    "sent": sent | {to: count + sent.get(to, 0) for to, count in near.items()},
+                    "stayed": None if other.near is None else sum(near.values()),
                     "queued_bytes": other.queued_bytes,
                 }
             )
@@ -529,15 +549,27 @@ _NEXT = {
 }
 
 
-def _content(text: str) -> Content:
+def serial_of(word: bytes) -> int:
+    """Return the serial that stands in a head as `word`."""
+    return int.from_bytes(word[len(word) > 1 :])
+
+
+def content_of(text: str) -> Content:
+    """Return how a peer wants bodies; RemoteProtocolError for what is none of the two ways."""
     try:
         return Content(text)
     except ValueError as error:
         raise RemoteProtocolError(f"hello.content: expected msgpack or json, found {text[:40]!r}") from error
 
 
-def _decoded(call: Call, frames: Sequence[bytes]) -> Any:
-    """Return a request; RemoteProtocolError for one that is no such message, or more than we would decode."""
+def _awaited(link: Link) -> list[str]:
+    """Return whose answers a peer awaits, on its node as well."""
+    near = [] if link.near is None else link.near.waiting_for
+    return list(dict.fromkeys([*(to.decode() for to, route in link.routes.items() if route.open), *near]))
+
+
+def _bounded(frames: Sequence[bytes]) -> bytes:
+    """Return the body of a message to the kernel; RemoteProtocolError for more than we would decode."""
     body = frames[2] if len(frames) > 2 else b""
     if len(body) > limits.KERNEL_BODY_BYTES:
         text = f"expected at most {limits.KERNEL_BODY_BYTES} bytes (kernel_body_bytes), found {len(body)}"
@@ -545,7 +577,7 @@ def _decoded(call: Call, frames: Sequence[bytes]) -> Any:
     if openings(body) > limits.KERNEL_BODY_CONTAINERS:
         text = f"expected at most {limits.KERNEL_BODY_CONTAINERS} maps and lists (kernel_body_containers)"
         raise RemoteProtocolError(f"body: {text}, found what may be {openings(body)}")
-    return codec_of(call.request).decode(body)
+    return body
 
 
 def _show(to: bytes) -> str:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from ganglion.wire.codec import Content
+from ganglion.wire.messages import Near
 from ganglion.wire.name import Role
 from ganglion.wire.verb import Verb
 
@@ -139,6 +140,7 @@ class Link:
         self.topics: set[bytes] = set()
         self.sink: Any = None
         self.curve_key: str | None = None  # of an encrypted connection, set by its front; None on this machine
+        self.near: Near | None = None  # what its relay has told last
 
     @property
     def name(self) -> str:
@@ -174,4 +176,11 @@ class Note:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-Effect = Send | Close | Note
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """Connect to the kernel's broker for a peer of a relay; `link` is the new connection's, and has no sink yet."""
+
+    link: Link
+
+
+Effect = Send | Close | Note | Climb

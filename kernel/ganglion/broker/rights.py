@@ -57,7 +57,7 @@ _CALLS = {
     for caller, callee in RIGHTS
 }
 _OF_OTHERS = frozenset({packed("brain.policy")})  # what a muscle may ask of the brain of another agent: its opponent
-_PUBLISHERS = frozenset(Role) - {Role.OPERATOR, Role.OBSERVER}
+_PUBLISHERS = frozenset(Role) - {Role.OPERATOR, Role.OBSERVER, Role.RELAY}
 _NOBODY: tuple[frozenset[Verb], Relation] = (frozenset(), _anyone)
 
 

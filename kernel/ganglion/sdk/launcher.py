@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -33,6 +33,7 @@ class LaunchSpec:
         mask: The mask of the files that it makes; None is that of the supervisor.
         near: Variables that take the place of others where the process comes to live on the supervisor's machine.
         node: Variables that are paths below a folder of the process's node; see `keeps_files`.
+        place: The node on which it is to live, as the launcher itself names it; empty where that is its choice.
     """
 
     name: str
@@ -46,6 +47,7 @@ class LaunchSpec:
     mask: int | None = None
     near: Mapping[str, str] = field(default_factory=dict)
     node: Mapping[str, str] = field(default_factory=dict)
+    place: str = ""
 
     def on_node(self, folder: str) -> dict[str, str]:
         """Return the variables with what is below a private folder of the node, which is made by the process."""
@@ -81,10 +83,12 @@ class LaunchWatch(Protocol):
 class Launched(ABC):
     """A process that was started.
 
-    `host` is where it lives, empty for this machine. `pid` is its number there, None if that is not known.
+    `host` is where it lives, empty for this machine. `pid` is its number there, None if that is not known. `node` is
+    what the launcher asked `Launcher.relay` for on its behalf.
     """
 
     host: str = ""
+    node: str = ""
     pid: int | None = None
 
     @abstractmethod
@@ -125,6 +129,13 @@ class Launcher(ABC):
     changes_users: ClassVar[bool] = False
     processors: frozenset[int] = frozenset()
     address: str = ""
+    relay: Callable[[str], Awaitable[str]]
+    """Return where the relay of a node listens there: the broker of its processes, which take it for the kernel's.
+
+    It is set before the first start where there is an `address`. The node is named by a word of the launcher's own; on
+    the first call for it `start` is asked to start the relay there (`LaunchSpec.place`). A process joins it with the
+    variables `near` of its specification and GANGLION_ENDPOINT. LaunchError says why it did not come up.
+    """
 
     async def open(self) -> None:  # noqa: B027 - a launcher that needs no preparation is complete
         """Prepare; called once, in a running loop, before the first start.

@@ -207,7 +207,7 @@ class Access:
         """Return the broker's settings, with inherited descriptors for `endpoints` and the admissions to begin with."""
         order: dict[str, object] = {
             "endpoints": list(endpoints),
-            "supervisor_token_sha256": _sha256(self.supervisor_token).hex(),
+            "supervisor_token_sha256": sha256(self.supervisor_token).hex(),
         }
         if listening:
             order["listening"] = list(listening)
@@ -221,10 +221,10 @@ class Access:
     def admissions(self) -> list[Admit]:
         """Return the admissions of operators and observers, and one that makes the attach token a known one."""
         many = [
-            Admit(name, role.value, "", _sha256(self.tokens[right]), curve_key=self._public(right))
+            Admit(name, role.value, "", sha256(self.tokens[right]), curve_key=self._public(right))
             for name, role, right in _MANY
         ]
-        return [*many, Admit("attach", Role.ENVIRONMENT.value, "", _sha256(self.tokens["attach"]))]
+        return [*many, Admit("attach", Role.ENVIRONMENT.value, "", sha256(self.tokens["attach"]))]
 
     def admission(self, member: Member) -> Admit:
         """Return the admission of a member of a run; one that attaches may come from another machine."""
@@ -233,7 +233,7 @@ class Access:
             member.name,
             place.role.value,
             member.run,
-            _sha256(self.tokens["attach"] if attached else member.token),
+            sha256(self.tokens["attach"] if attached else member.token),
             member.incarnation,
             place.uid,
             place.worker,
@@ -267,7 +267,8 @@ def advertised(bound: str) -> str:
     return str(Endpoint(host=socket.gethostname(), port=endpoint.port))
 
 
-def _sha256(token: str) -> bytes:
+def sha256(token: str) -> bytes:
+    """Return what the broker is told of a token."""
     return hashlib.sha256(token.encode()).digest()
 
 

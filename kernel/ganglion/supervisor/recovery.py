@@ -59,7 +59,8 @@ class Restarter:
         access = self._supervisor.access
         members = [member for run in self._live() for member in run.members.values()]
         places = [(member, access.admission(member)) for member in members]
-        return [*access.admissions(), *(replace(p, returns=p.returns and not m.dismissed) for m, p in places)]
+        relays = self._supervisor.relays.admissions.values()
+        return [*access.admissions(), *relays, *(replace(p, returns=p.returns and not m.dismissed) for m, p in places)]
 
     def interests(self) -> tuple[list[str], list[str]]:
         """Return the topics that the supervisor reads, and the names that it watches."""
@@ -178,8 +179,9 @@ class Restarter:
             self._supervisor.spawn(rewind(self._supervisor, run, f"{member.label}{reason}", member.name))
             return
         recovery = run.plan.phases[run.phase].recovery_of(member.place)
-        # A process that is killed from outside while it is idle does not count as poison, wherever it is.
-        innocent = not member.returns or (member.off.is_set() and member.idle and _may_be_innocent(member))
+        # One that was killed from outside while it was idle, or for which there was no room, does not count as poison.
+        innocent = not member.returns or member.process is None
+        innocent |= member.off.is_set() and member.idle and _may_be_innocent(member)
         # Where a journal is that we do not see nobody knows whether it died at the same place.
         where = (0, member.incarnation) if member.far else journal_place(member.journal)
         place = (where, member.child.way)
@@ -368,7 +370,8 @@ class Watchdog:
             for member, length_s in run.waits_due(now_s):
                 supervisor.tell_wait(run, member, length_s)
             for member in run.members.values():
-                if self._kills and member.due_s is not None and now_s > member.due_s and not member.child.gone:
+                placed = member.process is not None and not member.child.gone  # a launcher's search is no hang
+                if self._kills and placed and member.due_s is not None and now_s > member.due_s:
                     if not member.here.is_set():
                         member.kill_hung("it did not come back in time")
                     member.due_s = None  # its own successor has as long again

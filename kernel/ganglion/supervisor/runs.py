@@ -108,6 +108,12 @@ class Member:
             return False
         return self.place.attached or self.child.state in (State.PLANNED, State.STARTING, State.RUNNING)
 
+    @property
+    def node(self) -> str:
+        """Return the node on which it joins a relay; empty for one that joins none."""
+        launched = None if self.process is None else self.process.launched
+        return "" if launched is None else launched.node
+
     # -- its connection ----------------------------------------------------------------------------------------------
     def came(self) -> None:
         """Record that it has joined."""
@@ -238,12 +244,15 @@ async def start(home: Home, run: Run, member: Member) -> None:
 
     member.receive(Event.START)
     process = Process(member.label, run.folder.logs / f"{log_name(member.place)}.out", exited)
+    begun_s = time.monotonic()
     try:
         spec = spec_of(home, run, member)
         member.process = await process.start(home.launcher_of(member.place), spec)
     except (LaunchError, OSError) as error:
         member.receive(Event.FAILED, why=str(error))
         return
+    if member.due_s is not None:
+        member.due_s += time.monotonic() - begun_s
     member.receive(Event.STARTED)
 
 
@@ -476,7 +485,7 @@ class Run:
         here = {name: m.process for name, m in self.members.items() if m.process is not None and not m.process.host}
         pids = {name: process.pid for name, process in here.items()}
         found = {name: incarnation_of(number, pids.get(name)) for name, number in self.incarnations.items()}
-        begun = self.begun or (self.recovery is not None and self.recovery.cut is None and not self.rewound)
+        begun = self.begun or (self.recovery is not None and self.recovery.begin is None and not self.rewound)
         stopped = self.recovery is not None and self.recovery.stopped and not self.begun  # not taken back yet
         stopping = stopped or self.interrupts > 0
         word, us = self.ended, incarnation_of(0, os.getpid())

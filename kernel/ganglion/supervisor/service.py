@@ -20,6 +20,7 @@ from ganglion.wire.name import KERNEL, Role
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ganglion.supervisor.launch.process import Process
     from ganglion.supervisor.supervisor import Supervisor
 
 
@@ -73,6 +74,9 @@ class Service:
             cpu_s, memory = broker.usage()
             row = {"run": "", "name": "broker", "role": "broker", "pid": broker.pid, "host": "", "state": "running"}
             rows.insert(0, {**row, "cpu_s": round(cpu_s, 2), "memory_bytes": memory})
+        for node, relay in supervisor.relays.living.items():
+            names = {m.name for run in chosen for m in run.members.values() if m.node == node}
+            rows.insert(1, _relay_row(relay, names, rows))
         return Runs(rows)
 
     async def signal(self, caller: str, request: RunSignal) -> Signalled:
@@ -236,6 +240,35 @@ def _recovery(run: Run, member: Member) -> str:
     return words.get(loss_of(run.plan.phases[run.phase], member.place), "")
 
 
+def _relay_row(relay: Process, names: set[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of a relay: of the messages that processes with these names have sent or got, what has travelled.
+
+    `per_step` is both for each step: as often as an environment of a worker has answered.
+    """
+    cpu_s, memory = relay.usage()
+    steps: dict[tuple[str, int, bool], int] = {}
+    for row in rows:
+        if row["name"] in names and row["role"] == Role.ENVIRONMENT:
+            worker = row["run"], row["worker"], row["evaluation"]
+            steps[worker] = max(steps.get(worker, 0), row["stayed"] or 0)
+    sent = [(row["name"] in names, to in names, count) for row in rows for to, count in row.get("sent", {}).items()]
+    counts = [sum(n for here, there, n in sent if (here and there, here != there)[way]) for way in (0, 1)]
+    made = sum(steps.values())
+    return {
+        "run": "",
+        "name": relay.name,
+        "role": "relay",
+        "pid": relay.pid,
+        "host": relay.host,
+        "state": "running",
+        "stayed": counts[0],
+        "travelled": counts[1],
+        "per_step": [round(count / made, 2) for count in counts] if made else None,
+        "cpu_s": round(cpu_s, 2),
+        "memory_bytes": memory,
+    }
+
+
 def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placement: str) -> dict[str, Any]:
     process = None if member.child.gone else member.process
     cpu_s, memory = process.usage() if process is not None else (0.0, 0)
@@ -260,6 +293,8 @@ def _process_row(run: Run, member: Member, peer: dict[str, Any] | None, placemen
         "waiting_for": waiting,
         "table": run.tables.get(member.name),
         "sent": peer["sent"] if peer else {},
+        "stayed": (stayed := peer["stayed"] if peer else None),
+        "travelled": None if peer is None or stayed is None else sum(peer["sent"].values()) - stayed,
         "queued_bytes": peer["queued_bytes"] if peer else 0,
         "restarts": member.incarnation - 1,
         "recovery": _recovery(run, member),

@@ -33,6 +33,7 @@ from ganglion.supervisor.lending import Lending
 from ganglion.supervisor.life import Event, State
 from ganglion.supervisor.placement import AUTO, Placer
 from ganglion.supervisor.recovery import Restarter, Watchdog
+from ganglion.supervisor.relays import Relays
 from ganglion.supervisor.resume import Checkpointer, RecoveryPlan, begin, forget, prepare
 from ganglion.supervisor.runs import (
     FINISHED,
@@ -122,7 +123,7 @@ class Supervisor:
         self.connection: Connection | None = None
         self.connection_file: Path | None = None
         self.remote_file: Path | None = None
-        self._remote: Connection | None = None
+        self.remote: Connection | None = None  # as processes on other machines see it
         self.access = Access(settings.remote is not None)
         self.bus: Bus  # from `open` on
         self.broker_gone: asyncio.Future[str]  # from `open` on: why no other broker comes
@@ -137,6 +138,8 @@ class Supervisor:
         self.watchdog = Watchdog(self)
         self.restarter = Restarter(self)
         self.placer = Placer(self, settings.cpus)
+        self.relays = Relays(self)
+        self.launcher.relay = self.relays.endpoint
         self.local.on_warm_lost = self.restarter.warm_lost
 
     # -- coming up and going down -------------------------------------------------------------------------------------
@@ -182,10 +185,10 @@ class Supervisor:
         self.connection_file = connection_path(self._folder, self.settings.results, run)
         self.connection.write(self.connection_file)
         for endpoint in answer.get("remote", []):
-            self._remote = self.access.remote(place, endpoint)
+            self.remote = self.access.remote(place, endpoint)
             if self.settings.remote:
                 self.remote_file = self.connection_file.with_name(REMOTE)
-                self._remote.write(self.remote_file)
+                self.remote.write(self.remote_file)
 
     async def close(self) -> list[str]:
         """End what is left in order and prove that nothing is; return what should not have been there."""
@@ -198,6 +201,7 @@ class Supervisor:
                 run.interrupted("the kernel ends")
         if self._hub is not None:
             await self._hub.close()
+        await self.relays.close()
         found = [] if self.launcher is self.local else await self.launcher.close()
         found += await self.local.close()
         for file in filter(None, (self.connection_file, self.remote_file)):
@@ -299,7 +303,7 @@ class Supervisor:
             async with run.noting:
                 await asyncio.to_thread(forget, folder.path)
         self.tell(run, event.RUN_ENDED, {"status": outcome.status, "reason": outcome.reason})
-        await self._withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
+        await self.withdraw([topic(run.id, name) for name in (event.TOPIC, event.WAITS)])
         ended = [other.id for other in self.runs.values() if other.outcome is not None]
         for former in ended[:-_ENDED_KEPT]:  # a daemon lives for months; `ganglion runs` lists them from the store
             del self.runs[former]
@@ -388,7 +392,7 @@ class Supervisor:
         assert self.connection is not None
         assert self._folder is not None
         settings = self.settings
-        remote = self._remote if self.launcher.address else None
+        remote = self.remote if self.launcher.address else None
         home = Home(self.connection, remote, self._folder, settings.results, settings.allow, self.local, self.launcher)
         ours = [member for member in members if not member.place.attached]
         starts = asyncio.gather(*(start(home, run, member) for member in ours))
@@ -486,9 +490,9 @@ class Supervisor:
             await wait_gone(stage, begun_s + slot_s * (number + 1) - loop.time())
         processes = [*run.former, *run.members.values()]
         await wait_gone(processes, LEAVE_ASK_S + LEAVE_TERMINATE_S + 2 * LEAVE_KILL_S)
-        await self._withdraw(list(run.members))
+        await self.withdraw(list(run.members))
 
-    async def _withdraw(self, names: list[str]) -> None:
+    async def withdraw(self, names: list[str]) -> None:
         """Have the broker forget names or topics of a run that is over; a lost broker knows none of them."""
         with contextlib.suppress(GanglionError):
             await self.bus.ask(KERNEL, "kernel.withdraw", Withdraw(names), LEAVE_KILL_S)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganglion.broker.core import Broker
-from ganglion.broker.link import Close, Effect, Link, Note, Send
+from ganglion.broker.link import Climb, Close, Effect, Link, Note, Send
 from ganglion.limits import (
     DECISION_SHARE,
     MESSAGE_BYTES,
@@ -297,11 +297,12 @@ class Budget:
 class Shares:
     """Bound the time that the broker's decisions for one peer, or for the strangers of one origin, may take.
 
-    Each may use `DECISION_SHARE` of the time, and save up a tenth of a second; then its connection is not read for a
+    Each may use a `share` of the time, and save up a tenth of a second; then its connection is not read for a
     while. Peers that a run needs have no bound.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, share: float = DECISION_SHARE) -> None:
+        self._share = share
         self._credits: dict[str, tuple[float, float]] = {}  # of a peer or an origin: seconds left, and when that was
 
     def spend(self, link: Link, spent_s: float, now_s: float) -> float:
@@ -310,18 +311,22 @@ class Shares:
             return 0.0
         key = link.origin if link.peer is None else link.name
         left_s, then_s = self._credits.pop(key, (_SAVED_S, now_s))
-        left_s = min(_SAVED_S, left_s + (now_s - then_s) * DECISION_SHARE) - spent_s
+        left_s = min(_SAVED_S, left_s + (now_s - then_s) * self._share) - spent_s
         if len(self._credits) >= PEERS:
             del self._credits[next(iter(self._credits))]  # the one that has said nothing for longest
         self._credits[key] = left_s, now_s
-        return min(_WAIT_MAX_S, max(0.0, -left_s / DECISION_SHARE))
+        return min(_WAIT_MAX_S, max(0.0, -left_s / self._share))
+
+
+def _no_relay(link: Link) -> None:
+    raise AssertionError("only a relay has uplinks")
 
 
 class Exchange:
     """Carry out what the broker decides; shared by all fronts of a process.
 
     `note` gets what is to be logged, of what strangers can cause a line a second; `clock` gives monotonic seconds;
-    `later` calls a function after some seconds.
+    `later` calls a function after some seconds; `climb` gives the sink of an uplink, for the links of a relay.
     """
 
     def __init__(
@@ -337,6 +342,7 @@ class Exchange:
         self.budget = Budget()
         self.shares = Shares()
         self.dirty: list[Sink] = []
+        self.climb: Callable[[Link], None] = _no_relay
         self.note = Tally(note, clock)
 
     def perform(self, effects: Sequence[Effect]) -> None:
@@ -355,6 +361,8 @@ class Exchange:
                     closed.finish(effect.reason)
             elif type(effect) is Note:
                 self.note(effect)
+            elif type(effect) is Climb:
+                self.climb(effect.link)
 
     def flush(self, sender: Sink | None = None) -> None:
         """Write to every sink that has got something; `sender` is whose messages these were."""

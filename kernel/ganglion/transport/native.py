@@ -184,9 +184,6 @@ class NativeConnection(Served, asyncio.Protocol):
         exchange.perform(exchange.broker.receive(link, message.frames, now_s))
         ended_s = exchange.clock()
         self._wait_s = exchange.shares.spend(link, ended_s - begun_s, ended_s)
-        message_bytes = self.joined()
-        if message_bytes:
-            self._zmtp.join(message_bytes)
 
     def _break(self, reason: str) -> None:
         """End the connection of a peer that broke the protocol of the transport."""
@@ -207,6 +204,8 @@ class NativeConnection(Served, asyncio.Protocol):
         """Take one message of the kernel's decision; an urgent one overtakes what waits."""
         if self._zmtp.state in _SHAKING_HANDS:
             return  # a message before READY would be a breach of ours; `finish` says what there is to say
+        if not self._prefix and (message_bytes := self.joined()):
+            self._zmtp.join(message_bytes)
         parts = encode(frames)
         if self._writing and self.overtakes(frames, parts):
             self._waiting_bytes += sum(map(len, parts))

@@ -22,6 +22,7 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class Order:
     admissions: list[Admission] = field(default_factory=list)
 
 
-class _Notes:
+class Notes:
     """Keep what the broker has to say until the log is there, which takes a tenth of a second to import."""
 
     def __init__(self) -> None:
@@ -73,6 +74,7 @@ class _Notes:
         self._waiting: deque[tuple[float, Note]] = deque(maxlen=_NOTES_WAITING)
 
     def __call__(self, note: Note) -> None:
+        """Write a note, or keep it."""
         if self._log is None:
             self._waiting.append((time.time(), note))
         else:
@@ -91,36 +93,48 @@ async def serve(order: Order) -> None:
     """Bind, say where, and serve until the input ends or SIGTERM comes; LaunchError if something cannot be bound."""
     running = asyncio.get_running_loop()
     token, now_s = order.supervisor_token_sha256, running.time()
-    broker = Broker(token, __version__, os.getpid(), now_s, _peers_max(), order.admissions)
-    notes = _Notes()
+    broker = Broker(token, __version__, os.getpid(), now_s, peers_max(), order.admissions)
+    notes = Notes()
     exchange = Exchange(broker, notes, running.time, running.call_later)
     front = NativeFront(exchange)
     remote = _remote_front(exchange, order)
-    ended = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        running.add_signal_handler(number, ended.set)
+    ended = ending()
     try:
         for listening in order.listening:
             front.adopt(listening)
         bound = order.endpoints if order.listening else [await front.listen(text) for text in order.endpoints]
-        answer = {"endpoints": bound}
+        where = {"endpoints": bound}
         if remote is not None:
-            answer["remote"] = [remote.listen(endpoint) for endpoint in order.remote]
-        _answer(answer)
+            where["remote"] = [remote.listen(endpoint) for endpoint in order.remote]
+        answer(where)
         running.add_reader(sys.stdin.fileno(), _read_lifeline, ended)
-        running.call_later(_LOG_AFTER_S, lambda: running.run_in_executor(None, notes.open))
-        while not ended.is_set():
-            exchange.tick()
-            try:
-                await asyncio.wait_for(ended.wait(), _TICK_S)
-            except TimeoutError:
-                continue
+        await attend(exchange.tick, notes, ended)
     finally:
         front.close()
         if remote is not None:
             remote.close()
         exchange.note.tick(math.inf)  # what has been counted and not said
         notes.open()
+
+
+def ending() -> asyncio.Event:
+    """Return what SIGTERM sets."""
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    return ended
+
+
+async def attend(tick: Callable[[], None], notes: Notes, ended: asyncio.Event) -> None:
+    """Look at the clocks four times a second until `ended` is set."""
+    running = asyncio.get_running_loop()
+    running.call_later(_LOG_AFTER_S, lambda: running.run_in_executor(None, notes.open))
+    while not ended.is_set():
+        tick()
+        try:
+            await asyncio.wait_for(ended.wait(), _TICK_S)
+        except TimeoutError:
+            continue
 
 
 def _remote_front(exchange: Exchange, order: Order) -> ZmqFront | None:
@@ -146,7 +160,8 @@ def _read_lifeline(ended: asyncio.Event) -> None:
         ended.set()
 
 
-def _answer(fields: dict[str, Any]) -> None:
+def answer(fields: dict[str, Any]) -> None:
+    """Write the one line that is the answer to an order."""
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
 
@@ -177,7 +192,7 @@ def _read_order() -> Order:
     return made
 
 
-def _peers_max() -> int:
+def peers_max() -> int:
     """Raise the limit of descriptors; return how many connections it suffices for, at most PEERS."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = PEERS + _DESCRIPTORS_SPARE
@@ -196,7 +211,7 @@ def main() -> int:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold tokens and keys
         loop.run(serve(_read_order()))
     except GanglionError as error:
-        _answer({"error": str(error)})
+        answer({"error": str(error)})
         return 1
     return 0
 

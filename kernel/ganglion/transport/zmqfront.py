@@ -40,46 +40,17 @@ def key_of(user: str) -> str:
     return user.partition(" ")[2]
 
 
-_RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
-_TURN_BYTES = limits.WORK_PER_CALLBACK_BYTES
+RETRY_S = 0.01  # a ROUTER does not say when one of its connections takes more
+TURN_BYTES = limits.WORK_PER_CALLBACK_BYTES
 _MESSAGE_WORK_BYTES = 64  # what a message or frame without content counts as work
 
 
-class ZmqConnection(Served):
-    """Serve one connection of a ROUTER.
+class ZmqSink(Served):
+    """Hand the messages to one connection over to libzmq, which may take them later."""
 
-    It is known by the User-Id of its handshake, which libzmq puts on each of its messages. Its routing id, which a
-    peer may have chosen, leads messages to it and proves nothing.
-    """
-
-    def __init__(self, front: ZmqFront, exchange: Exchange, user: str, identity: bytes, address: str = "") -> None:
+    def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
-        self.user = user
-        self.identity = identity
-        self.bytes_max = limits.UNJOINED_MESSAGE_BYTES
-        self.frames_max = limits.UNJOINED_MESSAGE_FRAMES
-        self._front = front
         self._progress_s = exchange.clock()
-        self.link, effects = exchange.broker.connect(self._progress_s, address)
-        self.link.sink = self
-        self.link.curve_key = key_of(user)
-        exchange.perform(effects)
-
-    def take(self, frames: Sequence[bytes]) -> None:
-        """Take one message of this peer."""
-        exchange, link = self._exchange, self.link
-        now_s = exchange.clock()
-        size = sum(map(len, frames))
-        if len(frames) > self.frames_max or size > self.bytes_max:
-            self.lose(f"it sent a message of {len(frames)} frames and {size} bytes")
-            return
-        if frames[0] in link.routes and len(frames) > 2 and self.forward(frames[0], frames[1], encode(frames[2:])):
-            link.heard_s = now_s
-            return
-        exchange.perform(exchange.broker.receive(link, frames, now_s))
-        message_bytes = self.joined()
-        if message_bytes:
-            self.bytes_max, self.frames_max = message_bytes, limits.MESSAGE_FRAMES
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Take one message of the kernel's decision; an urgent one overtakes what waits."""
@@ -103,13 +74,13 @@ class ZmqConnection(Served):
         """Hand to libzmq what it takes."""
         waiting = len(self._backlog) + len(self._urgent)
         if waiting:
-            self._front.drain_soon()  # a send swallows the descriptor's signal that something has come
+            self._drain_soon()  # a send swallows the descriptor's signal that something has come
         while self._urgent or self._backlog:
             queue = self._urgent or self._backlog
             try:
-                self._front.router.send_multipart([self.identity, *queue[0]], zmq.NOBLOCK)
+                self._hand_over(queue[0])
             except zmq.Again:
-                self._front.retry(self)
+                self._retry()
                 break
             except zmq.ZMQError as error:  # EHOSTUNREACH: the connection is gone
                 self.lose(error.strerror or str(error))
@@ -121,6 +92,68 @@ class ZmqConnection(Served):
         self.link.queued_bytes = sum(len(part) for item in (*self._urgent, *self._backlog) for part in item)
         if self.link.queued_bytes <= limits.QUEUE_MARK_BYTES // 2:
             self.release()
+
+    def look(self, now_s: float) -> None:
+        """End a connection that takes nothing."""
+        if self._backlog and now_s - self._progress_s > limits.PROGRESS_S:
+            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {limits.PROGRESS_S} s (progress_s)")
+
+    def _hand_over(self, frames: Sequence[bytes]) -> None:
+        """Hand one message to libzmq; zmq.Again if it takes none now."""
+        raise NotImplementedError
+
+    def _retry(self) -> None:
+        """See that `pump` is called again soon."""
+        raise NotImplementedError
+
+    def _drain_soon(self) -> None:
+        """See that what has come is taken, though the descriptor may not say so."""
+        raise NotImplementedError
+
+
+class ZmqConnection(ZmqSink):
+    """Serve one connection of a ROUTER.
+
+    It is known by the User-Id of its handshake, which libzmq puts on each of its messages. Its routing id, which a
+    peer may have chosen, leads messages to it and proves nothing.
+    """
+
+    def __init__(self, front: ZmqFront, exchange: Exchange, user: str, identity: bytes, address: str = "") -> None:
+        super().__init__(exchange)
+        self.user = user
+        self.identity = identity
+        self.bytes_max = limits.UNJOINED_MESSAGE_BYTES
+        self.frames_max = limits.UNJOINED_MESSAGE_FRAMES
+        self._front = front
+        self.link, effects = exchange.broker.connect(self._progress_s, address)
+        self.link.sink = self
+        self.link.curve_key = key_of(user)
+        exchange.perform(effects)
+
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Take one message of this peer."""
+        exchange, link = self._exchange, self.link
+        now_s = exchange.clock()
+        size = sum(map(len, frames))
+        if len(frames) > self.frames_max or size > self.bytes_max:
+            self.lose(f"it sent a message of {len(frames)} frames and {size} bytes")
+            return
+        if frames[0] in link.routes and len(frames) > 2 and self.forward(frames[0], frames[1], encode(frames[2:])):
+            link.heard_s = now_s
+            return
+        exchange.perform(exchange.broker.receive(link, frames, now_s))
+        message_bytes = self.joined()
+        if message_bytes:
+            self.bytes_max, self.frames_max = message_bytes, limits.MESSAGE_FRAMES
+
+    def _hand_over(self, frames: Sequence[bytes]) -> None:
+        self._front.router.send_multipart([self.identity, *frames], zmq.NOBLOCK)
+
+    def _retry(self) -> None:
+        self._front.retry(self)
+
+    def _drain_soon(self) -> None:
+        self._front.drain_soon()
 
     def pause(self) -> None:
         """Stop reading; a ROUTER can only stop reading from all."""
@@ -142,11 +175,6 @@ class ZmqConnection(Served):
         self.out = []
         self._front.forget(self)
         self.release()
-
-    def look(self, now_s: float) -> None:
-        """End a connection that takes nothing."""
-        if self._backlog and now_s - self._progress_s > limits.PROGRESS_S:
-            self.lose(f"it took nothing of {self.link.queued_bytes} bytes for {limits.PROGRESS_S} s (progress_s)")
 
 
 class ZmqFront:
@@ -289,7 +317,7 @@ class ZmqFront:
     def retry(self, connection: ZmqConnection) -> None:
         """Try again soon to hand over what a connection did not take."""
         if not self._waiting:
-            self._loop.call_later(_RETRY_S, self._retry)
+            self._loop.call_later(RETRY_S, self._retry)
         if connection not in self._waiting:
             self._waiting.append(connection)
 
@@ -329,7 +357,7 @@ class ZmqFront:
         taken = 0
         self._draining = True
         try:
-            while not self._closed and not self._pauses and readable(self.router) and taken < _TURN_BYTES:
+            while not self._closed and not self._pauses and readable(self.router) and taken < TURN_BYTES:
                 if self._skipping:
                     taken += self._skip()
                     continue
@@ -340,7 +368,7 @@ class ZmqFront:
                 self._exchange.flush(connection)
         finally:
             self._draining = False
-        if taken >= _TURN_BYTES:
+        if taken >= TURN_BYTES:
             self.drain_soon()
 
     def _receive(self) -> tuple[ZmqConnection | None, list[bytes]]:

@@ -18,7 +18,7 @@ _BROKER = "broker"
 _QUEUE_MESSAGES = 1000  # libzmq's own default, finite, per connection and direction; what is more waits with the sender
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 500, 1500  # notices a half-open connection, which TCP alone does not
 _LINGER_MS = 500
-_SETTLE_S = 0.02  # libzmq tells of the end of a connection before it hands over what came last
+SETTLE_S = 0.02  # libzmq tells of the end of a connection before it hands over what came last
 _NEVER_MS = 24 * 60 * 60 * 1000  # the connection is given up long before
 _EVENTS = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
 _FAILURES = (
@@ -40,7 +40,7 @@ def set_options(zmq_socket: zmq.Socket[bytes]) -> None:
     zmq_socket.setsockopt(zmq.LINGER, _LINGER_MS)
 
 
-def _dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
+def dealer(endpoint: str, keys: ClientKeys) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
     """Return a DEALER that connects to `endpoint`, and the socket that tells what becomes of the connection."""
     dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     set_options(dealer)
@@ -67,7 +67,7 @@ class ZmqBlockingLink:
 
     def __init__(self, endpoint: str, keys: ClientKeys) -> None:
         self._endpoint = endpoint
-        self._socket, self._monitor = _dealer(endpoint, keys)
+        self._socket, self._monitor = dealer(endpoint, keys)
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor, zmq.POLLIN)
@@ -125,7 +125,7 @@ class ZmqBlockingLink:
             try:
                 self._look()
             except PeerLost:
-                if not self._socket.poll(int(1000 * _SETTLE_S)):
+                if not self._socket.poll(int(1000 * SETTLE_S)):
                     raise
                 return  # what came before the end is given first
         if self._lost and not self.pending():
@@ -133,12 +133,16 @@ class ZmqBlockingLink:
 
     def _look(self) -> None:
         """Take in one event of the connection."""
-        event = recv_monitor_message(self._monitor)["event"]
-        if event == zmq.Event.HANDSHAKE_SUCCEEDED:
-            self._open = True
-        else:
-            self._lost = f"{self._endpoint}: {_ENDS.get(event, _OTHER_END)}"
+        self._lost = end_told(self._monitor, self._endpoint)
+        if self._lost:
             raise PeerLost(_BROKER, self._lost)
+        self._open = True
+
+
+def end_told(monitor: zmq.Socket[bytes], endpoint: str) -> str:
+    """Take in one event of a connection; return why it has ended, empty for one that has begun."""
+    event = recv_monitor_message(monitor)["event"]
+    return "" if event == zmq.Event.HANDSHAKE_SUCCEEDED else f"{endpoint}: {_ENDS.get(event, _OTHER_END)}"
 
 
 _ENDS: dict[int, str] = {

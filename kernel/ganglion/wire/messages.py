@@ -128,7 +128,8 @@ class Info(Message):
 class Peers(Message):
     """List all joined peers: maps with name, role, run, incarnation, language, heard_ms, waiting_for, queued_bytes.
 
-    `sent` maps the peers that a peer has sent messages to, to how many passed without a decision of the broker's.
+    `sent` maps the peers that a peer has sent messages to, to how many passed;
+    `stayed` is how many of them stayed on its node, None for a peer that no relay has joined.
     """
 
     peers: list[dict[str, Any]]
@@ -230,6 +231,18 @@ class Gap(Message):
 
     topic: str
     missed: int
+
+
+class Near(Message):
+    """Tell the kernel, from a relay, of one of its peers: all that the kernel cannot see since it stays on the node.
+
+    `sent` maps peers there to how many messages it has sent to them. `left` is why its connection has ended, if it has.
+    """
+
+    sent: dict[str, int]
+    waiting_for: list[str]
+    awaited_by: list[str]
+    left: str = ""
 
 
 class Submit(Message):
@@ -1138,6 +1151,7 @@ TELLS: tuple[Tell, ...] = (
     Tell("", Verb.SIGNAL, "governor", "controllers of its run", FlowSignal),
     Tell("kernel.joined", Verb.TELL, "kernel", "watchers", Joined),
     Tell("kernel.gap", Verb.TELL, "kernel", "readers of a topic", Gap),
+    Tell("kernel.near", Verb.TELL, "a relay, as its peer", "kernel", Near),
     Tell("record.batch", Verb.TELL, "governor, controllers", "store", RecordBatch),
     Tell("record.ack", Verb.TELL, "store", "writers", RecordAck),
     Tell("event", Verb.TELL, "governor, supervisor", "topic @<run>/events", RunEvent),

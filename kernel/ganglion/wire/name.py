@@ -35,6 +35,7 @@ class Role(StrEnum):
     TABLE = "table"
     STORE = "store"
     OBSERVER = "observer"
+    RELAY = "relay"
 
 
 def safe(uid: str) -> str:
@@ -79,6 +80,17 @@ def label(name: str) -> str:
         return text
     kind = "evaluation worker" if worker.startswith("e") else "worker"
     return f"{text} ({kind} {worker.removeprefix('e')})"
+
+
+def part_of(name: str) -> tuple[str | None, bool]:
+    """Return the uid in the name of a participant, as `safe` made it, and whether it belongs to an evaluation worker.
+
+    A name of another form has neither.
+    """
+    match = _PARTICIPANT.match(name)
+    if match is None:
+        return None, False
+    return match["agent"] or match["uid"], (match["place"] or match["worker"] or "").startswith("e")
 
 
 def _plain(part: str) -> str:

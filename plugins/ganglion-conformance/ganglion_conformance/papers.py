@@ -60,6 +60,7 @@ _ROLES = {
     Role.TABLE: "keeps decisions for the brains of one run, which feed and ask it",
     Role.STORE: "keeps the rows of one run",
     Role.OBSERVER: "reads topics and watches peers, and commands nothing",
+    Role.RELAY: "joins the processes of another machine, each under its own name",
 }
 ERRORS = {
     "version": "HELLO names a version of the protocol that the kernel does not speak",

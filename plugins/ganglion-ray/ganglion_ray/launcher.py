@@ -79,7 +79,7 @@ class _Kept(Launched):
     """Be one process on a node of the cluster."""
 
     def __init__(self, name: str, keeper: Any, node: str) -> None:
-        self.name, self.keeper, self.node = name, keeper, node
+        self.name, self.keeper, self.node = name, keeper, node  # where its relay is, too
         self.used, self.run = (0.0, 0), ""
         self.over = self.ending = False
 
@@ -111,8 +111,9 @@ class RayLauncher(Launcher):
         roles: What processes need and where they are to be, by role: `{environment: {cpu: 1, gpu: 0, resources:
             {name: 1}, place: worker}}`. By default nothing is reserved. `place` is `worker` (all of a worker on one
             node, workers spread over the nodes; the default), `pack` or `spread`.
-        near: Whether processes on the supervisor's own machine join over its sockets; else all connections are
-            encrypted.
+        near: Whether processes on the supervisor's own machine join over its sockets.
+        relay: Whether all others join the relay of their node, which is started there with the first of them: what
+            processes of a node say to each other stays there. Without, each has an encrypted connection of its own.
         shared: Whether all nodes see the folder of results.
 
     Raises:
@@ -120,12 +121,18 @@ class RayLauncher(Launcher):
     """
 
     def __init__(
-        self, address: str = "auto", roles: Mapping[str, Any] | None = None, near: bool = True, shared: bool = True
+        self,
+        address: str = "auto",
+        roles: Mapping[str, Any] | None = None,
+        near: bool = True,
+        shared: bool = True,
+        relay: bool = True,
     ) -> None:
-        for name, value, kind in (("address", address, str), ("near", near, bool), ("shared", shared, bool)):
+        truths = [(name, value, bool) for name, value in (("near", near), ("shared", shared), ("relay", relay))]
+        for name, value, kind in (("address", address, str), *truths):
             if not isinstance(value, kind) or value == "":
                 raise ValueError(f"{name}: expected {_KINDS[kind]}, found {value!r:.80}")
-        self._cluster, self._wants, self._near = address, wants_of(roles or {}), near
+        self._cluster, self._wants, self._near, self._relays = address, wants_of(roles or {}), near, relay
         self._ray: Any = None
         self._kept: dict[_Kept, asyncio.Task[None]] = {}
         self._nodes: dict[int, str] = {}  # worker -> where its first process is
@@ -243,7 +250,7 @@ class RayLauncher(Launcher):
                 if not node["Alive"]:
                     rows.append(("warn", f"{name} is lost", "ray start --address=... there, or forget it"))
                     continue
-                keeper = ray.remote(Keeper).options(num_cpus=0, **self._affinity(node_id)).remote()
+                keeper = ray.remote(Keeper).options(num_cpus=0, scheduling_strategy=self._at(node_id)).remote()
                 try:
                     *_, theirs = ray.get(keeper.look.remote(), timeout=_START_S)
                 except Exception as error:  # noqa: BLE001 - whatever an engine says of a node is a row of the report
@@ -269,9 +276,11 @@ class RayLauncher(Launcher):
         fault = _shortage(spec.role, wants, nodes)
         if fault:
             raise LaunchError(f"cannot start {spec.name}: {fault}")
-        home = self._homes.get(_key(spec))
-        if home in {node["NodeID"] for node in nodes if node["Alive"]}:  # its journal is there
-            return await self._start(spec, watch, wants, self._affinity(str(home))["scheduling_strategy"])
+        # Those that have room for it, if not now.
+        able = {node["NodeID"] for node in nodes if node["Alive"] and _has(node, wants)}
+        home = spec.place or self._homes.get(_key(spec))  # a relay's node; where its journal is
+        if home in {node["NodeID"] for node in nodes if node["Alive"]}:
+            return await self._start(spec, watch, wants, self._at(str(home), home in able))
         if wants.place != "worker" or spec.worker is None:
             return await self._start(spec, watch, wants, "SPREAD" if wants.place == "spread" else "DEFAULT")
         alive = {node["NodeID"] for node in nodes if node["Alive"]}
@@ -282,12 +291,14 @@ class RayLauncher(Launcher):
                 kept = await self._start(spec, watch, wants, "SPREAD")
                 self._nodes[spec.worker] = kept.node
                 return kept
-        return await self._start(spec, watch, wants, self._affinity(node)["scheduling_strategy"])
+        return await self._start(spec, watch, wants, self._at(node, node in able))
 
-    def _affinity(self, node: str) -> dict[str, Any]:
-        """Return the option of an actor that is to live on a node, or where there is room."""
-        strategies = self._ray.util.scheduling_strategies
-        return {"scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=True)}
+    def _at(self, node: str, able: bool = True) -> Any:
+        """Return what puts an actor on a node, or on another one if that is not `able` to have it.
+
+        Where Ray may choose another one (`soft`) it does so now and then without need.
+        """
+        return self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=not able)
 
     async def _start(self, spec: LaunchSpec, watch: LaunchWatch, wants: Wants, strategy: Any) -> _Kept:
         from ganglion_ray.keeper import Keeper, versions
@@ -304,20 +315,26 @@ class RayLauncher(Launcher):
         keeper = made.remote()
         where = "a node of the cluster"
         try:
-            async with asyncio.timeout(_START_S):
+            async with asyncio.timeout(_START_S) as placed:
                 node, host, address, theirs = await keeper.look.remote()
                 where = f"node {host} ({address})"
                 differ = _difference(ours, theirs)
                 if differ:
                     raise LaunchError(f"{where}: {differ}; pip install {_pins(ours)} there")
-                folder, inode = await asyncio.to_thread(_seen, spec) if self.shares_files else ("", 0)
+                sees = self.shares_files and not spec.place  # a relay needs no file
+                folder, inode = await asyncio.to_thread(_seen, spec) if sees else ("", 0)
                 variables = dict(spec.variables)
                 if spec.node:
                     if node not in self._houses:
                         self._houses[node] = asyncio.ensure_future(self._house(node))
                     variables = spec.on_node((await asyncio.shield(self._houses[node]))[1])
                     self._homes[_key(spec)] = node
-                variables |= spec.near if self._near and address == self.address else {}
+                if self._near and address == self.address:
+                    variables |= spec.near
+                elif self._relays and not spec.place:
+                    placed.reschedule(None)  # its own start has a time of its own
+                    variables |= {**spec.near, "GANGLION_ENDPOINT": await self.relay(node)}
+                    placed.reschedule(asyncio.get_running_loop().time() + _START_S)
                 words = {**dataclasses.asdict(spec), "variables": variables}
                 pid, wrong = await keeper.start.remote(words, folder, inode)
                 if wrong:
@@ -379,11 +396,17 @@ def _amounts(node: Mapping[str, Any]) -> dict[str, float]:
     return {key: amount for key, amount in sorted(node["Resources"].items()) if key not in own and ":" not in key}
 
 
+def _has(node: Mapping[str, Any], wants: Wants) -> bool:
+    """Say whether a node has what a process needs."""
+    has = _amounts(node)
+    return all(has.get(name, 0.0) >= amount for name, amount in wants.amounts.items())
+
+
 def _shortage(role: str, wants: Wants, nodes: Sequence[Mapping[str, Any]]) -> str:
     """Return what is wrong where no node will ever have room for a process of a role."""
-    able = [_amounts(node) for node in nodes if node["Alive"]]
-    if any(all(node.get(name, 0.0) >= amount for name, amount in wants.amounts.items()) for node in able):
+    if any(node["Alive"] and _has(node, wants) for node in nodes):
         return ""
+    able = [_amounts(node) for node in nodes if node["Alive"]]
     asked = ", ".join(f"{name} {amount:g}" for name, amount in wants.amounts.items())
     there = "; ".join(", ".join(f"{name} {amount:g}" for name, amount in node.items()) for node in able)
     return f"no node has {asked} (settings, launchers.ray.roles.{role}); there are {len(able)}, with {there}"

@@ -57,6 +57,8 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {  # title -> key of the 
     "heard": ("heard_ms", lambda heard_ms: f"{heard_ms / 1000:.1f} s"),
     "waiting for": ("waiting_for", ", ".join),
     "table": ("table", lambda state: " ".join(f"{k}={v}" for k, v in state.items() if v is not None)),
+    **{name: (name, str) for name in ("stayed", "travelled")},
+    "per step": ("per_step", lambda counts: "{} + {}".format(*counts)),
     "cpu": ("cpu_s", lambda cpu_s: f"{cpu_s:.1f} s"),
     "memory": ("memory_bytes", lambda memory_bytes: f"{memory_bytes / 2**20:.0f} MB"),
     **{name: (name, str) for name in ("restarts", "recovery", "excused", "placement")},

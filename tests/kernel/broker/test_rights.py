@@ -57,6 +57,7 @@ KERNEL_TABLE = """
 | table       | info watch                                          |
 | store       | info watch                                          |
 | observer    | info peers watch subscribe                          |
+| relay       | info                                                |
 """
 
 WORKERS = (Role.CONTROLLER, Role.ENVIRONMENT, Role.MUSCLE)
@@ -176,6 +177,7 @@ TOPICS = [
     (Role.OPERATOR, "", "@farm/events", False),
     (Role.OPERATOR, "", "@/events", False),
     (Role.OBSERVER, "farm", "@farm/log", False),
+    (Role.RELAY, "farm", "@farm/log", False),
 ]
 
 

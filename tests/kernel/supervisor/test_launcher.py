@@ -201,6 +201,19 @@ def test_a_reaper_ends_as_its_program(argv: list[str], code: int, said: str) -> 
 
 
 @needs_linux
+def test_a_program_dies_with_its_reaper() -> None:
+    """Who kills a reaper kills the program: nothing goes on of which nobody knows any more."""
+    process, lifeline = _reaped(sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
+    assert process.stdout is not None
+    assert "up\n" == process.stdout.readline()
+    process.kill()
+    rest, _ = process.communicate(timeout=10)  # until the program has closed its output
+    os.close(lifeline)
+
+    assert ("", -signal.SIGKILL) == (rest, process.returncode)
+
+
+@needs_linux
 def test_the_end_of_the_lifeline_ends_the_tree() -> None:
     """When the supervisor is gone the reaper kills the program, and what it has put into another session."""
     process, lifeline = _reaped(sys.executable, "-c", TREE)

@@ -13,6 +13,7 @@ from ganglion.supervisor.folder import RunFolder
 from ganglion.supervisor.life import State
 from ganglion.supervisor.recovery import Restarter, Watchdog
 from ganglion.supervisor.runs import Run
+from ganglion.wire.messages import Admit
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="these means are Linux's")
 
@@ -37,6 +38,7 @@ class House:
         self.events: list[tuple[str, str]] = []
         self.missed: list[str] = []
         self.access = Access()
+        self.relays = SimpleNamespace(admissions={"there": Admit("relay/1", "relay", "", b"")})
         self.restarter = Restarter(self)  # type: ignore[arg-type]
         self._folder = folder
 
@@ -102,7 +104,7 @@ async def test_runs_fare_each_by_itself(tmp_path: Path) -> None:
 
 
 async def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
-    """The table holds operators, observers and members with their incarnations; who leaves is not waited for."""
+    """The table holds operators, observers, relays, members with incarnations; who leaves is not waited for."""
     house = House(tmp_path)
     run = house.begin("r-1", plan("recover"))
     muscle = run.places(0)[-1]
@@ -110,7 +112,7 @@ async def test_a_new_broker_knows_everybody(tmp_path: Path) -> None:
     leaving = next(member for name, member in run.members.items() if "/controller/" in name)
     leaving.dismissed = True
     table = {admit.name: admit for admit in house.restarter.admissions()}
-    assert {"operator/*", "observer/*", "attach", *run.members} == set(table)
+    assert {"operator/*", "observer/*", "attach", "relay/1", *run.members} == set(table)
     assert (2, True) == (table[muscle.name].incarnation, table[muscle.name].returns)
     assert (1, False) == (table[leaving.name].incarnation, table[leaving.name].returns)
     topics, watched = house.restarter.interests()
@@ -134,8 +136,9 @@ async def test_who_does_not_come_back_is_missed(tmp_path: Path, attach: bool) ->
 class FakeMember:
     """Hold a process that a watchdog looks at."""
 
-    def __init__(self, here: bool = True) -> None:
+    def __init__(self, here: bool = True, placed: bool = True) -> None:
         self.child = SimpleNamespace(gone=False)
+        self.process = SimpleNamespace() if placed else None
         self.here = SimpleNamespace(is_set=lambda: here)
         self.why = ""
         self.due_s: float | None = 10.0
@@ -151,16 +154,17 @@ def _watchdog(member: FakeMember) -> tuple[Watchdog, Any]:
 
 
 @needs_linux
-@pytest.mark.parametrize("here", [False, True])
-def test_a_successor_that_does_not_join_in_time_is_killed(here: bool) -> None:
-    """A successor has until then to join; one that has joined is left alone."""
-    member = FakeMember(here)
+@pytest.mark.parametrize(("here", "placed"), [(False, True), (True, True), (False, False)])
+def test_a_successor_that_does_not_join_in_time_is_killed(here: bool, placed: bool) -> None:
+    """A successor has until then to join; one that has joined, or has no place to live yet, is left alone."""
+    member = FakeMember(here, placed)
     watchdog, _ = _watchdog(member)
     watchdog.look(9.5)
     early = member.why
     watchdog.look(10.5)
 
-    assert ("", "" if here else "it did not come back in time", None) == (early, member.why, member.due_s)
+    killed = "" if here or not placed else "it did not come back in time"
+    assert ("", killed, None if placed else 10.0) == (early, member.why, member.due_s)
 
 
 @needs_linux

@@ -31,6 +31,7 @@ class FakeSupervisor:
         self.settings = SimpleNamespace(results=Path("/nowhere"), allow=())
         self.peers: list[dict[str, Any]] = []
         self.broker = None
+        self.relays = SimpleNamespace(living={})
         self.bus = self
         self.placer = Placer(self, "free")  # type: ignore[arg-type]
 
@@ -152,6 +153,35 @@ async def test_a_program_that_attaches_is_awaited_by_the_governor() -> None:
 
     expected = [("governor", "planned", ["demo-1/environment"], "free"), ("environment", "awaited", [], "")]
     assert expected == [(row["role"], row["state"], row["waiting_for"], row["placement"]) for row in rows]
+
+
+async def test_a_relay_is_listed_with_what_stays_and_what_travels() -> None:
+    """Messages between two processes of its node stay; those of one of them with another one travel."""
+    service, supervisor = _served()
+    run, here = supervisor.runs["demo-1"], SimpleNamespace(pid=7, host="there", usage=lambda: (0.5, 9))
+    run.journaled = False
+    for role, node in ((Role.CONTROLLER, "n"), (Role.ENVIRONMENT, "n"), (Role.BRAIN, "")):
+        place = Process(f"demo-1/{role.value}", role, worker=None if role is Role.BRAIN else 0)
+        member = run.members[place.name] = run.member(place, lambda one: None, lambda one: None)
+        launched = SimpleNamespace(node=node)
+        fields = {"pid": 1, "host": "", "usage": lambda: (0.0, 0), "launched": launched}
+        member.process = SimpleNamespace(**fields)  # type: ignore[assignment]
+    supervisor.relays.living["n"] = SimpleNamespace(name="relay/1", **vars(here))
+    sent = {
+        "controller": {"demo-1/environment": 10, "demo-1/brain": 4},
+        "environment": {"demo-1/controller": 10},
+        "brain": {"demo-1/controller": 1},
+    }
+    usual = {"heard_ms": 0, "waiting_for": [], "queued_bytes": 0}
+    for who, to in sent.items():
+        stayed = None if who == "brain" else 10
+        supervisor.peers.append({"name": f"demo-1/{who}", "sent": to, "stayed": stayed, **usual})
+    rows = {row["name"]: row for row in (await service.processes("operator/1", RunRequest("demo-1"))).rows}
+
+    assert (20, 5, [2.0, 0.5]) == tuple(rows["relay/1"][key] for key in ("stayed", "travelled", "per_step"))
+    assert [(10, 4), (10, 0), (None, None)] == [
+        (rows[f"demo-1/{who}"]["stayed"], rows[f"demo-1/{who}"]["travelled"]) for who in sent
+    ]
 
 
 DOCUMENT = """\

@@ -16,12 +16,14 @@ import pytest
 
 from ganglion.broker.core import Broker
 from ganglion.broker.link import Admission, Note
+from ganglion.broker.relay import Relay
 from ganglion.transport import loop
 from ganglion.transport.blocking import BlockingLink
 from ganglion.transport.curve import ClientKeys, new_pair
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus
 from ganglion.transport.native import NativeFront
+from ganglion.transport.relay import Uplink
 from ganglion.transport.zmqfront import ZmqFront
 from ganglion.transport.zmqlink import ZmqBlockingLink
 from ganglion.wire.codec import codec_of
@@ -31,7 +33,7 @@ from ganglion.wire.name import Role, peer_name
 from ganglion.wire.verb import Verb
 
 T = TypeVar("T")
-SERVER, CLIENT = new_pair(), new_pair()
+SERVER, CLIENT, RELAY = new_pair(), new_pair(), new_pair()
 KEYS = ClientKeys(SERVER.public, CLIENT.public, CLIENT.secret)
 WAIT_S = 10.0  # nothing here takes so long unless it is broken
 
@@ -111,6 +113,8 @@ class Station:
         self.keys = KEYS  # of a client of the encrypted front
         self.endpoints: dict[str, str] = {}
         self.exchange: Exchange
+        self.relay: Exchange  # of the relay
+        self.uplinks: list[Uplink] = []
         self._offset_s = 0.0
         self._runs = count(1)
         self._ready: Future[None] = Future()
@@ -128,19 +132,30 @@ class Station:
         broker = Broker(b"", "test", 0, self.clock())
         self.exchange = Exchange(broker, self.notes.append, self.clock, self.loop.call_later)
         native, other = NativeFront(self.exchange), ZmqFront(self.exchange, SERVER.secret)
+        relay = Relay("test", 0, self.clock())
+        near = Exchange(relay, self.notes.append, self.clock, self.loop.call_later)
+        self.relay, keys = near, ClientKeys(SERVER.public, RELAY.public, RELAY.secret)
+        near.climb = lambda link: self.uplinks.append(Uplink(near, relay, link, self.endpoints["zmq"], keys))
+        broker.admit(Admission("relay/1", Role.RELAY, "", b"", curve_key=RELAY.public))
+        below = NativeFront(near)
         self.zmq_front = other
         try:
             self.endpoints["ipc"] = await native.listen(f"ipc://{folder}/native.sock")
             self.endpoints["tcp"] = await native.listen("tcp://127.0.0.1:0")
             self.endpoints["zmq"] = other.listen("tcp://127.0.0.1:0")
+            self.endpoints["relay"] = await below.listen(f"ipc://{folder}/relay.sock")
             self._ready.set_result(None)
             while not self._ended.is_set():
+                near.tick()
                 self.exchange.tick()
                 try:
                     await asyncio.wait_for(self._ended.wait(), 0.25)
                 except TimeoutError:
                     continue
         finally:
+            below.close()
+            for uplink in self.uplinks:
+                uplink.finish("the end")
             native.close()
             other.close()
             for _ in range(5):  # who has just been accepted is to be handed over before the loop ends
@@ -165,15 +180,17 @@ class Station:
         def run() -> None:
             for _ in range(round(seconds / 0.5)):
                 self._offset_s += 0.5
+                self.relay.tick()
                 self.exchange.tick()
 
         self.call(run)
 
     def bus(self, front: str) -> Bus:
         """Return a bus of a new run, whose peers come to one front."""
-        endpoint = self.endpoints[front]
+        ways = count()
 
         def connect() -> Any:
+            endpoint = self.endpoints[front if front != "mixed" else ("relay", "ipc")[next(ways) % 2]]
             if front == "zmq":
                 return ZmqBlockingLink.connect(endpoint, KEYS, WAIT_S)
             return BlockingLink.connect(endpoint, WAIT_S)
@@ -186,6 +203,7 @@ class Station:
         """End the thread."""
         try:
             self.call(self.exchange.broker.check)
+            self.call(self.relay.broker.check)
         finally:
             self.loop.call_soon_threadsafe(self._ended.set)
             self._thread.join(WAIT_S)
@@ -205,9 +223,9 @@ def memory_bus() -> Bus:
     return Bus("r", memory.exchange.broker.admit, memory.connect)
 
 
-@pytest.fixture(params=["ipc", "tcp", "zmq", "memory"])
+@pytest.fixture(params=["ipc", "tcp", "zmq", "memory", "relay", "mixed"])
 def bus(request: pytest.FixtureRequest) -> Iterator[Bus]:
-    """Return a bus on each transport in turn."""
+    """Return a bus on each transport in turn, through a relay, and between a relay and the broker."""
     bus = memory_bus() if request.param == "memory" else request.getfixturevalue("station").bus(request.param)
     yield bus
     bus.close()

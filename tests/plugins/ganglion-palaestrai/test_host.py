@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import io
 from importlib import metadata
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +14,14 @@ import pytest
 
 palaestrai = pytest.importorskip("palaestrai", reason="palaestrAI is not installed: scripts/setup --with palaestrai")
 
-from palaestrai.agent import Brain, DummyBrain, DummyMuscle  # noqa: E402 - where it is installed
+from palaestrai import agent, environment  # noqa: E402 - where it is installed
+from palaestrai.agent import Brain, DummyBrain, DummyMuscle  # noqa: E402
 from palaestrai.environment import DummyEnvironment, Environment, Reward  # noqa: E402
 from palaestrai.experiment import TerminationCondition  # noqa: E402
 from palaestrai.simulation import SimulationController  # noqa: E402
+from palaestrai.types import Box, SimTime  # noqa: E402
 
-from ganglion.sdk import AuthorError  # noqa: E402
+from ganglion.sdk import AuthorError, ResetRequest  # noqa: E402
 from ganglion_palaestrai import hosted  # noqa: E402
 from ganglion_palaestrai.hosted.parcel import opened, packed  # noqa: E402
 
@@ -51,8 +56,8 @@ REFUSED = [
     ("brain", dict, "expected a subclass of palaestrai.agent.Brain"),
     ("brain", Brain, "is abstract: it lacks thinking"),
     ("environment", Environment, "is abstract: it lacks start_environment, update"),
-    ("environment", Unnamed, "its constructor takes neither uid nor seed, found width: palaestrAI gives it both"),
-    ("reward", Greedy, "its __call__ takes more than two arguments: expected a state, or readings and setpoints"),
+    ("environment", Unnamed, "has a constructor without uid and seed, which palaestrAI gives it, found width"),
+    ("reward", Greedy, "has a __call__ of more than two arguments: expected a state, or readings and setpoints"),
     ("controller", Idle, "overrides neither advance nor simulate"),
     ("condition", Watching, "overrides evaluation_flow_control, which is not asked here; use evaluation_objective"),
     ("store", DummyBrain, "whose classes of this kind are not hosted (those are: environment, reward, transformer"),
@@ -91,6 +96,91 @@ class Sized(Reward):
 
     def __call__(self, state: Any) -> Any:
         """Return nothing."""
+
+
+SPACE = Box(0.0, 9.0, (1,), np.float32)
+
+
+class Counted(Environment):
+    """Counts, and answers in the short form."""
+
+    def start_environment(self) -> Any:
+        """Return one sensor and one actuator, whose names begin with the uid."""
+        self.count = 0
+        return [self.seen()], [agent.ActuatorInformation(None, SPACE, f"{self.uid}.move")]
+
+    def seen(self) -> Any:
+        """Return the only reading."""
+        return agent.SensorInformation(np.array([self.count], dtype=np.float32), SPACE, f"{self.uid}.count")
+
+    def update(self, actuators: Any) -> Any:
+        """Return readings, rewards and whether the episode is over."""
+        self.count += 1
+        paid = agent.RewardInformation(actuators[0].value, SPACE, "paid")
+        return [self.seen()], [paid], self.count == 2
+
+
+class Whole(Counted):
+    """Answers in the long form, asynchronously, and is reset by itself."""
+
+    def __init__(self, seed: int, uid: str, step: int = 1) -> None:
+        super().__init__(uid, "", seed)
+        self.step = step
+
+    async def start_environment(self) -> Any:
+        """Return a baseline with a time."""
+        sensors, actuators = super().start_environment()
+        return environment.EnvironmentBaseline(sensors, actuators, simtime=SimTime(simtime_ticks=0))
+
+    async def update(self, actuators: Any) -> Any:
+        """Return a state with a time."""
+        sensors, rewards, done = super().update(actuators)
+        time = SimTime(simtime_ticks=self.count * self.step)
+        return environment.EnvironmentState(sensors, rewards, done, simtime=time, terminated=False, truncated=done)
+
+    async def reset(self, request: Any) -> Any:
+        """Return what an answer to a reset holds."""
+        started = await self.start_environment()
+        return SimpleNamespace(
+            sensors=started.sensors_available, actuators=started.actuators_available, simtime=started.simtime
+        )
+
+
+class Free(Counted):
+    """Takes whatever there is."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(given["uid"], "", given["seed"])
+
+
+class Seeded(Counted):
+    """Takes a seed alone."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__("part", "", seed)
+
+
+@pytest.mark.parametrize(("theirs", "params"), [(Counted, {}), (Whole, {"step": 5}), (Free, {}), (Seeded, {})])
+def test_every_spelling_of_an_environment_is_played(make: Any, theirs: type[Any], params: dict[str, Any]) -> None:
+    """Constructors with any of uid, broker_uri and seed, hooks with or without `async`, short and long answers."""
+
+    async def play() -> list[Any]:
+        world = make(hosted.host("environment", theirs), **params)
+        found = []
+        for episode in range(2):
+            hook = world.start_environment() if episode == 0 else world.reset(ResetRequest(1, 7))
+            baseline = await hook if inspect.isawaitable(hook) else hook
+            found.append([(it.uid, it.value.tolist()) for it in baseline.sensors_available])
+            state = None
+            while state is None or not state.done:
+                baseline.actuators_available[0].value = np.array([3.0], dtype=np.float32)
+                hook = world.update(baseline.actuators_available)
+                state = await hook if inspect.isawaitable(hook) else hook
+                found.append([state.simtime.simtime_ticks, float(np.asarray(state.rewards[0].value).item())])
+        return found
+
+    ticks = [params.get("step", 1), 2 * params.get("step", 1)]
+    assert asyncio.run(play()) == [[("count", [0.0])], [ticks[0], 3.0], [ticks[1], 3.0]] * 2
 
 
 def test_numbers_with_underscores_are_numbers_as_in_their_documents(make: Any) -> None:

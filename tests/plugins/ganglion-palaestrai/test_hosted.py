@@ -317,18 +317,37 @@ schedule:
       phase_config: {mode: test, worker: 1, episodes: 1}
 run_config: {condition: {name: "palaestrai.experiment:MaxEpisodesTerminationCondition", params: {}}}
 """
+# CartPole with a force as action, for the three learners that act in boxes alone; Gymnasium imports it by its id.
+BOXED = """\
+import gymnasium
+import numpy as np
+
+
+class Boxed(gymnasium.ActionWrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def action(self, force):
+        return int(force[0] > 0)
+
+
+gymnasium.register("BoxedCartPole-v1", lambda **params: Boxed(gymnasium.make("CartPole-v1", **params)))
+"""
+BOXED_ID = "boxed_cartpole:BoxedCartPole-v1"
 OFF_POLICY = "{fc_dims: [16, 16], update_after: 32, batch_size: 16, update_every: 16}"
 LEARNERS = {
-    "ppo": ("ppo.brain:PPOBrain", "ppo.muscle:PPOMuscle", "Pendulum-v1",
+    "ppo": ("ppo.brain:PPOBrain", "ppo.muscle:PPOMuscle", BOXED_ID,
             "{rollout_size: 32, epochs: 2, batch_size: 16, fc_dims: [16, 16]}"),
     "sac": ("sac.brain:SACBrain", "sac.muscle:SACMuscle", "CartPole-v1", OFF_POLICY),
-    "ddpg": ("ddpg.brain:DDPGBrain", "off_policy.muscle:OffPolicyMuscle", "Pendulum-v1", OFF_POLICY),
-    "td3": ("td3.brain:TD3Brain", "off_policy.muscle:OffPolicyMuscle", "Pendulum-v1", OFF_POLICY),
+    "ddpg": ("ddpg.brain:DDPGBrain", "off_policy.muscle:OffPolicyMuscle", BOXED_ID, OFF_POLICY),
+    "td3": ("td3.brain:TD3Brain", "off_policy.muscle:OffPolicyMuscle", BOXED_ID, OFF_POLICY),
 }  # fmt: skip
 
 
-def learning(name: str) -> str:
-    """Return the document of a learner: two workers train, then one tests."""
+def learning(name: str, folder: Path) -> str:
+    """Return the document of a learner, two workers train, then one tests; what it imports is beside it."""
+    (folder / "boxed_cartpole.py").write_text(BOXED)
     brain, muscle, world, params = LEARNERS[name]
     text = LEARNING.replace("BRAIN", brain).replace("MUSCLE", muscle).replace("ENV", world).replace("PARAMS", params)
     return text if name == "ppo" else text.replace('Muscle", params: {}', 'Muscle", params: {start_steps: 20}')
@@ -337,7 +356,7 @@ def learning(name: str) -> str:
 @pytest.mark.parametrize("name", LEARNERS)
 def test_their_learners_train_and_are_tested(tmp_path: Path, name: str) -> None:
     """Two workers feed a brain that updates; its dumps are there by their tags, and a later phase acts by them."""
-    run(tmp_path, learning(name))
+    run(tmp_path, learning(name, tmp_path))
 
     episodes = table(tmp_path, "episodes")
     tested = [row for row in table(tmp_path, "actions") if row["phase"] == 1]
@@ -355,7 +374,7 @@ ROLES = ("environment/world/0", "muscle/hand/1", "brain/hand", "controller/0", "
 
 def test_a_run_of_theirs_outlives_the_loss_of_each_role(tmp_path: Path) -> None:
     """One process after the other is killed while PPO trains; the rows are those of an undisturbed run."""
-    run(tmp_path, learning("ppo"))
+    run(tmp_path, learning("ppo", tmp_path))
     undisturbed = [{**row, "run": ""} for row in table(tmp_path, "actions")]
     with (tmp_path / "out.txt").open("wb") as out:
         process = subprocess.Popen([GANGLION, "run", "run.yml"], cwd=tmp_path, stdout=out, stderr=out)
@@ -379,7 +398,7 @@ def test_a_run_of_theirs_outlives_the_loss_of_each_role(tmp_path: Path) -> None:
 
 def test_a_run_of_theirs_is_resumed(tmp_path: Path) -> None:
     """A run whose every process was lost goes on, to the rows of one that was not."""
-    run(tmp_path, learning("ppo"))
+    run(tmp_path, learning("ppo", tmp_path))
     undisturbed = [{**row, "run": ""} for row in table(tmp_path, "actions")]
     with (tmp_path / "out.txt").open("wb") as out:
         process = subprocess.Popen([GANGLION, "run", "run.yml"], cwd=tmp_path, stdout=out, stderr=out)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ganglion.limits import LEAVE_KILL_S
-from ganglion.supervisor.launch.system import adopt_orphans, end_adopted, name_process
+from ganglion.supervisor.launch.system import adopt_orphans, die_with_parent, end_adopted, name_process
 
 _LOOK_S = 0.05  # how often the wait looks for the program where the system cannot wake us
 
@@ -34,7 +34,16 @@ def main(arguments: Sequence[str]) -> NoReturn:
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, lambda *_: None)  # meant for the whole group: the program gets it too
     try:
-        program = subprocess.Popen(argv, close_fds=True, user=uid, group=gid, extra_groups=user[2:] or None)
+        # One thread: what runs before exec can wait for nobody. Who kills a reaper means the program.
+        more = user[2:] or None
+        program = subprocess.Popen(
+            argv,
+            close_fds=True,
+            user=uid,
+            group=gid,
+            extra_groups=more,
+            preexec_fn=die_with_parent,  # noqa: PLW1509
+        )
     except OSError as error:
         sys.stderr.write(f"cannot start {argv[0]}: {error.strerror or error}\n")
         end_as(127)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
 import pkgutil
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -48,6 +50,9 @@ def host(kind: str, theirs: type[Any]) -> type[Any]:
         raise TypeError(f"is abstract: it lacks {', '.join(lacking)}")
     for package in dict.fromkeys(it.__module__.partition(".")[0] for it in theirs.__mro__):
         _check_numpy(package)
+    folder = os.environ.get("GANGLION_FOLDER")  # of the document, empty where it came over the network
+    if folder and folder not in sys.path:
+        sys.path.append(folder)  # for what its parameters name, such as a world of Gymnasium; behind everything else
     module, _, name = place.partition(":")
     ours = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     signature = ours.signature(theirs) if hasattr(ours, "signature") else inspect.signature(theirs.__init__)

@@ -56,7 +56,7 @@ class HostedEnvironment(Hosted, Environment):
         keywords = any(it.kind is Parameter.VAR_KEYWORD for it in parameters.values())
         if not keywords and not {"uid", "seed"} & parameters.keys():
             found = ", ".join(list(parameters)[1:]) or "none"
-            raise TypeError(f"its constructor takes neither uid nor seed, found {found}: palaestrAI gives it both")
+            raise TypeError(f"has a constructor without uid and seed, which palaestrAI gives it, found {found}")
 
     def __init__(self, **params: Any) -> None:
         Chance(self.rng)
@@ -212,7 +212,7 @@ class HostedReward(Hosted, Reward):
     def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
         """Refuse one that takes more than two arguments."""
         if _needed(hosted.__call__) > 2:
-            raise TypeError("its __call__ takes more than two arguments: expected a state, or readings and setpoints")
+            raise TypeError("has a __call__ of more than two arguments: expected a state, or readings and setpoints")
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from inspect import Parameter
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 from palaestrai import agent as their_agent
 from palaestrai.core import BasicState
@@ -26,10 +26,10 @@ from ganglion_palaestrai.simulation import SimulationController
 __all__ = ["HostedCondition", "HostedController", "HostedFilter"]
 
 
-class HostedController(SimulationController):
+class HostedController(Hosted, SimulationController):
     """Let a controller of palaestrAI steer episodes: its `advance` or `simulate`, with `act` and `step` of ours."""
 
-    hosted: ClassVar[type[Any]]
+    over: EpisodeEnded | None = None
 
     @staticmethod
     def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
@@ -44,8 +44,8 @@ class HostedController(SimulationController):
         kept = [it for it in found.parameters.values() if it.name not in told or it.name == "self"]
         return found.replace(parameters=kept)
 
-    def __init__(self, **params: Any) -> None:
-        super().__init__()
+    def make(self, arguments: dict[str, Any]) -> Any:
+        """Return the object of palaestrAI's class, whose steps are ours."""
         outer = self
 
         class Played(self.hosted):  # type: ignore[name-defined,misc]
@@ -68,8 +68,7 @@ class HostedController(SimulationController):
 
         names = ("agent_conductor_ids", "environment_conductor_ids", "agents", "termination_conditions")
         told: dict[str, Any] = {name: {} if name == "agents" else [] for name in names}
-        self.over: EpisodeEnded | None = None
-        self.theirs = Played(mode=TheirMode[self.mode.name], **told, **params)
+        return Played(mode=TheirMode[self.mode.name], **told, **arguments)
 
     async def simulate(self) -> None:
         """Steer one episode."""

@@ -18,6 +18,7 @@ class Hosted:
 
     hosted: ClassVar[type[Any]]
     params: Mapping[str, Any]
+    theirs: Any
 
     @staticmethod
     def check(hosted: type[Any], parameters: Mapping[str, Parameter]) -> None:
@@ -25,7 +26,11 @@ class Hosted:
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        self.theirs: Any = self.hosted(**_read(self.meant(params)))
+        self.theirs = self.make(_read(self.meant(params)))
+
+    def make(self, arguments: dict[str, Any]) -> Any:
+        """Return the object of palaestrAI's class."""
+        return self.hosted(**arguments)
 
     def meant(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments without those that the bus offers and the document does not name."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from ganglion import registry
 from ganglion.broker.core import Broker
-from ganglion.broker.link import Note
+from ganglion.broker.link import Admission, Note
 from ganglion.document import load_document
 from ganglion.errors import PeerLost
 from ganglion.limits import BEAT_AFTER_SILENCE_S
@@ -23,7 +23,7 @@ from ganglion.peer.main import host_of, live
 from ganglion.peer.participant import Participant
 from ganglion.run.plan import Plan
 from ganglion.run.plan import Process as Place
-from ganglion.supervisor.resume import newest_cut
+from ganglion.supervisor.resume import newest_phase_checkpoint
 from ganglion.transport.exchange import Exchange
 from ganglion.transport.memory import MemoryBus, never_later
 from ganglion.wire.envelope import Head, encode_head
@@ -36,6 +36,7 @@ from simulation.link import Delay, Wire
 from simulation.oracle import check_host, check_names
 from simulation.outcome import Outcome, read_tables, story_of
 from simulation.process import Process
+from simulation.relay import Node
 from simulation.schedule import Schedule, Stuck
 from simulation.shortcuts import shortcuts
 from simulation.snare import Snare, snared
@@ -80,6 +81,7 @@ class _Ticker:
 
     bus: MemoryBus
     schedule: Schedule
+    nodes: Callable[[], Sequence[Node]]
     down: bool = False  # there is no broker
     nap_s: float = 0.0  # for how long it will be stopped, when it has asked somebody whether he is there
     asleep_s: float = 0.0  # until when it is stopped
@@ -94,6 +96,8 @@ class _Ticker:
         if self.asleep_s > self.schedule.now_s:
             self.schedule.sleep(self, self.asleep_s)
             return
+        for node in self.nodes():
+            node.tick()
         if not self.down:
             self.bus.exchange.tick()
             if self.nap_s and any(link.asked_s is not None for link in self.bus.exchange.broker.links.values()):
@@ -110,6 +114,7 @@ class Simulation:
         folder: Where results go: the store `ganglion.db`, which many runs share, and models.
         disturbance: What happens to the run from outside.
         stored: Whether results are written; without them a run is faster.
+        nodes: How many nodes there are, each with a relay: a worker lives on one of them, a brain on the first.
     """
 
     def __init__(
@@ -120,6 +125,7 @@ class Simulation:
         disturbance: Disturbance | None = None,
         stored: bool = True,
         tables: Callable[[str, str], Any] = read_tables,
+        nodes: int = 0,
     ) -> None:
         self.plan, self.folder = plan, folder
         self.disturbance = disturbance or Disturbance()
@@ -144,14 +150,16 @@ class Simulation:
         self.keeper = Keeper(self, self.run, plan, self.uri)
         self._tables = tables
         self._acts = sorted(self.disturbance.acts, key=lambda act: act[0])
-        self._ticker = _Ticker(self.bus, self.schedule)
+        self._ticker = _Ticker(self.bus, self.schedule, lambda: self.nodes)
+        self.nodes = [self._node(number) for number in range(nodes)]
+        self._admit_relays()
         self._journals: dict[str, bytearray] = {}
         self._supervisor: Process | None = None
         self._crashed: Process | None = None
         self._brokers = 0  # that took the place of another
-        self._notes: list[tuple[int, Note]] = []
+        self._notes: list[tuple[int, Note]] = []  # of relays, too
         # Phase, journals, and which rows somebody could have read by then: what came later may come otherwise.
-        self._moment: tuple[int, dict[str, bytes], set[tuple[Any, ...]]] | None = None
+        self._checkpoint: tuple[int, dict[str, bytes], set[tuple[Any, ...]]] | None = None
         self.journals: list[tuple[JournalStorage, SimulatedJournal, Role]] = []
 
     def carry_out(self) -> Outcome:
@@ -192,6 +200,8 @@ class Simulation:
     # -- for the keeper -----------------------------------------------------------------------------------------------
     def start(self, place: Place, incarnation: int, token: str) -> Process:
         """Start the process of a place."""
+        number = place.worker if place.role is not Role.BRAIN else 0
+        node = number % len(self.nodes) if self.nodes and number is not None else None
         variables = {
             "GANGLION_NAME": place.name,
             "GANGLION_TOKEN": token,
@@ -214,7 +224,7 @@ class Simulation:
             if journal is not None:
                 self.journals.append((storage, journal, place.role))
             host = process.host = self._host(place.role, variables, process)
-            connect = partial(self._connect, process)
+            connect = partial(self._connect, process, None if node is None else self.nodes[node])
             return live(host, connect, variables, self.schedule.clock, False, journal, process.sleep)
 
         return self._process(place.name, program, incarnation)
@@ -286,40 +296,67 @@ class Simulation:
             member.process.excused |= member.asked  # while there is no broker nobody hears that it is to leave
         for process in self.processes:
             for wire in process.wires:
-                wire.orphan()
+                if not isinstance(wire.bus, Node):
+                    wire.orphan()
+        for node in self.nodes:
+            node.lose_broker()
 
-    def keep_moment(self) -> None:
-        """Keep the journals as they are at this moment, as a checkpoint does."""
+    @property
+    def brokerless(self) -> bool:
+        """Say whether there is no broker."""
+        return self._ticker.down
+
+    def lose_relay(self, number: int) -> None:
+        """Lose the relay of a node, and with it all its processes; another one takes its place."""
+        node = self.nodes[number]
+        node.end()
+        self.nodes[number] = self._node(number)
+        self.count("relay lost")
+        for process in self.victims:
+            if any(wire.bus is node for wire in process.wires):
+                self.kill(process.name)
+
+    def _node(self, number: int) -> Node:
+        return Node(self, number, lambda note: self._notes.append((0, note)))
+
+    def _admit_relays(self) -> None:
+        for node in self.nodes:
+            digest = hashlib.sha256(node.key.encode()).digest()
+            admission = Admission(f"relay/{node.number}", Role.RELAY, "", digest, curve_key=node.key)
+            self.bus.exchange.broker.admit(admission)
+
+    def keep_checkpoint(self) -> None:
+        """Keep the journals as they are now, as a checkpoint does."""
         if self.keeper.begun:
             self._look_at_rows()
             journals = {name: bytes(data) for name, data in self._journals.items()}
-            self._moment = (self.keeper.phase, journals, set(self.seen))
+            self._checkpoint = (self.keeper.phase, journals, set(self.seen))
 
     def lose_all(self, kept: str) -> None:
         """Kill everybody at once, the supervisor too; then the run goes on.
 
-        `kept` is what is there: the `journals`, those of the last `moment`, or only the `cut` at the begin of a phase.
+        `kept` is what is there: the `journals`, those of the last `checkpoint`, or that of the begin of the `phase`.
         """
         if not self.keeper.begun or self.keeper.ended is not None or self._ticker.down:
             return
         for process in self.processes:
             process.kill()
         self._end_broker()
-        cut: Mapping[str, Any] | None = None
+        begin: Mapping[str, Any] | None = None
         phase, withdrawal = self.keeper.phase, dict[str, str]()
-        if kept == "moment" and self._moment is not None:
-            phase, journals, self.seen = self._moment[0], self._moment[1], set(self._moment[2])
+        if kept == "checkpoint" and self._checkpoint is not None:
+            phase, journals, self.seen = self._checkpoint[0], self._checkpoint[1], set(self._checkpoint[2])
             self._journals = {name: bytearray(data) for name, data in journals.items()}
             withdrawal |= {"GANGLION_WITHDRAW": str(phase), "GANGLION_WITHDRAW_BEHIND": str(phase)}
-        elif kept == "cut":
+        elif kept == "phase":
             self.forget_journals()
-            cut, _ = newest_cut(self.folder / self.run, self.run)
+            begin, _ = newest_phase_checkpoint(self.folder / self.run, self.run)
             # Its signals stay in the store, unlike there: they are to come out alike as well.
-            phase = int(cut["phase"])
+            phase = int(begin["phase"])
         else:
             kept = "journals"
         self.count(f"resume with {kept}")
-        self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, cut)
+        self.keeper = Keeper(self, self.run, self.plan, self.uri, self.keeper, begin)
         self.keeper.phase, self.keeper.withdrawal = phase, withdrawal
         self._start_broker()
         self._supervisor = self._process("supervisor", self._supervise)
@@ -336,6 +373,7 @@ class Simulation:
         for admit in self.keeper.table.values():
             broker._admit(first, admit, now_s)
         broker.disconnect(first, "it has told", now_s)
+        self._admit_relays()
         self._ticker.down = False
 
     @property
@@ -377,11 +415,11 @@ class Simulation:
         if self._supervisor is not None and self._supervisor.waiting:
             self.wake_supervisor()
 
-    def _connect(self, process: Process) -> Wire:
-        if self._ticker.down:
+    def _connect(self, process: Process, node: Node | None = None) -> Wire:
+        if self._ticker.down if node is None else node.lost:
             raise PeerLost("broker", "nobody listens")
         delay = self.disturbance.delay or self._delay
-        wire = Wire(self.bus, self.schedule, process, delay, lambda: self._ticker.asleep_s, self._delivered)
+        wire = Wire(node or self.bus, self.schedule, process, delay, lambda: self._ticker.asleep_s, self._delivered)
         process.wires.append(wire)
         return wire
 
@@ -431,7 +469,8 @@ class Simulation:
     def _check(self) -> None:
         """Let all cores look at their books."""
         if not self._ticker.down:
-            self.bus.exchange.broker.check()
+            for bus in (self.bus, *self.nodes):
+                bus.exchange.broker.check()
             check_names(self)
         for process in self.processes:
             if process.lives and process.participant is not None:

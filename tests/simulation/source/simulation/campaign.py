@@ -48,11 +48,11 @@ def case_of(seed: int, folder: Path) -> Case:
     return case(DICE if draw.random() < 0.05 else draw.randrange(CASES), folder)
 
 
-def carry_out(seed: int, faults: Sequence[Fault], folder: Path) -> Verdict:
+def carry_out(seed: int, faults: Sequence[Fault], folder: Path, nodes: int = 0) -> Verdict:
     """Carry out the run of a seed with these faults, and judge it."""
     run = case_of(seed, folder)
     disturbance = Disturbance([(fault.at, fault) for fault in faults])
-    simulation = Simulation(run.plan, seed, folder, disturbance, tables=read_rows)
+    simulation = Simulation(run.plan, seed, folder, disturbance, tables=read_rows, nodes=nodes)
     simulation.check_every, simulation.tight, simulation.peek = 7, seed % 2 == 1, read_episodes
     simulation.schedule.events_max = _EVENTS_MAX
     simulation.fine = staged(seed) and seed % 4 < 2
@@ -128,7 +128,7 @@ def _caused(run: Case, simulation: Simulation, outcome: Outcome, faults: Sequenc
     if "another one has begun it" in outcome.reason and any(store.zombie for store in stores):
         return True
     # A phase that begins again does so without what operators have said; if that was heard, it differs.
-    again = counts["resume with cut"] or counts["going back"]
+    again = counts["resume with phase"] or counts["going back"]
     unheard = again and any(fault.kind in _ORDERS for fault in faults)
     return "nondeterministic" in outcome.reason and (run.name == DICE or bool(unheard))
 

@@ -65,7 +65,7 @@ class Wire:
         self._asleep_s = asleep_s  # until when nobody reads at the other end
         self._delivered = delivered
         self._orphan = False  # its broker has ended
-        self._bus, self._memory = bus, bus.connect()
+        self.bus, self._memory = bus, bus.connect()
         link = self._memory._link
         self._inbox = self._memory._sink = link.sink = Arrivals(link, self)
         # When each message arrives, at the earliest; None instead of frames is the end of the connection.
@@ -173,7 +173,7 @@ class Wire:
     def _disconnect(self) -> None:
         """Let the broker see the end of the connection."""
         if not self._orphan:
-            exchange = self._bus.exchange
+            exchange = self.bus.exchange
             reason = "it closed the connection"
             exchange.perform(exchange.broker.disconnect(self._memory._link, reason, self._schedule.now_s))
             exchange.flush()
